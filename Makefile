@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types docs tests thorough screenshots bench crash clean
+.PHONY: demo test types docs dist tests caches thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -11,7 +11,7 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 types tests docs
+	@$(MAKE) --no-print-directory --jobs=2 types tests docs caches
 
 types: $(VENV)/dev
 	$(BIN)/pyright
@@ -22,11 +22,23 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/dev
 	$(BIN)/mkdocs build --strict
 
+# Both distributions, as wheels: interlock-gate, and interlock, which requires it.
+dist: $(VENV)/dev
+	$(BIN)/python -m tests.support.distributions dist
+
 # Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
 # again and again need not be compiled each time, even where the environment says so.
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/dev
 	$(BIN)/pytest -n 4 --dist worksteal
+
+# Some screens with Textual's caches as they ship, of which the tests above have their own.
+caches: export TEXTUAL_CACHES = shipped
+caches: export PYTHONDONTWRITEBYTECODE =
+caches: $(VENV)/dev
+	$(BIN)/pytest tests/app/console/test_every_view.py -k "shows_acts and ($(SCREENS))"
+
+SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-form or rules-errors or replay-nets
 
 # All examples of every law, the longest tests, and Textual's caches as they ship: before a release.
 thorough: export HYPOTHESIS_PROFILE = thorough

@@ -4,8 +4,10 @@ Everything is imported when its name is first used, so that `import interlock.en
 nets never load a database, a model client or a schema library.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .core.lazy_names import import_name as _import_name
+from .core.lazy_names import installed_version as _installed_version
 
 if TYPE_CHECKING:
     from .agents import (
@@ -24,13 +26,16 @@ if TYPE_CHECKING:
         JustBashRuntime,
         LitellmModel,
         LocalRuntime,
+        Model,
         ModelCall,
         ModelRequest,
         Override,
         ReadTool,
+        Runtime,
         SandboxRuntime,
         ScriptedModel,
         Session,
+        SessionStore,
         Tool,
         ToolCallEvent,
         ToolContext,
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
     from .gate import (
         ApprovalAnswer,
         ApprovalRequest,
+        Blocked,
+        BlockedCallError,
         ChosenEdit,
         Explanation,
         Gate,
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
         ToolCallBlockedError,
         ToolResult,
         classify_nets,
+        composed_tool_call,
         create_gate,
         create_gate_manager,
         handle_tool_call,
@@ -73,6 +81,7 @@ if TYPE_CHECKING:
         resolve_tool,
         tool_approval_net,
     )
+    from .gateway import AgentClient, AgentSession, ConsoleClient, SyncAgentClient, SyncAgentSession
     from .hub.hub import (
         ApprovalPolicy,
         BranchError,
@@ -104,10 +113,20 @@ if TYPE_CHECKING:
     from .recording.journal_store import JournalStore
 
 # Where a name is looked for, lightest first; a name is searched no further than where it is found.
-_HOMES = (".net.net", ".core.rule", ".gate", ".agents", ".hub.hub", ".recording.journal_store")
+_HOMES = (
+    ".net.net",
+    ".core.rule",
+    ".gate",
+    ".gateway",
+    ".agents",
+    ".hub.hub",
+    ".recording.journal_store",
+)
 
 __all__ = [
     "Agent",
+    "AgentClient",
+    "AgentSession",
     "Allow",
     "ApprovalAnswer",
     "ApprovalPolicy",
@@ -115,12 +134,15 @@ __all__ = [
     "ApprovalRule",
     "BashTool",
     "BlockRule",
+    "Blocked",
+    "BlockedCallError",
     "BranchError",
     "CallAnswer",
     "CallIdUsed",
     "CallRefused",
     "CallWithdrawn",
     "ChosenEdit",
+    "ConsoleClient",
     "CostLimitError",
     "Deny",
     "EditTool",
@@ -146,6 +168,7 @@ __all__ = [
     "LimitRule",
     "LitellmModel",
     "LocalRuntime",
+    "Model",
     "ModelCall",
     "ModelRequest",
     "NetError",
@@ -157,12 +180,16 @@ __all__ = [
     "ResultRecord",
     "ResumeError",
     "RuleSource",
+    "Runtime",
     "SandboxRuntime",
     "ScriptedModel",
     "SequenceRule",
     "Session",
     "SessionConfig",
+    "SessionStore",
     "SkillNet",
+    "SyncAgentClient",
+    "SyncAgentSession",
     "SyncToolError",
     "ToggleResult",
     "Tool",
@@ -178,6 +205,7 @@ __all__ = [
     "WriteTool",
     "auto_advance",
     "classify_nets",
+    "composed_tool_call",
     "create_bash_tool",
     "create_gate",
     "create_gate_manager",
@@ -201,15 +229,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _installed_version()
     if name in __all__:
-        for home in _HOMES:
-            module = import_module(home, __name__)
-            if hasattr(module, name):
-                value: object = getattr(module, name)
-                globals()[name] = value
-                return value
+        value = _import_name(__name__, name, *_HOMES)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*__all__, "__version__"))

@@ -28,12 +28,12 @@ def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSe
     Maps apply to all rules of the text, before and behind them. Raises `RuleError`.
     """
     joined = text if isinstance(text, str) else "\n".join(text)
-    return _compile({file: joined})
+    return compile_files({file: joined})
 
 
 def condition_of(text: str) -> Condition | None:
     """The condition in a text as it follows `when`; `None` for a text that is none."""
-    # The parser comes with lark, as in `_compile`.
+    # The parser comes with lark, as in `compile_files`.
     from .parse.conditions import read_condition
 
     condition, wrong = read_condition(text)
@@ -51,7 +51,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    return _compile({shown_file(name): read_text(name) for name in names})
+    return compile_files({shown_file(name): read_text(name) for name in names})
 
 
 def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
@@ -66,13 +66,6 @@ def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
-def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
-    """Compile texts by file name as one set, as `load_rules` does with files; in place of a text there
-    may be the problem that kept it from being read. Raises `RuleError`.
-    """
-    return _compile(texts)
-
-
 def shown_file(name: str) -> str:
     """The name that rules have for their file: the path that was given, the library's without where it
     is installed."""
@@ -80,15 +73,18 @@ def shown_file(name: str) -> str:
     return f"library/{path.name}" if path.parent == LIBRARY else name
 
 
-def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
-    """Compile texts by file name; a problem in place of a text is what kept it from being read."""
+def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
+    """Compile texts by file name as one set, as `load_rules` does with files.
+
+    A problem in place of a text is what kept it from being read. Raises `RuleError`.
+    """
     # The parser comes with lark: many times all the rest, and no use to those who compile nothing.
     from .parse.syntax import parse
 
     sources: dict[str, str] = {}
     statements: list[Statement] = []
     problems: list[Problem] = []
-    for file, text in files.items():
+    for file, text in texts.items():
         if isinstance(text, Problem):
             problems.append(text)
             continue
@@ -154,8 +150,8 @@ def read_text(name: str) -> str | Problem:
     return text
 
 
-def _in_text(name: str, before: str, rest: str, message: str, remedy: str) -> Problem:
-    """A problem at the first character of `rest`, which follows `before` in the file."""
+def _in_text(name: str, before: str, following: str, message: str, remedy: str) -> Problem:
+    """A problem at the first character of `following`, which follows `before` in the file."""
     start = before.rpartition("\n")[2]
-    line = (start + rest).rstrip("\r")
+    line = (start + following).rstrip("\r")
     return Problem(name, before.count("\n") + 1, len(start) + 1, 1, line, message, remedy)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import cast
@@ -54,11 +53,16 @@ _OTHER = "\ue000"
 
 @frozen
 class Effect:
-    """Name that a map gave a call: the piece of its input that first matched, and the map's source."""
+    """Name that a map gave a call: the piece of its input that first matched, and the map's source.
+
+    `field` is where it was; a `command` is one simple command of a shell field, or all of its text.
+    """
 
     name: str
     text: str
     source: RuleSource
+    field: str = ""
+    command: bool = False
 
 
 @frozen
@@ -140,6 +144,20 @@ class CallNamer:
         found = self._inspected(call, unnamed=False)
         return found.names, found.uninspectable
 
+    def deed(self, call: ToolCall, name: str) -> tuple[str, str] | None:
+        """Place and text of what made `call` go by `name`: `bash`, `sudo ls`; `None` for its own name.
+
+        The place of what is no command has the field, too: `http.url`.
+        """
+        for effect in self._inspected(call, unnamed=False).effects:
+            if effect.name == name and name != call.tool_name:
+                place = call.tool_name if effect.command else f"{call.tool_name}.{effect.field}"
+                return place, effect.text
+        action = call.input.get(ACTION)
+        if isinstance(action, str) and name in {f"{one}.{action}" for one in self._tools(call.tool_name)}:
+            return f"{call.tool_name}.{ACTION}", action
+        return None
+
     def inspect(self, call: ToolCall) -> Inspection:
         """The names of a call, and what else its maps found."""
         return self._inspected(call, unnamed=True)
@@ -178,25 +196,23 @@ class CallNamer:
 
     def shell_fields(self, tool: str) -> tuple[str, ...]:
         """The fields of a tool that hold shell commands though their names do not tell (G-51)."""
-        fields = (looked_in for one in self._tools(tool) for looked_in in self._fields.get(one, ()))
+        fields = self._fields_of(tool)
         return tuple(each.name for each in fields if each.shell and not is_shell_field(each.name))
 
     def unread(self, call: ToolCall) -> Input:
         """A call's input without what its maps read, which is text or a list of texts (G-74)."""
         left: Input = call.input
-        for one in self._tools(call.tool_name):
-            for looked_in in self._fields.get(one, ()):
-                left = _without(left, tuple(looked_in.name.split(".")))
+        for each in self._fields_of(call.tool_name):
+            left = _without(left, tuple(each.name.split(".")))
         return left
 
-    def beside(self, call: ToolCall) -> str | None:
+    def other_effect(self, call: ToolCall) -> str | None:
         """The reason why a call does more than run programs that have names, or `None` (G-74)."""
-        for one in self._tools(call.tool_name):
-            for looked_in in self._fields.get(one, ()):
-                for command in looked_in.commands(call.input):
-                    why = f"{looked_in.name} is no text" if command is None else not_plain(command)
-                    if why is not None:
-                        return why
+        for each in self._fields_of(call.tool_name):
+            for command in each.commands(call.input):
+                why = f"{each.name} is no text" if command is None else not_plain(command)
+                if why is not None:
+                    return why
         return None
 
     def programs(self, call: ToolCall) -> tuple[str, ...]:
@@ -206,20 +222,16 @@ class CallNamer:
         where `deploy` is mapped, nothing of `git` where `/^git push/` is; of any other all of it, such as
         `rm` of `rm deploy`, which the same map meets. The script that an interpreter runs is one, too.
         """
-        return tuple(
-            sorted(
-                {
-                    program
-                    for one in self._tools(call.tool_name)
-                    for looked_in in self._fields.get(one, ())
-                    for program in looked_in.programs(call.input, call.shell)
-                }
-            )
-        )
+        fields = self._fields_of(call.tool_name)
+        return tuple(sorted({name for each in fields for name in each.programs(call.input, call.shell)}))
 
     def _tools(self, tool: str) -> tuple[str, ...]:
         """The tools of the rules that a call of `tool` counts as one of."""
         return (tool,) if tool in self.renames else self._folded.get(folded_name(tool), ())
+
+    def _fields_of(self, tool: str) -> Iterator[_Field]:
+        """The fields that maps look into, of the tools that a call of `tool` counts as one of."""
+        return (each for one in self._tools(tool) for each in self._fields.get(one, ()))
 
     def _inspected(self, call: ToolCall, *, unnamed: bool) -> Inspection:
         # What has no name is found by meeting the maps once more, which no gate needs for its names.
@@ -239,7 +251,8 @@ class CallNamer:
             action = call.input.get(ACTION) if one in self._dotted else None
             if isinstance(action, str):
                 names.append(f"{one}.{action}")
-        if found.unclear is not None and self._counts_as_unclear(tools):
+        unclear_tools = self._unclear_tools
+        if found.unclear is not None and (unclear_tools is None or not unclear_tools.isdisjoint(tools)):
             names.append(UNCLEAR)
         if tool in names:
             names.remove(tool)
@@ -254,19 +267,7 @@ class CallNamer:
             tuple(found.marked),
         )
 
-    def _counts_as_unclear(self, tools: Sequence[str]) -> bool:
-        return self._unclear_tools is None or not self._unclear_tools.isdisjoint(tools)
 
-
-def _no_effects() -> dict[int, Effect]:
-    return {}
-
-
-def _no_places() -> list[int]:
-    return []
-
-
-@dataclass(slots=True)
 class _CallFindings:
     """Findings in one call: the maps that it meets, by their positions, and why there may be more.
 
@@ -275,12 +276,13 @@ class _CallFindings:
     the shell commands in it.
     """
 
-    unnamed: list[str] | None
-    shell: Shell | None = None
-    met: dict[int, Effect] = field(default_factory=_no_effects)
-    unclear: str | None = None
-    commands: int = 0
-    marked: list[int] = field(default_factory=_no_places)
+    def __init__(self, unnamed: list[str] | None, shell: Shell | None) -> None:
+        self.unnamed = unnamed
+        self.shell: Shell | None = shell
+        self.met: dict[int, Effect] = {}
+        self.unclear: str | None = None
+        self.commands = 0
+        self.marked: list[int] = []
 
 
 class _Spellings:
@@ -297,9 +299,11 @@ class _Spellings:
         self._folded = {folded_name(part) for part in parts}
         self._known = {part for part in parts if "." not in part}
 
-    def are_odd(self, given: Input) -> bool:
+    def are_odd(self, call_input: Input) -> bool:
         """Tell whether there may be fields that fold to mapped ones without being those."""
-        return bool(self._paths) or not all(name in self._known or self._is_other(name) for name in given)
+        return bool(self._paths) or not all(
+            name in self._known or self._is_other(name) for name in call_input
+        )
 
     def _is_other(self, name: str) -> bool:
         """Tell whether a field is none that a map reads; names like it are not folded again."""
@@ -309,16 +313,16 @@ class _Spellings:
             self._known.add(name)
         return True
 
-    def look(self, given: Input, found: _CallFindings) -> None:
+    def look(self, call_input: Input, found: _CallFindings) -> None:
         """Look into the fields that are written otherwise than in the maps."""
         for each in self._fields:
-            for written, value in _reached_otherwise(given, tuple(each.name.split("."))):
+            for written, value in _reached_otherwise(call_input, tuple(each.name.split("."))):
                 each.look_otherwise(written, value, found)
 
 
-def _reached_otherwise(given: Input, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+def _reached_otherwise(call_input: Input, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     """The values of a field that is written otherwise on its way, with how it is; see `_reached`."""
-    waiting: list[tuple[object, tuple[str, ...], str | None]] = [(given, path, None)]
+    waiting: list[tuple[object, tuple[str, ...], str | None]] = [(call_input, path, None)]
     while waiting:
         value, rest, odd = waiting.pop()
         if not rest:
@@ -369,12 +373,12 @@ class _Field:
         self._path = tuple(name.split(".")) if "." in name else ()
         self._patterns = PatternSet([m.pattern for m in self.maps])
 
-    def look(self, given: Input, found: _CallFindings) -> None:
+    def look(self, call_input: Input, found: _CallFindings) -> None:
         """Look in a call's input for what the maps look for."""
         if self._path:
-            for value, whole in _reached(given, self._path):
+            for value, whole in _reached(call_input, self._path):
                 self._look_at(value, found) if whole else self._look_inside(value, "no object", found)
-        elif (value := given.get(self.name)) is not None:
+        elif (value := call_input.get(self.name)) is not None:
             self._look_at(value, found)
 
     def look_otherwise(self, written: str, value: object, found: _CallFindings) -> None:
@@ -404,14 +408,14 @@ class _Field:
         else:
             self._look_inside(value, "no text", found)
 
-    def _look_inside(self, value: object, what: str, found: _CallFindings) -> None:
+    def _look_inside(self, value: object, shape: str, found: _CallFindings) -> None:
         """Search every text in a value that is no text: it may become one in many ways."""
-        self._unclear(f"it is {what}", found)
+        self._unclear(f"it is {shape}", found)
         for text in _texts_in(value):
             self._search(text, found)
 
-    def _unclear(self, why: str, found: _CallFindings) -> None:
-        found.unclear = found.unclear or f"{self.name}: {why}"
+    def _unclear(self, reason: str, found: _CallFindings) -> None:
+        found.unclear = found.unclear or f"{self.name}: {reason}"
 
     def _search(self, text: str, found: _CallFindings) -> None:
         """Every map that a text meets gives a name."""
@@ -427,7 +431,7 @@ class _Field:
         place = self.order[at]
         if place not in found.met:
             mapped = self.maps[at]
-            found.met[place] = Effect(mapped.name, text, mapped.source)
+            found.met[place] = Effect(mapped.name, text, mapped.source, self.name, self.shell)
 
     def _read_argv(self, words: Sequence[str], found: _CallFindings) -> None:
         """A program and its words, which no shell reads."""
@@ -466,10 +470,10 @@ class _Field:
                     found.marked.append(at)
             found.commands += len(reading.commands)
 
-    def commands(self, given: Input) -> Iterator[str | None]:
+    def commands(self, call_input: Input) -> Iterator[str | None]:
         """The commands in a shell field of an input, as they are read; `None` for what is no text."""
         path = self._path or (self.name,)
-        for value, whole in _reached(given, path) if self.shell else ():
+        for value, whole in _reached(call_input, path) if self.shell else ():
             text = _text_of(value)
             items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
             words = [word for item in items if (word := _text_of(item)) is not None]
@@ -478,9 +482,9 @@ class _Field:
             else:
                 yield _argv_text(words) if text is None else text
 
-    def programs(self, given: Input, shell: Shell | None) -> Iterator[str]:
+    def programs(self, call_input: Input, shell: Shell | None) -> Iterator[str]:
         """The open part of each program's path in a shell field of an input; see `CallNames.programs`."""
-        for text in self.commands(given):
+        for text in self.commands(call_input):
             for command in () if text is None else read(text, shell).commands:
                 yield from self._programs(command)
 
@@ -542,13 +546,13 @@ def _texts_in(value: object) -> Iterator[str]:
             yield text
 
 
-def _reached(given: Input, path: tuple[str, ...]) -> Iterator[tuple[object, bool]]:
+def _reached(call_input: Input, path: tuple[str, ...]) -> Iterator[tuple[object, bool]]:
     """The values of a field `a.b.c`: of that very name, and in objects, or lists of them, on its way.
 
     What is absent or null gives none. `False` comes with what is no object where the path goes on in
     it: its text may hold the field all the same.
     """
-    waiting: list[tuple[object, tuple[str, ...]]] = [(given, path)]
+    waiting: list[tuple[object, tuple[str, ...]]] = [(call_input, path)]
     while waiting:
         value, rest = waiting.pop()
         if value is None:
@@ -584,9 +588,9 @@ def _is_about(pattern: Pattern, name: str, text: str) -> bool:
     return span[0] <= start and end <= span[1] and not pattern.search(text[:start] + _OTHER + text[end:])
 
 
-def _without(given: Input, path: tuple[str, ...]) -> dict[str, object]:
+def _without(call_input: Input, path: tuple[str, ...]) -> dict[str, object]:
     """An object without what a map of the field `path` reads in it; see `_reached`."""
-    left = dict(given)
+    left = dict(call_input)
     for length in range(1, len(path) + 1):
         name, rest = ".".join(path[:length]), path[length:]
         value = left.get(name)

@@ -151,26 +151,26 @@ def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]
 
 
 def _asks_less(
-    source: RuleSource, given: ApprovalRule | None, maps: Sequence[Map], rules: Iterable[Rule]
+    source: RuleSource, approval: ApprovalRule | None, maps: Sequence[Map], rules: Iterable[Rule]
 ) -> Problem:
-    """The warning at a rule on `unclear`; what is asked about calls of these maps is `given`."""
+    """The warning at a rule on `unclear`; what is asked about calls of these maps is `approval`."""
     names = {m.name for m in maps}
     on_names = [rule for rule in rules if restricted(rule) in names]
-    stricter = (r for r in on_names if isinstance(r, ApprovalRule) and is_weaker_approval(given, r))
+    stricter = (r for r in on_names if isinstance(r, ApprovalRule) and is_weaker_approval(approval, r))
     guard = next(stricter, on_names[0])
     tool = next(m.tool for m in maps if m.name == restricted(guard))
     may_be = f"a call of {quote(tool)} that cannot be read may be {quote(restricted(guard))}"
-    asked = "takes less than" if given is not None else "may pass unasked, in spite of"
+    asked = "takes less than" if approval is not None else "may pass unasked, in spite of"
     message = f"{may_be}, and {asked} {_where(guard, source)}"
     remedy = f"write: {_written(_needed(maps, rules))}"
     at = max(head(source.text).rfind(UNCLEAR), source.column - 1)
     return Problem(source.file, source.line, at + 1, len(UNCLEAR), source.text, message, remedy)
 
 
-def _where(rule: Rule, beside: RuleSource) -> str:
+def _where(rule: Rule, source: RuleSource) -> str:
     """`line 4 (block rm)`, or with its file where that is another."""
     if rule.source is None:
         return "another rule"
-    same = rule.source.file == beside.file
+    same = rule.source.file == source.file
     line = f"line {rule.source.line}" if same else rule.source.where
     return f"{line} ({code(rule.source.text).strip()})"

@@ -16,6 +16,7 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 
 from .support.laws import THOROUGH
+from .support.memory import in_memory
 
 
 def keep_parsed_styles() -> None:
@@ -72,11 +73,19 @@ def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
     return kept[2]
 
 
+def keep_files_in_memory() -> None:
+    """The folder of each test is in memory where that can be: no commit of a journal waits for a disk."""
+    if (folder := in_memory()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
+
+
 def pytest_configure() -> None:
-    # The thorough run has Textual's caches as they ship.
-    if not THOROUGH:
+    # The thorough run has Textual's caches as they ship, as has `make caches`, and files on a disk.
+    if not THOROUGH and os.environ.get("TEXTUAL_CACHES") != "shipped":
         keep_parsed_styles()
         keep_no_parts_of_strips()
+    if not THOROUGH:
+        keep_files_in_memory()
     # By default garbage collections take a quarter of all the time of the tests.
     gc.set_threshold(1_000_000, 20, 50)
     # Laws that say no number of their own. `make thorough` tries ten times as many.

@@ -1,15 +1,26 @@
-"""What users install: a wheel with every module and data file, under one import root."""
+"""Wheels that users install: one with every module and data file, or two that share them; typed."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.support.distributions import LIGHT, WHOLE, Tree, build, distributions
+
+from .docs.blocks import blocks_of
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("app", "engine", "rules")
@@ -82,13 +93,307 @@ class TestWheel:
         kinds = {".py", ".tcss", ".lark", ".rules"}
         for room in ROOMS:
             for path in (ROOT / room).rglob("*"):
-                if path.suffix in kinds and "__pycache__" not in path.parts:
+                if (path.suffix in kinds or path.name == "py.typed") and "__pycache__" not in path.parts:
                     assert f"interlock/{path.relative_to(ROOT).as_posix()}" in inside
 
     def test_puts_nothing_generic_into_site_packages(self, wheel: Path) -> None:
         """All of it lies below one import root."""
         tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
         assert {t for t in tops if not t.endswith(".dist-info")} == {"interlock"}
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A directory that the first process of this run fills, for all of them."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    directory = base / f"packaging-{name}"
+    with (base / f"packaging-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "complete").exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            make(directory)
+            (directory / "complete").touch()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheels that `make dist` builds: the light one and the whole one."""
+    directory = once(tmp_path_factory, "wheels", build)
+    [light] = directory.glob("interlock_gate-*.whl")
+    [whole] = directory.glob("interlock-*.whl")
+    return light, whole
+
+
+def install(directory: Path, *built: Path, dependencies: list[str] | None) -> None:
+    """Make a virtual environment with wheels of this tree, and others' distributions linked into it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory / "venv")], check=True)
+    environment = Environment(directory)
+    paths = [path for path in sys.path if path.endswith("site-packages")]
+    if dependencies is not None:
+        paths = [str(directory / "dependencies")]
+        (directory / "size").write_text(str(link(dependencies, directory / "dependencies")))
+    (environment.site / "dependencies.pth").write_text("\n".join(paths) + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(environment.python), "install", "--quiet"]
+    line = [*pip, "--no-deps", "--no-index", *map(str, built)]
+    subprocess.run(line, check=True, capture_output=True)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment that `install` has made."""
+
+    directory: Path
+
+    @property
+    def python(self) -> Path:
+        return self.directory / "venv" / "bin" / "python"
+
+    @property
+    def site(self) -> Path:
+        [found] = (self.directory / "venv" / "lib").glob("python*/site-packages")
+        return found
+
+    def run(self, cwd: Path, *line: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment, in an empty home."""
+        environ = {"PATH": f"{self.python.parent}:/usr/bin:/bin", "HOME": str(cwd), "LANG": "C.UTF-8"}
+        return subprocess.run(
+            line, cwd=cwd, env=environ, input=text, capture_output=True, text=True, check=False
+        )
+
+
+def link(names: list[str], directory: Path) -> int:
+    """Link distributions, with what they require, into a directory. Returns their size in bytes."""
+    directory.mkdir()
+    pending, found, size = list(names), set[str](), 0
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            installed = metadata.distribution(name)
+            required = [Requirement(each) for each in installed.requires or []]
+            pending += [each.name for each in required if each.marker is None or each.marker.evaluate()]
+            for file in installed.files or []:
+                size += file.size or 0
+                top = directory / file.parts[0]
+                if file.parts[0] not in ("..", "__pycache__") and not top.exists():
+                    top.symlink_to(Path(str(installed.locate_file(file.parts[0]))))
+    return size
+
+
+@pytest.fixture(scope="module")
+def light(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An agent's environment: the light wheel and what it requires, and nothing else."""
+    required = [Requirement(each).name for each in distributions()[0].project["dependencies"]]
+    fill = partial(install, dependencies=required)
+    return Environment(once(tmp_path_factory, "light", lambda each: fill(each, wheels[0])))
+
+
+@pytest.fixture(scope="module")
+def whole(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An operator's environment: both wheels."""
+    fill = partial(install, dependencies=None)
+    return Environment(once(tmp_path_factory, "whole", lambda each: fill(each, *wheels)))
+
+
+def readme_program(directory: Path) -> Path:
+    """The README's program and its rules, written into a directory."""
+    for block in blocks_of(ROOT / "README.md"):
+        if block.title == "deploy.rules":
+            (directory / "deploy.rules").write_text(block.text)
+        elif block.language == "python":
+            (directory / "program.py").write_text(block.text)
+    return directory / "program.py"
+
+
+USER = """
+import asyncio
+from typing import assert_type
+
+from interlock.engine import AgentClient, SyncAgentClient, create_gate
+from interlock.rules import compile_rules
+
+
+async def deploy(env: str) -> int:
+    return len(env)
+
+
+def count(env: str) -> int:
+    return len(env)
+
+
+async def main() -> None:
+    session = create_gate(compile_rules("block rm").nets).wrap_tools((deploy, count))
+    gated_deploy, gated_count = session.tools
+    assert_type(await gated_deploy(env="prod"), int)
+    assert_type(gated_count("prod"), int)
+    alike = create_gate(compile_rules("block rm").nets).wrap_tools({"deploy": deploy}).tools
+    assert_type(await alike["deploy"]("prod"), int)
+    async with AgentClient() as client, client.session("bot") as agent:
+        assert_type(await agent.gate(deploy)(env="prod"), int)
+        assert_type(await agent(deploy, name="push")("prod"), int)
+        assert_type(await agent.gate(count)("prod"), int)
+        coroutine = asyncio.create_task(agent.gate(deploy)("prod"))
+        assert_type(await coroutine, int)
+    with SyncAgentClient() as blocking, blocking.session("bot") as waiting:
+        assert_type(waiting.gate(count)(env="prod"), int)
+"""
+"""A user's program that depends on the types of gated functions."""
+
+WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
+
+
+class TestTypes:
+    @pytest.mark.parametrize("checker", ["pyright", "mypy"])
+    def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
+        """Strict checkers know each gated function's own parameters and result."""
+        pytest.importorskip(checker)
+        readme_program(tmp_path)
+        (tmp_path / "user.py").write_text(USER)
+        (tmp_path / "wrong.py").write_text(WRONG)
+        done = self.check(checker, light, tmp_path, "user.py", "program.py", "wrong.py")
+        assert done.returncode == 1
+        errors = [line for line in done.stdout.splitlines() if "error:" in line]
+        assert len(errors) == 1, done.stdout
+        assert "wrong.py:20" in errors[0]
+
+    @staticmethod
+    def check(
+        checker: str, environment: Environment, directory: Path, *files: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a checker in strict mode on files of a directory."""
+        python = str(environment.python)
+        if checker == "pyright":
+            (directory / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+            line = [sys.executable, "-m", "pyright", "--pythonpath", python, *files]
+        else:
+            line = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, *files]
+        return subprocess.run(line, cwd=directory, capture_output=True, text=True, check=False)
+
+
+IMPORTS = """
+import sys
+import interlock.engine as engine, interlock.rules
+from interlock.engine import AgentClient, SyncAgentClient, create_gate, Blocked
+names = []
+for name in engine.__all__:
+    try:
+        getattr(engine, name)
+    except ImportError as error:
+        assert "pip install interlock" in str(error), error
+    else:
+        names.append(name)
+print(len(names), engine.__version__)
+for heavy in ("litellm", "textual", "sqlalchemy", "openai", "aiohttp"):
+    try:
+        __import__(heavy)
+    except ImportError:
+        continue
+    print(heavy)
+"""
+
+
+class TestDistributions:
+    def test_share_no_file_and_have_all(self, wheels: tuple[Path, Path]) -> None:
+        """Either can be removed without the other, and together they are the checkout."""
+        files = [
+            {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+            for wheel in wheels
+        ]
+        assert files[0] & files[1] == set()
+        kinds = (".py", ".tcss", ".lark", ".rules", "py.typed")
+        tree = {
+            f"interlock/{path.relative_to(ROOT).as_posix()}"
+            for room in ROOMS
+            for path in (ROOT / room).rglob("*")
+            if path.name.endswith(kinds) and "__pycache__" not in path.parts
+        }
+        web = {f"interlock/{p.relative_to(ROOT).as_posix()}" for p in (ROOT / "app/web").rglob("*.*")}
+        assert files[0] | files[1] == tree | {name for name in web if "__pycache__" not in name}
+
+    def test_have_one_version(self, wheels: tuple[Path, Path]) -> None:
+        """The whole one requires the light one in its own version."""
+        light, whole = distributions()
+        version = light.project["version"]
+        assert f"{LIGHT}=={version}" in whole.project["dependencies"]
+        assert "litellm" not in str(light.project["dependencies"])
+        assert [path.name for path in wheels] == [
+            f"{LIGHT.replace('-', '_')}-{version}-py3-none-any.whl",
+            f"{WHOLE}-{version}-py3-none-any.whl",
+        ]
+
+    def test_light_one_alone(self, light: Environment, tmp_path: Path) -> None:
+        """It runs the README's program where nothing else is, and says where the rest is to be had."""
+        program = readme_program(tmp_path)
+        done = light.run(tmp_path, "python", str(program), text="yes")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("2 tests passed\n")
+        assert "deployed to prod" in done.stdout
+        done = light.run(tmp_path, "python", "-c", IMPORTS)
+        assert done.returncode == 0, done.stderr
+        count, version = done.stdout.split()
+        assert int(count) > 40
+        assert version == distributions()[0].project["version"]
+        assert light.run(tmp_path, "interlock", "--version").stdout == f"interlock {version}\n"
+
+    def test_light_one_is_small(self, light: Environment) -> None:
+        """It is below 60 MB with all that it requires."""
+        own = sum(path.stat().st_size for path in light.site.rglob("*") if path.is_file())
+        assert own + int((light.directory / "size").read_text()) < 60_000_000
+
+    @pytest.mark.parametrize("command", ["check a.rules", "console", "serve", "run x", "protocol"])
+    def test_light_one_says_what_to_install(
+        self, light: Environment, tmp_path: Path, command: str
+    ) -> None:
+        """A command of the other one names it in one line."""
+        (tmp_path / "a.rules").write_text("block rm\n")
+        done = light.run(tmp_path, "interlock", *command.split())
+        assert done.returncode == 2
+        assert done.stderr.endswith("install all of it: pip install interlock\n")
+        assert done.stderr.count("\n") == 1
+
+    def test_light_one_tests_rules(self, light: Environment, tmp_path: Path) -> None:
+        """Scenarios run beside an agent, too."""
+        (tmp_path / "b.rules").write_text("block rm\n")
+        (tmp_path / "b_test.rules").write_text('use b.rules\nscenario "no"\n  call rm\n  expect block\n')
+        done = light.run(tmp_path, "interlock", "test", "b_test.rules")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_both_together(self, whole: Environment, tmp_path: Path) -> None:
+        """With both the README's program runs and commands of either part work."""
+        done = whole.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")
+        assert (done.returncode, done.stderr) == (0, "")
+        done = whole.run(tmp_path, "interlock", "check", "deploy.rules")
+        assert done.returncode == 0, done.stderr
+        done = whole.run(tmp_path, "interlock", "demo", "--headless", "--answer", "approve")
+        assert done.returncode == 0, done.stderr
+        every = [name for name in source_modules() if ".migrations." not in name]
+        done = whole.run(tmp_path, "python", "-c", IMPORT_ALL, str(whole.site), *every)
+        assert done.returncode == 0, done.stderr
+
+
+class TestParts:
+    def test_light_one_imports_what_it_requires(self) -> None:
+        """No module of the gate, the rules or the clients imports another library, even late."""
+        tree = Tree.read(ROOT)
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][LIGHT]
+        names = {
+            name.partition(".")[0]
+            for module in tree.needed(settings["roots"])
+            for name in tree.imported(module, late=True)
+        }
+        libraries = names - sys.stdlib_module_names - {"interlock"}
+        imported = {
+            library.replace("_", "-").replace("pydantic-core", "pydantic") for library in libraries
+        }
+        # google-re2 is looked for by its name, re2.
+        assert imported | {"google-re2"} == set(settings["dependencies"])
+
+    def test_a_root_that_is_none(self) -> None:
+        """A root that was renamed is named, instead of a wheel that lacks it."""
+        with pytest.raises(LookupError, match=r"names no module: interlock\.engine\.gone"):
+            Tree.read(ROOT).needed(["interlock.engine.gone"])
 
 
 class TestProject:

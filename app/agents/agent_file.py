@@ -7,6 +7,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -54,7 +55,7 @@ def load_agent_file(path: Path) -> AgentSpec:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise AgentSpecError([_unparsed(path, text, str(error))]) from error
+        raise AgentSpecError([_syntax_problem(path, text, str(error))]) from error
     except RecursionError as error:
         raise AgentSpecError([f"{path}: tables or lists are nested too deeply"]) from error
     here = path.absolute().parent
@@ -66,29 +67,29 @@ def load_agent_file(path: Path) -> AgentSpec:
 
 
 def _as_spec(path: Path, text: str, file: AgentFile, here: Path) -> AgentSpec:
-    said = file.model_dump(exclude_unset=True)
+    fields = file.model_dump(exclude_unset=True)
     problems: list[Problem] = []
-    _read_prompt(path, text, (), said, problems)
-    for name, subagent in said.get("subagents", {}).items():
+    _read_prompt(path, text, (), fields, problems)
+    for name, subagent in fields.get("subagents", {}).items():
         _read_prompt(path, text, ("subagents", name), subagent, problems)
     if problems:
         raise AgentSpecError(map(str, problems))
     if file.name is None and file.agent is None and _NAME.fullmatch(path.stem):
-        said["name"] = path.stem
-    if "import_from" not in said:
-        said["import_from"] = [here]
-    return AgentSpec.model_validate(said)
+        fields["name"] = path.stem
+    if "import_from" not in fields:
+        fields["import_from"] = [here]
+    return AgentSpec.model_validate(fields)
 
 
 def _read_prompt(
-    path: Path, text: str, table: Keys, said: dict[str, Any], problems: list[Problem]
+    path: Path, text: str, table: Keys, fields: dict[str, Any], problems: list[Problem]
 ) -> None:
     """Replace the file that a table names as its system prompt by its text."""
-    file: Path | None = said.pop("system_prompt_file", None)
+    file: Path | None = fields.pop("system_prompt_file", None)
     if file is None:
         return
     keys = (*table, "system_prompt_file")
-    if "system_prompt" in said:
+    if "system_prompt" in fields:
         message = f"{dotted(keys)}: there is a system_prompt too; keep one of them"
         problems.append(_problem(path, text, keys, message))
         return
@@ -97,7 +98,7 @@ def _read_prompt(
         message = f"{dotted(keys)}: {prompt.where}: {prompt.message}"
         problems.append(_problem(path, text, keys, message, prompt.remedy))
     else:
-        said["system_prompt"] = prompt
+        fields["system_prompt"] = prompt
 
 
 def _text(path: Path, expected: str) -> str | Problem:
@@ -130,11 +131,11 @@ def _text(path: Path, expected: str) -> str | Problem:
         return whole(message, "save the file as UTF-8")
 
 
-def _unparsed(path: Path, text: str, said: str) -> str:
+def _syntax_problem(path: Path, text: str, fault: str) -> str:
     """tomllib's message with its position in front, as in other messages."""
     lines = text.split("\n")
-    message, line, column = said.removesuffix(" (at end of document)"), len(lines), len(lines[-1]) + 1
-    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", said, re.DOTALL)
+    message, line, column = fault.removesuffix(" (at end of document)"), len(lines), len(lines[-1]) + 1
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", fault, re.DOTALL)
     if found is not None:
         message, line, column = found[1], int(found[2]), int(found[3])
     key, equals, _ = lines[line - 1].rstrip("\r").partition("=")
@@ -171,19 +172,13 @@ class _Location(NamedTuple):
 
 def _location(text: str, keys: Keys) -> _Location:
     """The first key in the file with the longest common path with `keys`; line 0 if none has any."""
-    wanted = [str(key) for key in keys if isinstance(key, str)]
-    found, shared = _Location(0, 1, 0, "", []), 0
-    for place in _file_keys(text):
-        both = _common_length(place.path, wanted)
-        if both > shared:
-            found, shared = place, both
-    return found
+    names = [key for key in keys if isinstance(key, str)]
 
+    def common_length(at: _Location) -> int:
+        pairs = zip(at.path, names, strict=False)
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
-def _common_length(path: list[str], wanted: list[str]) -> int:
-    """Number of keys that two paths have in common at their beginnings."""
-    pairs = zip(path, wanted, strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))
+    return max([_Location(0, 1, 0, "", []), *_file_keys(text)], key=common_length)
 
 
 def _file_keys(text: str) -> Iterator[_Location]:

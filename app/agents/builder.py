@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from ...engine.agents import (
     Agent,
@@ -34,7 +34,7 @@ from ...rules.library import LIBRARY
 from ..config.rule_texts import RuleTexts
 from .imports import ImportFailedError, failure_position, import_object
 from .spec import AgentSpec, AgentSpecError, JustBashOptions, LocalOptions, SandboxOptions, VercelOptions
-from .tools import Subagent, clashes, named_tools, prepare_subagents
+from .tools import Subagent, clashes, named_model, named_tools, prepare_subagents
 
 # Runtime of a spec, made if its requirements are met.
 
@@ -109,27 +109,24 @@ T = TypeVar("T")
 class Prepared:
     """An agent that can be hosted: all possible checks have passed.
 
-    `made` is the agent, or the async function that makes it in the loop in which it will run.
+    `source` is the agent, or the async function that makes it in the loop in which it will run.
     """
 
     spec: AgentSpec
     rules: RuleSet
-    made: Agent | Make
+    source: Agent | Make
     parts: _Parts
 
     async def agent(self) -> Agent:
         """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
-        if isinstance(self.made, Agent):
-            return self.parts.put_into(self.made)
+        if isinstance(self.source, Agent):
+            return self.parts.put_into(self.source)
         try:
-            found = await self.made()
+            found = await self.source()
         except (Exception, SystemExit) as error:
             raise _import_failure(self.spec, error) from error
-        problems: list[str] = []
-        agent = _as_agent(self.spec, found, problems)
-        if agent is not None:
-            _check_agent(self.spec, agent, problems)
-        if agent is None or problems:
+        agent = _as_agent(self.spec, found)
+        if problems := _agent_problems(self.spec, agent):
             raise AgentSpecError(problems)
         agent = self.parts.put_into(agent)
         if problems := await asyncio.to_thread(self.parts.unpriced, agent):
@@ -166,25 +163,23 @@ class _Parts:
     def put_into(self, base: Agent) -> Agent:
         """`base` with the spec's parts, otherwise unchanged."""
         spec = self.spec
-        changes: AgentSettings = {}
-        if self.runtime is not None:
-            changes["runtime"] = self.runtime
-        if spec.name is not None:
-            changes["name"] = spec.name
-        if spec.system_prompt is not None:
-            changes["system_prompt"] = spec.system_prompt
-        if spec.send_mode is not None:
-            changes["send_mode"] = spec.send_mode
-        if spec.limits.max_steps is not None:
-            changes["max_steps"] = spec.limits.max_steps
-        if spec.limits.max_cost is not None:
-            changes["max_cost"] = spec.limits.max_cost
-        if spec.limits.compact_at is not None:
-            changes["compact_at"] = spec.limits.compact_at
+        settings = {
+            "runtime": self.runtime,
+            "name": spec.name,
+            "system_prompt": spec.system_prompt,
+            "send_mode": spec.send_mode,
+            "tell_rules": spec.tell_rules,
+            **dict(spec.limits),
+        }
+        changes = cast(
+            "AgentSettings", {name: value for name, value in settings.items() if value is not None}
+        )
         if self.tools is not None or self.subagents:
             tools = base.tools if self.tools is None else self.tools
             model, runtime = self.model or base.model, self.runtime or base.runtime
-            changes["tools"] = (*tools, *(each.as_tool(model, runtime) for each in self.subagents))
+            tell = base.tell_rules if spec.tell_rules is None else spec.tell_rules
+            helpers = (each.as_tool(model, runtime, tell_rules=tell) for each in self.subagents)
+            changes["tools"] = (*tools, *helpers)
         if self.model is None and not changes:
             return base
         return base.replace(model=self.model, **changes)
@@ -195,13 +190,13 @@ class _Parts:
         May take seconds: a price list is imported when there is a limit.
         """
         problems: list[str] = []
-        if agent.max_cost is not None and (why := unpriced(agent.model)) is not None:
-            problems.append(not_kept(why))
+        if agent.max_cost is not None and (reason := unpriced(agent.model)) is not None:
+            problems.append(not_kept(reason))
         for each in self.subagents:
             limited = agent.max_cost is not None or each.spec.limits.max_cost is not None
             model = each.model or (None if agent.max_cost is not None else agent.model)
-            if limited and model is not None and (why := unpriced(model)) is not None:
-                problems.append(f"subagents.{each.name}: {not_kept(why)}")
+            if limited and model is not None and (reason := unpriced(model)) is not None:
+                problems.append(f"subagents.{each.name}: {not_kept(reason)}")
         return problems
 
 
@@ -227,10 +222,10 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
             causes.append(error)
         return None
 
-    made = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
-    if isinstance(made, Agent):
-        _check_agent(spec, made, problems)
-    rules = attempt(lambda: _rules(spec, made, texts or RuleTexts()))
+    agent = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
+    if isinstance(agent, Agent):
+        problems += _agent_problems(spec, agent)
+    rules = attempt(lambda: _rules(spec, agent, texts or RuleTexts()))
     model = attempt(lambda: _model(spec))
     tools = attempt(lambda: _tools(spec))
     subagents = attempt(lambda: prepare_subagents(spec))
@@ -240,17 +235,17 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
     if problems or rules is None:
         raise AgentSpecError(problems) from (causes[0] if causes else None)
     parts = _Parts(spec, model, tools, runtime, subagents or ())
-    if made is None:
+    if agent is None:
         assert model is not None
-        made = Agent(model, tools=tools or ())
-    if isinstance(made, Agent) and (problems := parts.unpriced(parts.put_into(made))):
+        agent = Agent(model, tools=tools or ())
+    if isinstance(agent, Agent) and (problems := parts.unpriced(parts.put_into(agent))):
         raise AgentSpecError(problems)
-    return Prepared(spec, rules, made, parts)
+    return Prepared(spec, rules, agent, parts)
 
 
-def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
+def _rules(spec: AgentSpec, agent: object, texts: RuleTexts) -> RuleSet:
     if not spec.rules:
-        if isinstance(made, Agent) and made.gate is not None:
+        if isinstance(agent, Agent) and agent.gate is not None:
             raise AgentSpecError(
                 [
                     f"{spec.agent} has a gate of its own, but the console asks through one that it makes "
@@ -261,9 +256,9 @@ def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
     rules = texts.compile(*map(shown_path, spec.rules))
     unknown = [name for name in spec.active or () if name not in rules.registry]
     if unknown:
-        known = ", ".join(rules.registry) or "none"
+        available = ", ".join(rules.registry) or "none"
         raise AgentSpecError(
-            [f"active: unknown net{'s' * (len(unknown) > 1)} {', '.join(unknown)}; known: {known}"]
+            [f"active: unknown net{'s' * (len(unknown) > 1)} {', '.join(unknown)}; known: {available}"]
         )
     return rules
 
@@ -282,10 +277,7 @@ def _model(spec: AgentSpec) -> Model | None:
             raise AgentSpecError(
                 [f"--api-base: {spec.agent} brings its model; name another with --model"]
             )
-        return None
-    model = LitellmModel(spec.model, api_base=spec.api_base)
-    model.check_environment()
-    return model
+    return named_model(spec.model, spec.api_base)
 
 
 def _key_variables(spec: AgentSpec) -> set[str]:
@@ -297,11 +289,11 @@ def _key_variables(spec: AgentSpec) -> set[str]:
 def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
     if spec.tools is None and spec.agent is not None:
         return None
-    wanted = DEFAULT_TOOLS if spec.tools is None else spec.tools
-    problems = clashes(spec, wanted)
+    names = DEFAULT_TOOLS if spec.tools is None else spec.tools
+    problems = clashes(spec, names)
     tools: tuple[Tool, ...] = ()
     try:
-        others = [name for name in wanted if not clashes(spec, [name])]
+        others = [name for name in names if not clashes(spec, [name])]
         tools = named_tools(others, spec.import_from, private=spec.web_fetch.private)
     except AgentSpecError as error:
         problems.extend(error.problems)
@@ -311,7 +303,7 @@ def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
     return tools
 
 
-def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
+def _imported_agent(spec: AgentSpec) -> Agent | Make:
     assert spec.agent is not None
     thing = import_object(spec.agent, spec.import_from)
     if callable(thing) and not isinstance(thing, Agent):
@@ -322,11 +314,7 @@ def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
             thing = thing()
         except (Exception, SystemExit) as error:
             raise _import_failure(spec, error) from error
-    problems: list[str] = []
-    agent = _as_agent(spec, thing, problems)
-    if problems:
-        raise AgentSpecError(problems)
-    return agent
+    return _as_agent(spec, thing)
 
 
 def _check_callable(name: str, thing: Callable[..., object]) -> None:
@@ -338,29 +326,31 @@ def _check_callable(name: str, thing: Callable[..., object]) -> None:
         ) from error
 
 
-def _as_agent(spec: AgentSpec, thing: object, problems: list[str]) -> Agent | None:
+def _as_agent(spec: AgentSpec, thing: object) -> Agent:
     if isinstance(thing, Agent):
         return thing
-    problems.append(
-        f"{spec.agent}: expected an Agent, or a function that returns one, found {type(thing).__name__}"
+    found = type(thing).__name__
+    raise AgentSpecError(
+        [f"{spec.agent}: expected an Agent, or a function that returns one, found {found}"]
     )
-    return None
 
 
-def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
-    """Check that an imported agent's parts can run, and that the spec does not make them less safe."""
+def _agent_problems(spec: AgentSpec, agent: Agent) -> list[str]:
+    """Parts of an imported agent that cannot run, or that the spec would make less safe."""
+    problems: list[str] = []
     if spec.model is None and isinstance(agent.model, LitellmModel):
         try:
             agent.model.check_environment()
         except AgentError as error:
             problems.append(str(error))
     if spec.tools is None:
-        problems.extend(clashes(spec, (tool.name for tool in agent.tools)))
+        problems += clashes(spec, (tool.name for tool in agent.tools))
     if isinstance(spec.runtime, LocalOptions) and not isinstance(agent.runtime, LocalRuntime):
         problems.append(
             f"workdir: {spec.agent} brings a {type(agent.runtime).__name__}, and tools would run "
             "on this machine itself instead; change it there, or choose one with --runtime"
         )
+    return problems
 
 
 def _import_failure(spec: AgentSpec, error: BaseException) -> AgentSpecError:

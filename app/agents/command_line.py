@@ -17,12 +17,28 @@ from typing import cast
 
 from pydantic import ValidationError
 
+from ..config.arguments import is_for_this_run
 from ..config.errors import Keys, dotted
 from ..config.paths import is_table
 from .agent_file import load_agent_file
 from .errors import describe_errors
 from .spec import BASE, LOCAL_KINDS, AgentSpec, AgentSpecError
 
+AGENT_OPTIONS = (
+    "model",
+    "api_base",
+    "rules",
+    "tools",
+    "active",
+    "mode",
+    "explain_blocks",
+    "runtime",
+    "workdir",
+    "network",
+    "max_steps",
+    "system_prompt",
+)
+"""Names of an agent's options in the parsed arguments, all but its cost limit."""
 _OPTIONS = {
     "limits.max_steps": "--max-steps",
     "limits.max_cost": "--max-cost",
@@ -42,14 +58,14 @@ def from_command_line(
     or `package.module:name`, or nothing. Raises `AgentSpecError`.
     """
     here = directory or Path.cwd()
-    said = _ChosenOptions(args, os.environ if environ is None else environ)
+    options = _ChosenOptions(args, os.environ if environ is None else environ)
     base: dict[str, object] = {}
     if args.target is not None and args.target.endswith(".toml"):
         base = load_agent_file((directory or Path()) / args.target).model_dump(exclude_unset=True)
     elif args.target is not None:
         base = {"agent": args.target}
-    data = _merged(base, said)
-    data["import_from"] = _import_from(base, said, here)
+    data = _merge(base, options)
+    data["import_from"] = _import_from(base, options, here)
     if args.task is not None:
         data["task"] = args.task
     try:
@@ -61,14 +77,14 @@ def from_command_line(
         ) from error
 
 
-def _import_from(base: Mapping[str, object], said: _ChosenOptions, here: Path) -> list[object]:
+def _import_from(base: Mapping[str, object], options: _ChosenOptions, here: Path) -> list[object]:
     """Directories of the agent's modules.
 
     An agent file names them; the working directory, where agents write, is added only for modules named
     for this run: its files would come before installed packages.
     """
     own = _list(base.get("import_from"))
-    named = not own or said.now("tools") is not None
+    named = not own or options.for_this_run("tools") is not None
     return list(dict.fromkeys([*own, here] if named else own))
 
 
@@ -79,80 +95,70 @@ class _ChosenOptions:
         self._args = args
         self._environ = environ
 
-    def now(self, option: str) -> object:
+    def for_this_run(self, option: str) -> object:
         """Value from the line or the environment, else `None`."""
-        chosen = option in self._args.typed or f"INTERLOCK_{option.upper()}" in self._environ
+        chosen = is_for_this_run(self._args, option, self._environ)
         return getattr(self._args, option) if chosen else None
 
-    def at_all(self, option: str) -> object:
-        return getattr(self._args, option)
-
-    def of(self, option: str, *, is_open: bool) -> object:
+    def value(self, option: str, *, is_open: bool) -> object:
         """Effective value: from any source where the agent leaves it open, else only one for this run."""
-        return self.at_all(option) if is_open else self.now(option)
+        return getattr(self._args, option) if is_open else self.for_this_run(option)
 
 
-def _merged(base: dict[str, object], said: _ChosenOptions) -> dict[str, object]:
-    data = dict(base)
+def _merge(base: dict[str, object], options: _ChosenOptions) -> dict[str, object]:
     free = "agent" not in base
     # Some options mean nothing without another: a model's address, the names of the rules' nets. They
     # come from where that one comes from.
-    model = said.of("model", is_open=free and "model" not in base)
-    if model is not None:
-        data["model"] = model
-        data.pop("api_base", None)
-    api_base = said.of("api_base", is_open="model" not in base and free)
-    if api_base is not None:
-        data["api_base"] = api_base
-    rules = said.of("rules", is_open="rules" not in base)
-    if rules:
-        data["rules"] = rules
-        data.pop("active", None)
-    active = said.of("active", is_open="rules" not in base and "active" not in base)
-    if active is not None:
-        data["active"] = active
-    tools = said.of("tools", is_open=free and "tools" not in base)
-    if tools is not None:
-        data["tools"] = [name for part in str(tools).split(",") if (name := part.strip())]
-    for option in ("system_prompt", "mode", "explain_blocks"):
-        is_open = option not in base and (free or option != "system_prompt")
-        value = said.of(option, is_open=is_open)
-        if value is not None:
-            data[option] = value
-    if limits := _limits(base.get("limits"), said, is_open=free):
+    is_open = {
+        "model": free and "model" not in base,
+        "api_base": free and "model" not in base,
+        "rules": "rules" not in base,
+        "active": "rules" not in base and "active" not in base,
+        "tools": free and "tools" not in base,
+        "system_prompt": free and "system_prompt" not in base,
+        "mode": "mode" not in base,
+        "explain_blocks": "explain_blocks" not in base,
+    }
+    chosen = {name: options.value(name, is_open=each) for name, each in is_open.items()}
+    if chosen["tools"] is not None:
+        chosen["tools"] = [name for part in str(chosen["tools"]).split(",") if (name := part.strip())]
+    chosen["rules"] = chosen["rules"] or None
+    replaced = {"model": "api_base", "rules": "active"}
+    obsolete = {part for option, part in replaced.items() if chosen[option] is not None}
+    data = {name: value for name, value in base.items() if name not in obsolete}
+    data |= {name: value for name, value in chosen.items() if value is not None}
+    if limits := _limits(base.get("limits"), options, is_open=free):
         data["limits"] = limits
-    runtime = _runtime(base.get("runtime"), said, is_open=free and "runtime" not in base)
-    if runtime is not None:
-        data["runtime"] = runtime
-    return data
+    runtime = _runtime(base.get("runtime"), options, is_open=free and "runtime" not in base)
+    return data if runtime is None else data | {"runtime": runtime}
 
 
-def _limits(base: object, said: _ChosenOptions, *, is_open: bool) -> dict[str, object]:
+def _limits(base: object, options: _ChosenOptions, *, is_open: bool) -> dict[str, object]:
     limits: dict[str, object] = dict(base) if is_table(base) else {}
     for option in ("max_steps", "max_cost"):
-        value = said.of(option, is_open=is_open and option not in limits)
+        value = options.value(option, is_open=is_open and option not in limits)
         if value is not None:
             limits[option] = value
     return limits
 
 
-def _runtime(base: object, said: _ChosenOptions, *, is_open: bool) -> object:
-    kind = said.of("runtime", is_open=is_open)
-    workdir = said.of("workdir", is_open=is_open)
-    network = said.of("network", is_open=is_open)
+def _runtime(base: object, options: _ChosenOptions, *, is_open: bool) -> object:
+    kind = options.value("runtime", is_open=is_open)
+    workdir = options.value("workdir", is_open=is_open)
+    network = options.value("network", is_open=is_open)
     if kind is None and workdir is None and network is None:
         return base
-    options: dict[str, object] = dict(base) if is_table(base) else {}
-    if kind is not None and kind != options.get("kind", kind):
-        kept = options.get("workdir") if {kind, options["kind"]} <= LOCAL_KINDS else None
-        options = {} if kept is None else {"workdir": kept}
+    runtime: dict[str, object] = dict(base) if is_table(base) else {}
+    if kind is not None and kind != runtime.get("kind", kind):
+        kept = runtime.get("workdir") if {kind, runtime["kind"]} <= LOCAL_KINDS else None
+        runtime = {} if kept is None else {"workdir": kept}
     if kind is not None:
-        options["kind"] = kind
+        runtime["kind"] = kind
     if workdir is not None:
-        options["workdir"] = str(workdir)
+        runtime["workdir"] = str(workdir)
     if network is not None:
-        options["network"] = network
-    return options
+        runtime["network"] = network
+    return runtime
 
 
 def _with_workdir(data: dict[str, object], here: Path) -> dict[str, object]:
@@ -178,8 +184,8 @@ def _as_option(keys: Keys, message: str, remedy: str) -> str:
         return f"--{keys[-1]}: not an option of this runtime; {remedy}, or --runtime sandbox"
     name = next(key for key in reversed(keys) if isinstance(key, str))
     option = _OPTIONS.get(path) or f"--{name.replace('_', '-')}"
-    said = message.partition(": ")[2]
-    return f"{option}: {said}{f'; {remedy}' if remedy else ''}"
+    fault = message.partition(": ")[2]
+    return f"{option}: {fault}{f'; {remedy}' if remedy else ''}"
 
 
 # Positional words of `interlock run [AGENT] [TASK]`: the agent and the task.
@@ -189,6 +195,7 @@ def _as_option(keys: Keys, message: str, remedy: str) -> str:
 
 
 IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_PLAIN = re.compile(r"[^\W_][\w-]*")
 NO_TASK = "what is the agent to do? Give a task, in quotes, after the options"
 
 
@@ -252,20 +259,27 @@ def _words(extra: Sequence[str]) -> list[str]:
 def _from_lists(args: argparse.Namespace, line: Sequence[str], *, has_target: bool) -> list[str]:
     """Return a task taken for a file: in `run --rules a.rules "Ship it"` the option takes it.
 
-    An agent may bring its task: then only a sentence is one, lest the name of a net be lost.
+    An agent may bring its task: then only a sentence is one among `--active`, lest the name of a net be
+    obsolete, and among `--rules` a word that is neither a file nor looks like the name of one.
     """
-    for given in (args.rules, args.active):
-        if not given or given[-1] != line[-1]:
+    for values, word in ((args.rules, _PLAIN), (args.active, None)):
+        if not values or values[-1] != line[-1]:
             continue
         words: list[str] = []
-        if len(given) > 1 and _is_task(given[-1], has_target=has_target):
-            words.append(given.pop())
-        if len(given) > 1 and not has_target and is_target(given[-1], alone=not words):
-            words.insert(0, given.pop())
+        if len(values) > 1 and _is_task(values[-1], has_target=has_target, word=word):
+            words.append(values.pop())
+        if len(values) > 1 and not has_target and is_target(values[-1], alone=not words):
+            words.insert(0, values.pop())
         return words
     return []
 
 
-def _is_task(word: str, *, has_target: bool) -> bool:
-    sentence = any(map(str.isspace, word))
-    return not Path(word).is_file() and (sentence or not (has_target or word.endswith(".rules")))
+def _is_task(text: str, *, has_target: bool, word: re.Pattern[str] | None) -> bool:
+    """Tell whether the last value of a list is the task; `word` is the form of a single one."""
+    if Path(text).is_file():
+        return False
+    if any(map(str.isspace, text)):
+        return True
+    if has_target:
+        return word is not None and word.fullmatch(text) is not None
+    return not text.endswith(".rules")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..config.errors import Keys, describe_error, describe_value, dotted
 from ..config.paths import is_table
-from .spec import KINDS, Limits, SessionLimits, WebFetchOptions
+from .spec import KINDS, SessionLimits, SubagentLimits, WebFetchOptions
 
 _EXPECTED_KEYS = {
     "subagents": "names of up to 59 letters, digits, '_' and '-'",
@@ -21,7 +21,9 @@ _SHARED = "it works in the agent's runtime, under the session's rules and in its
 _NO_SUBAGENTS_KEYS = {
     **dict.fromkeys(("runtime", *(key for kind in KINDS.values() for key in kind.model_fields)), _SHARED),
     **dict.fromkeys(("rules", "active", "gate", "mode", "explain_blocks"), _SHARED),
-    "web_fetch": "the agent's counts for its subagents, too; leave this out",
+    **dict.fromkeys(
+        ("web_fetch", "tell_rules"), "the agent's counts for its subagents, too; leave this out"
+    ),
     "subagents": "give the agent all of them, or put a tool made with task_tool into this one's tools",
     "name": "it has the name of its table, [subagents.NAME]",
     "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
@@ -49,14 +51,15 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                 yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
             case "union_tag_invalid":
                 keys = (*keys, "kind")
-                given: object = found["input"]
-                if is_table(given):
-                    given = given.get("kind")
+                kind: object = found["input"]
+                if is_table(kind):
+                    kind = kind.get("kind")
                 kinds = ", ".join(KINDS)
-                yield keys, f"{where}: unknown runtime {given!r:.60}", f"known: {kinds}"
+                yield keys, f"{where}: unknown runtime {kind!r:.60}", f"known: {kinds}"
             case "string_pattern_mismatch":
                 shown = describe_value(found["input"])
-                yield keys, f"{where}: expected {_expected_text(keys)}, found {shown}", ""
+                expected = _EXPECTED_TEXT.get(str(keys[-1]), "some text")
+                yield keys, f"{where}: expected {expected}, found {shown}", ""
             case "too_short" if isinstance(found["input"], (list, tuple)):
                 yield keys, f"{where}: expected at least one", "leave it out for all"
             case _:
@@ -69,16 +72,11 @@ def _keys(loc: Sequence[str | int]) -> Keys:
     return (loc[0], *loc[2:]) if inside else tuple(loc)
 
 
-def _expected_text(keys: Keys) -> str:
-    match keys[-1] if keys else None:
-        case "name":
-            return "up to 64 letters, digits, '.', '_' and '-'"
-        case "agent":
-            return "package.module:name"
-        case "workdir":
-            return "a path that starts with /"
-        case _:
-            return "some text"
+_EXPECTED_TEXT = {
+    "name": "up to 64 letters, digits, '.', '_' and '-'",
+    "agent": "package.module:name",
+    "workdir": "a path that starts with /",
+}
 
 
 def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
@@ -89,7 +87,7 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
         case ("limits", _):
             table = SessionLimits
         case ("subagents", _, "limits", _):
-            table = Limits
+            table = SubagentLimits
         case ("web_fetch", _):
             table = WebFetchOptions
         case ("runtime", kind, _):
@@ -101,9 +99,9 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
             _, table = get_args(model.model_fields["subagents"].annotation)
         case _:
             table = model
-    known = list(table.model_fields)
+    names = list(table.model_fields)
     message = f"unknown key '{dotted(keys)}'"
-    if key in (Limits if loc[0] == "subagents" else SessionLimits).model_fields:
+    if key in (SubagentLimits if loc[0] == "subagents" else SessionLimits).model_fields:
         return message, f"it belongs in the table [{home}]"
     for kind, options in KINDS.items():
         if key in options.model_fields and key != "kind":
@@ -112,6 +110,6 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
         return message, "it belongs in the table [web_fetch]"
     if _SECRET.search(key):
         return message, "a secret does not belong in an agent file; put it into the environment"
-    if close := get_close_matches(key, known, n=2, cutoff=0.7):
+    if close := get_close_matches(key, names, n=2, cutoff=0.7):
         return message, "did you mean '" + "' or '".join(close) + "'?"
-    return message, f"known: {', '.join(known)}"
+    return message, f"known: {', '.join(names)}"

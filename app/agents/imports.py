@@ -40,16 +40,12 @@ def import_object(name: str, directories: Sequence[Path]) -> object:
 def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleType:
     try:
         return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if module_name == missing or module_name.startswith(f"{missing}."):
-            raise ImportFailedError(
-                f"{name}: no module '{missing}' can be found; modules are looked for from "
-                f"{sys.path[0]} on"
-            ) from error
-        raise ImportFailedError(f"{name}: {failure_position(error, directories)}") from error
     except (Exception, SystemExit) as error:
-        raise ImportFailedError(f"{name}: {failure_position(error, directories)}") from error
+        fault = failure_position(error, directories)
+        missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (module_name == missing or module_name.startswith(f"{missing}.")):
+            fault = f"no module '{missing}' can be found; modules are looked for from {sys.path[0]} on"
+        raise ImportFailedError(f"{name}: {fault}") from error
 
 
 def failure_position(error: BaseException, directories: Sequence[Path]) -> str:
@@ -60,5 +56,5 @@ def failure_position(error: BaseException, directories: Sequence[Path]) -> str:
         f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")
     ]
     own = [f for f in frames if any(Path(f.filename).is_relative_to(d) for d in directories)]
-    said = f"{type(error).__name__}: {describe(error)}"
-    return f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}: {said}" if frames else said
+    fault = f"{type(error).__name__}: {describe(error)}"
+    return f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}: {fault}" if frames else fault

@@ -35,12 +35,16 @@ BASE = "base"
 """The key of a validation's context that holds the directory where relative paths start."""
 
 
-class AgentSpecError(ValueError):
-    """An agent that cannot be hosted: every problem, each with what was found and the remedy."""
+class SpecError(ValueError):
+    """Something that cannot be run as specified: every problem, with what was found and the remedy."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
+
+
+class AgentSpecError(SpecError):
+    """An agent that cannot be hosted."""
 
 
 def absolute(path: Path, info: ValidationInfo) -> Path:
@@ -88,11 +92,13 @@ InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
 Names = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-class _Frozen(BaseModel):
+class FrozenSpec(BaseModel):
+    """A table of a spec, without other keys."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class LocalOptions(_Frozen):
+class LocalOptions(FrozenSpec):
     """Tools run on this machine, with this program's rights.
 
     They get its environment without Interlock's variables and providers' keys; `env` names exceptions.
@@ -103,7 +109,7 @@ class LocalOptions(_Frozen):
     env: Names = ()
 
 
-class SandboxOptions(_Frozen):
+class SandboxOptions(FrozenSpec):
     """Tools run behind bubblewrap. `env` names the variables they get, never their values."""
 
     kind: Literal["sandbox"] = "sandbox"
@@ -114,7 +120,7 @@ class SandboxOptions(_Frozen):
     env: Names = ()
 
 
-class JustBashOptions(_Frozen):
+class JustBashOptions(FrozenSpec):
     """Tools run in a shell interpreted here, on files in memory.
 
     `files` maps paths to texts, relative ones start at the working directory. `env` as for `sandbox`.
@@ -130,16 +136,16 @@ class JustBashOptions(_Frozen):
     def _each_has_a_place(cls, files: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
         """Check that no file is also a directory: just-bash itself would confuse them."""
         workdir = info.data.get("workdir") or just_bash.DIRECTORY
-        taken: dict[PurePosixPath, str] = {}
+        names: dict[PurePosixPath, str] = {}
         for name in files:
             path = _inside(workdir, name)
-            if path in taken:
-                raise ValueError(f"'{taken[path]}' and '{name}' are the same file; keep one of them")
-            taken[path] = name
-        directories = {above: f"'{name}'" for path, name in taken.items() for above in path.parents}
+            if path in names:
+                raise ValueError(f"'{names[path]}' and '{name}' are the same file; keep one of them")
+            names[path] = name
+        directories = {each: f"'{name}'" for path, name in names.items() for each in path.parents}
         here = _inside(workdir)
         directories |= dict.fromkeys((here, *here.parents), "the working directory")
-        for path, name in taken.items():
+        for path, name in names.items():
             if path in directories:
                 raise ValueError(
                     f"'{name}' cannot be a file: {directories[path]} needs a directory there"
@@ -147,7 +153,7 @@ class JustBashOptions(_Frozen):
         return files
 
 
-class VercelOptions(_Frozen):
+class VercelOptions(FrozenSpec):
     """Tools run in a Vercel sandbox that lives `time_limit` seconds at most. `env` as for `sandbox`."""
 
     kind: Literal["vercel"] = "vercel"
@@ -169,13 +175,13 @@ LOCAL_KINDS = frozenset({"local", "sandbox"})
 """The runtimes whose working directory is one of this machine."""
 
 
-class WebFetchOptions(_Frozen):
+class WebFetchOptions(FrozenSpec):
     """With `private` the ready-made `web_fetch` reaches this machine and its network, too (A-127)."""
 
     private: StrictBool = False
 
 
-class Limits(_Frozen):
+class SubagentLimits(FrozenSpec):
     """`max_steps` counts a run's model calls; without it the agent's own limit applies.
 
     `max_cost` is the limit of a session's cost in US dollars, over its whole record, subagents included.
@@ -185,7 +191,7 @@ class Limits(_Frozen):
     max_cost: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
-class SessionLimits(Limits):
+class SessionLimits(SubagentLimits):
     """Limits of an agent that people talk to.
 
     After a turn whose last model call was sent `compact_at` tokens or more, the session is compacted.
@@ -194,7 +200,7 @@ class SessionLimits(Limits):
     compact_at: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
-class SubagentSpec(_Frozen):
+class SubagentSpec(FrozenSpec):
     """A subagent that does tasks for another agent, through a tool `task_<name>`.
 
     It works in that agent's runtime, under the session's rules. Without a `model` it has that agent's;
@@ -206,7 +212,7 @@ class SubagentSpec(_Frozen):
     api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
     system_prompt: str | None = None
     tools: Names = ()
-    limits: Limits = Limits()
+    limits: SubagentLimits = SubagentLimits()
 
     @field_validator("api_base")
     @classmethod
@@ -220,14 +226,15 @@ SubagentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,58}$")
 """With `task_` before it, a name that every provider takes for a tool."""
 
 
-class AgentSpec(_Frozen):
+class AgentSpec(FrozenSpec):
     """Specification of an agent. `None` leaves a part to the agent, or to a default where it is used.
 
     `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
     without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
     imported with the directories of `import_from` first on the path. `web_fetch` applies to subagents,
     too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
-    working directory.
+    working directory. `tell_rules` says whether the model reads the rules in sentences, its subagents'
+    models, too.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
@@ -245,5 +252,6 @@ class AgentSpec(_Frozen):
     limits: SessionLimits = SessionLimits()
     send_mode: SendMode | None = None
     explain_blocks: StrictBool = False
+    tell_rules: StrictBool | None = None
     task: Annotated[str, Field(pattern=r"\S")] | None = None
     import_from: tuple[AbsolutePath, ...] = ()

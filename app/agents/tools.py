@@ -36,18 +36,18 @@ def named_tools(
 
     Raises `AgentSpecError` with every problem, each beginning with `where` the names are written.
     """
-    known = ready_made_tools(private=private)
+    available = ready_made_tools(private=private)
     problems: list[str] = []
     found: list[Tool] = []
-    unknown = [name for name in names if ":" not in name and name not in known]
+    unknown = [name for name in names if ":" not in name and name not in available]
     if unknown:
-        those = ", ".join(known)
+        those = ", ".join(available)
         problems.append(
             f"{where}: unknown {', '.join(unknown)}; known: {those}, or package.module:function"
         )
     for name in names:
-        if name in known:
-            found.append(known[name])
+        if name in available:
+            found.append(available[name])
         elif ":" in name:
             try:
                 found.append(_imported_tool(name, import_from))
@@ -91,7 +91,7 @@ class Subagent:
     model: Model | None
     tools: tuple[Tool, ...]
 
-    def as_tool(self, model: Model, runtime: Runtime) -> Tool:
+    def as_tool(self, model: Model, runtime: Runtime, *, tell_rules: bool = True) -> Tool:
         """Tool by which an agent with `model` and `runtime` gives this subagent tasks."""
         agent = Agent(
             self.model or model,
@@ -99,6 +99,7 @@ class Subagent:
             system_prompt=self.spec.system_prompt,
             tools=self.tools,
             runtime=runtime,
+            tell_rules=tell_rules,
             max_steps=self.spec.limits.max_steps or MAX_STEPS,
             max_cost=self.spec.limits.max_cost,
         )
@@ -108,13 +109,13 @@ class Subagent:
 def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
     """The subagents of `spec`. Raises `AgentSpecError` with every problem of theirs."""
     problems: list[str] = []
-    made: list[Subagent] = []
+    subagents: list[Subagent] = []
     for name, each in spec.subagents.items():
         where = f"subagents.{name}"
         model: Model | None = None
         tools: tuple[Tool, ...] = ()
         try:
-            model = _model(each)
+            model = named_model(each.model, each.api_base)
         except AgentError as error:
             problems.append(f"{where}.model: {error}")
         try:
@@ -123,10 +124,10 @@ def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
             )
         except AgentSpecError as error:
             problems.extend(error.problems)
-        made.append(Subagent(name, each, model, tools))
+        subagents.append(Subagent(name, each, model, tools))
     if problems:
         raise AgentSpecError(problems)
-    return tuple(made)
+    return tuple(subagents)
 
 
 def clashes(spec: AgentSpec, tools: Iterable[str]) -> list[str]:
@@ -140,10 +141,11 @@ def clashes(spec: AgentSpec, tools: Iterable[str]) -> list[str]:
     ]
 
 
-def _model(spec: SubagentSpec) -> Model | None:
-    if spec.model is None:
+def named_model(name: str | None, api_base: str | None) -> Model | None:
+    """The model of that name, whose key is in the environment. Raises `AgentError`."""
+    if name is None:
         return None
-    model = LitellmModel(spec.model, api_base=spec.api_base)
+    model = LitellmModel(name, api_base=api_base)
     model.check_environment()
     return model
 
@@ -155,32 +157,32 @@ class ToolsError(ValueError):
     """A list of tools that cannot be read; the message says what was expected."""
 
 
-def known_tools(given: str) -> list[str]:
+def known_tools(text: str) -> list[str]:
     """The names in `a,b,c`, or those of a `.json` file.
 
     The file holds a list of names or of tool descriptions (`{"name": …}`, `{"function": {"name": …}}`),
     or such a list under `tools`. Raises `ToolsError`.
     """
-    if not given.lower().endswith(".json"):
-        names = [name.strip() for name in given.split(",")]
+    if not text.lower().endswith(".json"):
+        names = [name.strip() for name in text.split(",")]
         return [name for name in dict.fromkeys(names) if name]
     try:
-        found: object = json.loads(Path(given).read_text(encoding="utf-8-sig"))
+        found: object = json.loads(Path(text).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ToolsError(f"cannot read the tools in {given}: {reason}") from error
+        raise ToolsError(f"cannot read the tools in {text}: {reason}") from error
     if is_table(found) and "tools" in found:
         found = found["tools"]
     if not is_list(found):
-        raise ToolsError(f'{given} holds no list of tools; write ["bash", "read"]')
-    return list(dict.fromkeys(_name(tool, given) for tool in found))
+        raise ToolsError(f'{text} holds no list of tools; write ["bash", "read"]')
+    return list(dict.fromkeys(_tool_name(tool, text) for tool in found))
 
 
-def _name(tool: object, given: str) -> str:
+def _tool_name(tool: object, file: str) -> str:
     described = tool
     if is_table(tool):
         inner = tool.get("function")
         described = (inner if is_table(inner) else tool).get("name")
     if not isinstance(described, str) or not described:
-        raise ToolsError(f"{given} lists {tool!r:.80}, expected a tool's name or a description with one")
+        raise ToolsError(f"{file} lists {tool!r:.80}, expected a tool's name or a description with one")
     return described

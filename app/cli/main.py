@@ -14,13 +14,19 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from ..config.arguments import BAD_INPUT, CommandParser, refuse
 from ..config.identity import login_name
 from .options import EPILOG, HOOK_AGENTS, add_command
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
+
+
+TASK_OPTION = (
+    "resume: the task is written behind the session, without --task: "
+    'interlock resume SESSION "go on with the tests"'
+)
 
 
 class CommandModule(Protocol):
@@ -31,51 +37,43 @@ class CommandModule(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
-class Command(NamedTuple):
-    """Entry of the table of commands; the name of the module is relative to this package."""
-
-    name: str
-    module: str
-    help: str
-
-    def load(self) -> CommandModule:
-        return cast("CommandModule", import_module(f".{self.module}", __package__))
-
-
-COMMANDS = (
-    Command("demo", "agent.demo", "watch an agent be stopped, approve its deploy, replay it"),
-    Command("run", "agent.run", "host an agent, under rules"),
-    Command("resume", "agent.resume", "resume a recorded session"),
-    Command("console", "agent.console", "open the console on the journal, without starting an agent"),
-    Command(
-        "check",
+COMMANDS = {
+    "demo": ("agent.demo", "watch an agent be stopped, approve its deploy, replay it"),
+    "run": ("agent.run", "host an agent, under rules"),
+    "resume": ("agent.resume", "resume a recorded session"),
+    "console": ("agent.console", "open the console on the journal, without starting an agent"),
+    "check": (
         "rules.check",
         "compile rules, prove them together, print each net with its reachable states",
     ),
-    Command("test", "rules.test", "run the scenarios of *_test.rules files"),
-    Command("explain", "rules.explain", "say what rules do with a call, and the way to have it allowed"),
-    Command("draw", "rules.draw", "draw the nets of a rules file"),
-    Command("history", "history.history", "list recorded sessions; check, export, import, prune them"),
-    Command(
-        "backtest",
-        "history.backtest",
-        "judge recorded calls again under other rules; nothing is run",
-    ),
-    Command(
-        "notify",
+    "test": ("rules.test", "run the scenarios of *_test.rules files"),
+    "explain": ("rules.explain", "say what rules do with a call, and the way to have it allowed"),
+    "draw": ("rules.draw", "draw the nets of a rules file"),
+    "history": ("history.history", "list recorded sessions; check, export, import, prune them"),
+    "backtest": ("history.backtest", "judge recorded calls again under other rules; nothing is run"),
+    "notify": (
         "server.notify",
         "show what is run or sent when nobody decides, see [notify] in interlock.toml",
     ),
-    Command("serve", "server.serve", "judge external agents, and let consoles connect"),
-    Command("token", "server.token", "make, list, rotate and revoke tokens for agents and operators"),
-    Command("protocol", "server.protocol", "describe what is said over the wire"),
-    Command("web", "server.web", "show the console in a browser on this machine"),
-    Command("hook", "hooks.hook", "let Claude Code or Codex ask before each of its tool calls"),
-    Command("mcp", "agent.mcp", "put an MCP server behind the rules"),
-    Command("acp", "agent.acp", "host an agent that speaks the Agent Client Protocol, under rules"),
-    Command("flow", "agent.flow", "run a flow step by step; go on with a run, draw and check flows"),
-    Command("replay", "history.replay", "step through a recorded session"),
-)
+    "serve": ("server.serve", "judge external agents, and let consoles connect"),
+    "approvals": ("server.approvals", "list, show, approve and deny a server's open requests"),
+    "rules": ("server.rules", "compare the rules of a running server with files"),
+    "token": ("server.token", "make, list, rotate and revoke tokens for agents and operators"),
+    "protocol": ("server.protocol", "describe what is said over the wire"),
+    "web": ("server.web", "show the console in a browser on this machine"),
+    "hook": ("hooks.hook", "let Claude Code or Codex ask before each of its tool calls"),
+    "mcp": ("agent.mcp", "put an MCP server behind the rules"),
+    "acp": ("agent.acp", "host an agent that speaks the Agent Client Protocol, under rules"),
+    "flow": ("agent.flow", "run a flow step by step; go on with a run, draw and check flows"),
+    "replay": ("history.replay", "step through a recorded session"),
+    "completion": ("completion", "print what completes commands and options in bash, zsh or fish"),
+}
+"""The module of each command, by a name relative to this package, and its help."""
+
+
+def load(command: str) -> CommandModule:
+    """The module of a command."""
+    return cast("CommandModule", import_module(f".{COMMANDS[command][0]}", __package__))
 
 
 def parser(only: str | None = None) -> CommandParser:
@@ -86,10 +84,10 @@ def parser(only: str | None = None) -> CommandParser:
     top = CommandParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
-    for command in COMMANDS:
-        added = add_command(commands, command.name, command.help)
-        if only in (None, command.name):
-            command.load().configure(added)
+    for command, (_, text) in COMMANDS.items():
+        added = add_command(commands, command, text)
+        if only in (None, command):
+            load(command).configure(added)
     return top
 
 
@@ -138,22 +136,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _own_process()
     line = sys.argv[1:] if arguments is None else list(arguments)
     if _is_hook(line):
-        return _answer_hook(line, leave=arguments is None)
+        return _answer_hook(line, exit_at_once=arguments is None)
     top = parser(next((word for word in line if not word.startswith("-")), ""))
     args, extra = top.parse_known_args(line)
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
-    if args.command == "run":
-        _settle(top, args, extra, line)
-    elif extra:
+    if args.command == "resume" and _is_task_option(line):
+        top.error(TASK_OPTION)
+    if extra and args.command != "run":
         top.error(f"unrecognized arguments: {' '.join(extra)}")
     if args.version:
-        from importlib.metadata import version
+        from ...engine import __version__
 
-        print(f"interlock {version('interlock')}")
+        print(f"interlock {__version__}")
         return 0
     if args.command is None:
         top.print_help()
         return 0
+    try:
+        if args.command == "run":
+            _settle(top, args, extra, line)
+        return _run(args)
+    except ModuleNotFoundError as missing:
+        from ...engine.core.lazy_names import missing_part
+
+        if (remedy := missing_part(missing)) is None:
+            raise
+        return refuse(args.command, remedy)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run the command that was read from the line, with its settings."""
     from ..config.loader import SettingsError, apply_settings
 
     try:
@@ -163,13 +175,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return refuse("", error)
     try:
-        code = next(each for each in COMMANDS if each.name == args.command).load().run(args)
+        code = load(args.command).run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
+
+
+def _is_task_option(line: Sequence[str]) -> bool:
+    """Tell whether a line of `resume` names its task by an option, as it names most else."""
+    options = line[: line.index("--")] if "--" in line else line
+    return any(word.partition("=")[0] == "--task" for word in options)
 
 
 def _own_process() -> None:
@@ -187,8 +205,8 @@ def _is_hook(line: list[str]) -> bool:
     return answers and not {"-h", "--help"} & set(line)
 
 
-def _answer_hook(line: list[str], *, leave: bool) -> int:
-    """Answer a hook; with `leave`, exit at once, so that nothing later changes the exit code."""
+def _answer_hook(line: list[str], *, exit_at_once: bool) -> int:
+    """Answer a hook, `exit_at_once` if nothing later may change the exit code."""
     code = BAD_INPUT
     try:
         from .hooks.main import main as answer
@@ -199,6 +217,6 @@ def _answer_hook(line: list[str], *, leave: bool) -> int:
         text = f"Interlock could not answer, so this is blocked: {type(error).__name__}: {error}\n"
         with suppress(OSError):
             os.write(2, text.encode("utf-8", "replace"))
-    if leave:
+    if exit_at_once:
         os._exit(code)
     return code

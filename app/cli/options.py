@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from ..config.arguments import Parts
@@ -13,22 +14,6 @@ EPILOG = (
     "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml in the "
     "user's config directory or, where that loosens nothing, in interlock.toml here."
 )
-AGENT = (
-    "agent",
-    "model",
-    "api_base",
-    "rules",
-    "tools",
-    "active",
-    "mode",
-    "explain_blocks",
-    "runtime",
-    "workdir",
-    "network",
-    "max_steps",
-    "system_prompt",
-)
-"""Names of an agent's options in the parsed arguments."""
 HOOK_AGENTS = ("claude-code", "codex")
 """Agents that hooks are written for."""
 SWITCH_ON = {"", "1", "true", "yes", "on"}
@@ -168,6 +153,32 @@ def add_resumption(parser: argparse.ArgumentParser) -> None:
 def add_connect(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the option for the URL of a server."""
     parser.add_argument("--connect", metavar="URL", nargs="?", const="", type=server_address, help=text)
+
+
+def add_operator_connection(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a server and an operator's token, for `operator_connection`."""
+    add_connect(parser, "the server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="your token (default: INTERLOCK_TOKEN, else operator.token in the config directory)",
+    )
+
+
+def operator_connection(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """URL and token that a line names; `None` for what the client finds by itself.
+
+    Raises `TokenError`, and `ValueError` for a URL that would send a token in clear.
+    """
+    from ...engine.gateway.protocol.address import TOKEN, check_private, server_url
+    from ...engine.gateway.protocol.tokens import read_secret
+
+    url: str | None = args.connect or None
+    check_private(server_url(url))
+    # A file that only a setting names does not count beside the environment's token.
+    in_environment = TOKEN in os.environ and "token_file" not in args.typed
+    return url, None if in_environment or args.token_file is None else read_secret(args.token_file)
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:

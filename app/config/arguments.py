@@ -43,6 +43,20 @@ class CommandParser(argparse.ArgumentParser):
         self._parts = cast("Parts", super().add_subparsers(**terms))
         return self._parts
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is no command or no part, with the nearest one."""
+        parts = self._parts
+        if parts is None or action is not parts or value in parts.choices:
+            super()._check_value(action, value)
+            return
+        from difflib import get_close_matches
+
+        word, names = str(value), list(parts.choices)
+        near = get_close_matches(word[:40].lower(), names, n=1)
+        hint = f"; did you mean '{near[0]}'? There are" if near else "; there are"
+        kind = str(action.metavar or "part").lower()
+        self.error(f"unknown {kind} {word!a}{hint}: {', '.join(names)}")
+
     @property
     def commands(self) -> Mapping[str, CommandParser]:
         """The parsers of its commands, or of a command's parts, by their names."""
@@ -61,6 +75,18 @@ def database(args: argparse.Namespace) -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("interlock") / "interlock.db"
+
+
+def journal_options(args: argparse.Namespace) -> list[str]:
+    """The options with which another command finds the journal of this one, if it takes any."""
+    return ["--db", str(database(args))] if "db" in getattr(args, "typed", ()) else []
+
+
+def is_for_this_run(
+    args: argparse.Namespace, option: str, environ: Mapping[str, str] = os.environ
+) -> bool:
+    """Tell whether an option is on the line or in the environment, and not only in a file."""
+    return option in args.typed or f"INTERLOCK_{option.upper()}" in environ
 
 
 def redaction(args: argparse.Namespace) -> Redaction:

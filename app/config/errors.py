@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -61,9 +61,8 @@ def describe_value(value: object) -> str:
     return names.get(type(value)) or f"{value!r:.60}"
 
 
-def unknown_setting(key: str, known: Iterable[str]) -> str:
+def unknown_setting(key: str, names: Collection[str]) -> str:
     """The fault of a key that there is not, with those there are, or the nearest of many."""
-    names = list(known)
     close = get_close_matches(key, sorted(names), n=1) if len(names) > _FEW else []
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
     return f"unknown setting '{key}'; {hint}"

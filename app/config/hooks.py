@@ -85,9 +85,9 @@ def waiting_time(text: object) -> float:
 
 def _one_of(kind: object) -> Callable[[object], object]:
     def checked(value: object) -> object:
-        known = get_args(kind)
-        if value not in known:
-            raise ValueError(f"expected {' or '.join(known)}, found {value!r}")
+        choices = get_args(kind)
+        if value not in choices:
+            raise ValueError(f"expected {' or '.join(choices)}, found {value!r}")
         return value
 
     return checked

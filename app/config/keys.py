@@ -46,19 +46,19 @@ def key_settings(
     return list(found.values())
 
 
-def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Items such as `approval.approve`, whether the dot was quoted or made a table."""
     for key, value in table.items():
         if is_table(value):
-            yield from _flat(value, f"{above}{key}.")
+            yield from _flat(value, f"{prefix}{key}.")
         else:
-            yield f"{above}{key}", value
+            yield f"{prefix}{key}", value
 
 
 def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
-    given = value if is_list(value) else [value]
-    values = [each for each in given if isinstance(each, str)]
-    if len(values) < len(given):
+    items = value if is_list(value) else [value]
+    values = [each for each in items if isinstance(each, str)]
+    if len(values) < len(items):
         raise SettingsError(
             f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
         )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
+from ...engine.gateway.protocol.token_paths import CONFIG_DIRECTORY, config_directory
 from .paths import is_list, is_table
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ def apply_settings(
         [action for each in chosen for action in each.repeated],
     )
     args.of_directory = {}
-    known = {name for action in top.all_options() for name in option_names(action)}
+    options = {name for action in top.all_options() for name in option_names(action)}
     problems = [
-        fault for path, table in sources.files for fault in _unknown(path, table, known, top.commands)
+        fault for path, table in sources.files for fault in _unknown(path, table, options, top.commands)
     ]
     for action in (action for each in chosen for action in each.options):
         try:
@@ -323,10 +324,7 @@ def is_agent_writable(path: Path, directory: Path, environ: Mapping[str, str]) -
 
 def users_file(environ: Mapping[str, str]) -> Path:
     """The file in the user's config directory, whether it exists or not."""
-    from platformdirs import user_config_path
-
-    config = environ.get("INTERLOCK_CONFIG_DIR")
-    return (Path(config) if config else user_config_path("interlock")) / FILE_NAME
+    return config_directory(environ) / FILE_NAME
 
 
 def _texts(value: object) -> list[str]:
@@ -384,15 +382,15 @@ def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[st
     """Reason why a settings file cannot be read, with the remedy."""
     from .paths import describe_unusable_path
 
-    config = environ.get("INTERLOCK_CONFIG_DIR")
+    config = environ.get(CONFIG_DIRECTORY)
     if config and path == users_file(environ):
         fault = describe_unusable_path(config)
         if fault is None and isinstance(error, NotADirectoryError):
             fault = f"expected a directory, found '{config}'; name the one that holds {FILE_NAME}"
         if fault is not None:
-            return f"INTERLOCK_CONFIG_DIR: {fault}"
-    why = error.strerror if isinstance(error, OSError) else error
-    return f"{path}: cannot be read ({why}); fix its permissions or remove it"
+            return f"{CONFIG_DIRECTORY}: {fault}"
+    reason = error.strerror if isinstance(error, OSError) else error
+    return f"{path}: cannot be read ({reason}); fix its permissions or remove it"
 
 
 def _unknown(

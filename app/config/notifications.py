@@ -38,9 +38,9 @@ def attention_settings(
 
 
 def _words(value: object) -> list[str]:
-    given: list[object] = [*value] if is_sequence(value) else []
-    words = [word for word in given if isinstance(word, str)]
-    if not words or words != given:
+    items: list[object] = [*value] if is_sequence(value) else []
+    words = [word for word in items if isinstance(word, str)]
+    if not words or words != items:
         raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
     if not words[0] or any("\0" in word for word in words):
         raise ValueError("expected the name of a program, without NUL characters")

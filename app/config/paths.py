@@ -23,8 +23,11 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
         return None
     for each in value if is_sequence(value) else [value]:
         fault = describe_unusable_path(str(each), expand=action.type is Path)
-        if fault is None and action.dest == JOURNAL:
-            fault = _no_journal(str(each))
+        if fault is None and action.dest == JOURNAL and Path(str(each)).expanduser().is_dir():
+            fault = (
+                f"expected the journal's file, found the directory {_quote(str(each))}; "
+                "name a file in it, such as interlock.db"
+            )
         if fault is not None:
             return fault
     return None
@@ -37,8 +40,8 @@ def describe_unusable_path(text: str, *, expand: bool = True) -> str | None:
     try:
         (Path(text).expanduser() if expand else Path(text)).stat()
     except RuntimeError:
-        who = Path(text).parts[0]
-        return f"expected a path, found {_quote(text)}: nobody's home is {_quote(who)}; write it out"
+        user = Path(text).parts[0]
+        return f"expected a path, found {_quote(text)}: nobody's home is {_quote(user)}; write it out"
     except UnicodeEncodeError:
         return f"a path cannot hold all the characters of {_quote(text)}; choose another name"
     except OSError as error:
@@ -72,15 +75,6 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _no_journal(text: str) -> str | None:
-    if Path(text).expanduser().is_dir():
-        return (
-            f"expected the journal's file, found the directory {_quote(text)}; "
-            "name a file in it, such as interlock.db"
-        )
-    return None
-
-
 def _quote(text: str) -> str:
-    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
-    return f"'{shown}'"
+    short = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    return f"'{short}'"

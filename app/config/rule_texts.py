@@ -32,17 +32,16 @@ class RuleTexts:
     def compile(self, *files: str | Path) -> RuleSet:
         """The rules of `files` as one set; a missing file is read. Raises `RuleError`."""
         texts = self.with_files(files).texts
-        named = {shown_file(str(file)): texts[path_of(file)] for file in files}
-        return compile_files({name: _with_name(text, name) for name, text in named.items()})
+        named: dict[str, str | Problem] = {}
+        for file in files:
+            name, text = shown_file(str(file)), texts[path_of(file)]
+            named[name] = replace(text, file=name) if isinstance(text, Problem) else text
+        return compile_files(named)
 
 
 def path_of(file: str | Path) -> Path:
     """The file that a name among rules stands for, in any spelling."""
     return Path(os.path.abspath(os.path.expanduser(file)))
-
-
-def _with_name(text: str | Problem, name: str) -> str | Problem:
-    return replace(text, file=name) if isinstance(text, Problem) else text
 
 
 def find_loosened_rule(

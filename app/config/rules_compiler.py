@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ...engine.core.condition import Condition
 from ...engine.history.redaction.redaction import Redaction
-from ...engine.history.redaction.shell.masking import LiteralWord
+from ...engine.history.redaction.shell.masking import QuotedWord
 from ...engine.net.net import SkillNet
 from ...rules import RuleError, RuleSet, compile_files, condition_of, read_rules
 
@@ -26,7 +26,7 @@ def rules_of_files(*paths: str) -> RuleSet:
 
 
 class RulesLanguage:
-    """Reads rules and shell commands of this version; see `engine.language`."""
+    """Reads rules and shell commands of this version; see `interlock.rules`."""
 
     def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
         try:
@@ -43,11 +43,11 @@ class RulesLanguage:
 
         return tuple(command.source for command in read(text).commands)
 
-    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+    def words(self, text: str) -> tuple[QuotedWord, ...] | None:
         from ...rules.shell.literals import literal_words
 
         found = literal_words(text)
-        return None if found is None else tuple(LiteralWord(*word) for word in found)
+        return None if found is None else tuple(QuotedWord(*word) for word in found)
 
     def programs(self, text: str) -> frozenset[str]:
         from ...rules.shell import read

@@ -48,13 +48,13 @@ class SettingsTable(BaseModel):
                 keys, text = tuple(each["loc"]), ""
                 if each["type"] in UNKNOWN:
                     *keys, key = keys
-                    text = unknown_setting(str(key), _known(cls, tuple(keys)))
+                    text = unknown_setting(str(key), _key_names(cls, tuple(keys)))
                 where = f"{found.where}: {dotted(tuple(keys))}" if keys else found.where
                 problems.append(f"{where}: {text or describe_error(each)}")
             raise SettingsError("\n".join(problems)) from error
 
 
-def _known(table: type[SettingsTable], keys: Keys) -> list[str]:
+def _key_names(table: type[SettingsTable], keys: Keys) -> list[str]:
     """Keys of the table, or of the one that `keys` lead to in it."""
     if not keys:
         return list(table.model_fields)

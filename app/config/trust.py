@@ -91,8 +91,8 @@ def _is_allowed(command: str, option: str, value: object, users: object, directo
             return value == users or (users in (None, "local") and value != "vercel")
         case "workdir" | "cwd":
             # Tools in the sandbox may write there.
-            below = (directory / str(value)).resolve().is_relative_to(directory.resolve())
-            return below and users is None
+            is_below = (directory / str(value)).resolve().is_relative_to(directory.resolve())
+            return is_below and users is None
         case "listen" | "agents":
             return _is_local(str(value))
         case _:
@@ -109,8 +109,7 @@ def rule_texts(args: argparse.Namespace) -> RuleTexts:
     """The texts of rules files, as read for checking the working directory's; these are enforced."""
     from .rule_texts import RuleTexts
 
-    found = getattr(args, "rule_texts", None)
-    return found if isinstance(found, RuleTexts) else RuleTexts()
+    return getattr(args, "rule_texts", None) or RuleTexts()
 
 
 def directory_notice(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:

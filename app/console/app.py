@@ -11,7 +11,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
@@ -23,7 +23,7 @@ from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
 from ..config.notifications import AttentionSettings
 from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
-from ..screens.common.confirm import Confirm
+from ..screens.common.confirm import Confirm, when_yes
 from ..screens.common.guarded_keys import QUIET
 from ..screens.common.operator_context import OperatorContext
 from ..screens.live.screen import LiveScreen
@@ -40,9 +40,11 @@ from ..sources.messages import (
 )
 from ..sources.read_only import ReadOnlyHub
 from ..terminal.appearance import Appearance
+from ..terminal.bindings import key_binding
 from ..terminal.gc import PaintFirst, settle_collector
 from ..terminal.key_rights import Permission
-from .attention import Attention, Terminal, concerns_requests, terminal_of
+from ..viewmodels.stream import changes_queue
+from .attention import Attention, Terminal, terminal_of
 from .base import TerminalApp
 from .connection import ConnectionDisplay
 from .navigation import DialogManager, visit
@@ -171,17 +173,17 @@ PANES_AFTER = 0.05
 class InterlockConsole(RecordedApp):
     """The approval console on a hub, which its creator has to close.
 
-    `start` opens the sessions; `open_session` is the one shown first, `open_at` a deep
-    link that was asked for. `permission` is what the operator may do. `terminal` stands for the one it
-    runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
-    `monotonic` the seconds that keys are inert; see `GuardedKeys` for `quiet`.
+    `start` opens the sessions; `open_at` is a deep link that was asked for. `permission` is what the
+    operator may do. `terminal` stands for the one it runs in. `deny_reasons` are offered for denials.
+    `clock` gives the times that ages are counted to, `monotonic` the seconds that keys are
+    inert; see `GuardedKeys` for `quiet`.
     """
 
     TITLE = "Interlock"
     # The default screen is made before its own style sheet would be read.
     CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "quit", id="app.quit", tooltip="Leave the console"),
+        key_binding("q", "quit", "quit", "app.quit", "Leave the console"),
     ]
 
     class Arrived(Message, bubble=False):
@@ -199,7 +201,6 @@ class InterlockConsole(RecordedApp):
         *,
         operator: str,
         start: Start | None = None,
-        open_session: str | None = None,
         open_at: DeepLink | None = None,
         appearance: Appearance | None = None,
         permission: Permission | None = None,
@@ -225,7 +226,7 @@ class InterlockConsole(RecordedApp):
         self._programs: set[asyncio.Task[None]] = set()
         self.hub = hub
         self._start = start
-        self._open_at = open_at or DeepLink(session=open_session)
+        self._open_at = open_at or DeepLink()
         self.monotonic = monotonic
         self._operator_context = OperatorContext(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
@@ -319,7 +320,7 @@ class InterlockConsole(RecordedApp):
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 self._paint_first.begin()
                 shown |= await self._dialogs.present(event.body)
-        if self._attention is not None and any(map(concerns_requests, events)):
+        if self._attention is not None and any(map(changes_queue, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
                 waiting = await self.hub.approvals()
                 self._attention.follow(events, waiting, self.hub.unread().requests)
@@ -420,20 +421,17 @@ class InterlockConsole(RecordedApp):
             return
         where = "" if event.at is None else f" from event {event.at} in a new session"
         question = f"Go on with {event.session_id}{where}?"
-        otherwise = (
-            "otherwise it takes the step after the last one that is recorded."
-            if event.is_flow
-            else "otherwise the agent waits for a message."
-        )
+        step = "it takes the step after the last one that is recorded"
+        otherwise = step if event.is_flow else "the agent waits for a message"
         details = [
-            f"Its nets stand where they stood. A question that was open is asked again; {otherwise}"
+            "Its nets stand where they stood. A question that was open is asked again; otherwise "
+            f"{otherwise}."
         ]
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.run_worker(self._continue(event), group="start", exit_on_error=False)
+        def resume() -> None:
+            self.run_worker(self._continue(event), group="start", exit_on_error=False)
 
-        self.push_screen(Confirm("Continue", question, details), answered)
+        self.push_screen(Confirm("Continue", question, details), when_yes(resume))
 
     async def _continue(self, event: ContinueChosen) -> None:
         from ..sessions.start import starter_of
@@ -477,5 +475,5 @@ class InterlockConsole(RecordedApp):
                 f"{', '.join(facts)}. Quit?",
                 ["Running agents are ended; the journal keeps everything."],
             ),
-            lambda yes: self.exit() if yes else None,
+            when_yes(self.exit),
         )

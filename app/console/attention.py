@@ -134,12 +134,7 @@ class Attention:
 
     def signal(self, request: ApprovalState) -> None:
         """Signal a new request to an operator who is not looking, unless one has just been signalled."""
-        if not self._on:
-            return
-        if self._terminal.is_lent():
-            self._missed_while_lent = True
-            return
-        if self._terminal.focused():
+        if not self._on or not self._needs_signal():
             return
         left = self._seconds_left()
         if left <= 0:
@@ -157,12 +152,14 @@ class Attention:
     def _signal_later(self) -> None:
         """Call for what came too soon after the last time, if it still waits."""
         self._is_due = False
-        if not self._on or not self._waiting:
-            return
-        if self._terminal.is_lent():
-            self._missed_while_lent = True
-        elif not self._terminal.focused():
+        if self._on and self._waiting and self._needs_signal():
             self._send(_waiting_text(self._waiting))
+
+    def _needs_signal(self) -> bool:
+        """Tell whether the operator does not look here; of a lent terminal it is noted for later."""
+        lent = self._terminal.is_lent()
+        self._missed_while_lent |= lent
+        return not lent and not self._terminal.focused()
 
     def _send(self, text: str) -> None:
         self._last = self._terminal.monotonic()
@@ -187,11 +184,6 @@ _SEQUENCES: Mapping[Kind, str] = {
     "osc99": "\x1b]99;;Interlock: {}\x1b\\",
     "osc777": "\x1b]777;notify;Interlock;{}\x1b\\",
 }
-
-
-def concerns_requests(event: HubEvent) -> bool:
-    """Tell whether an event is about requests, so that their number may have changed."""
-    return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")
 
 
 def summary(request: ApprovalState) -> str:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
+from rich.console import RenderableType
 from textual import events, on
+from textual._compositor import CompositorUpdate
 from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
@@ -33,6 +35,7 @@ from ..terminal.key_order import KeyOrder
 from ..terminal.key_rights import Permission, needed_rights
 from ..terminal.keymap import decides, display_key, is_typed
 from ..terminal.theme import OWN_THEMES, SIGNAL_BOX
+from ..terminal.written_cells import WrittenCells
 from ..widgets.inputs.safe_input import TakesText
 
 # The command palette: every binding that does something where the operator is, by name.
@@ -117,6 +120,7 @@ class TerminalApp(App[None]):
         self._first_paint: float | None = None
         self.keys = KeyOrder(self, self._take_typed)
         self._ascii = AsciiFilter()
+        self._cells = WrittenCells()
         self.set_class(appearance.ascii_only, "-ascii")
         for theme in OWN_THEMES:
             self.register_theme(theme)
@@ -134,7 +138,15 @@ class TerminalApp(App[None]):
 
     def on_mount(self) -> None:
         # Textual leaves open what an app returns.
-        self.app_resume_signal.subscribe(self, self._make_keys_inert, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+        self.app_resume_signal.subscribe(self, self._take_terminal_back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+
+    # Textual leaves open what a screen returns, and has no public way to what is written.
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:  # pyright: ignore[reportUnknownMemberType]
+        """Paint, but write no cell that is what it was."""
+        found: object = renderable
+        if isinstance(found, CompositorUpdate):
+            found = self._cells.changes(found)
+        super()._display(screen, cast("RenderableType | None", found))  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def was_painted(self) -> bool:
@@ -163,8 +175,9 @@ class TerminalApp(App[None]):
             self.screen.set_focus(line)
         await super().on_event(event)
 
-    def _make_keys_inert(self, _: object) -> None:
-        """Make deciding keys inert: the operator has not seen what came while the terminal was lent."""
+    def _take_terminal_back(self, _: object) -> None:
+        """Paint all of it, and make deciding keys inert: what came while it was lent nobody has seen."""
+        self._cells.forget()
         for screen in self.screen_stack:
             if isinstance(screen, FallsAsleep):
                 screen.fall_asleep()

@@ -8,7 +8,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from ..format.text import shown
-from ..terminal.charset import ours
+from ..terminal.charset import to_charset
 
 CHECKS_PER_SECOND = 5
 CONSEQUENCES = (
@@ -30,7 +30,7 @@ class ConnectionLine(Widget):
 
     def __init__(self, server: str, trouble: str) -> None:
         super().__init__()
-        self._text = f"{ours('✗')} {shown(server)}: {shown(trouble)}"
+        self._text = f"{to_charset('✗')} {shown(server)}: {shown(trouble)}"
 
     def render(self) -> Content:
         width = self.content_size.width

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from ...engine.core.clock import Clock, utc_now
@@ -15,6 +15,7 @@ from ...engine.hub.api import HistoryApi
 from ...engine.hub.backtest_api import BacktestSource
 from ..screens.replay.screen import ReplayScreen
 from ..terminal.appearance import Appearance
+from ..terminal.bindings import key_binding
 from ..terminal.gc import settle_collector
 from ..viewmodels.playback import Playable
 from .app import RecordedApp
@@ -28,7 +29,7 @@ class HistoryConsole(RecordedApp):
 
     TITLE = "Interlock"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "quit", show=False, id="app.quit", tooltip="Leave the console"),
+        key_binding("q", "quit", "quit", "app.quit", "Leave the console", show=False),
     ]
 
     def __init__(

@@ -95,25 +95,25 @@ class DialogManager:
             if request is None:
                 app.notify("This request is no longer open.")
                 return False
-            known = await self._known(request)
+            sessions = await self._live_sessions(request)
         except Exception as error:
             app.notify(shown(str(error)), title="Cannot open the request", severity="error", markup=False)
             return False
         if isinstance(app.screen, ModalScreen) or self._line_is_open():
             return False
         app.clear_notifications()
-        self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
+        self._dialog.present(request, sessions.get(request.session), sessions.get(request.via or ""))
         app.push_screen(self._dialog, self._after_dialog)
         return True
 
-    async def _known(self, request: ApprovalState) -> dict[str, SessionState]:
+    async def _live_sessions(self, request: ApprovalState) -> dict[str, SessionState]:
         """The live sessions; those of the request also where a server's are still being read."""
-        known = {state.id: state for state in await self._hub.sessions()}
+        sessions = {state.id: state for state in await self._hub.sessions()}
         for session in (request.session, request.via):
-            if session is not None and session not in known and self._hub.unread().sessions:
+            if session is not None and session not in sessions and self._hub.unread().sessions:
                 with suppress(UnknownSessionError):
-                    known[session] = await self._hub.session(session)
-        return known
+                    sessions[session] = await self._hub.session(session)
+        return sessions
 
     async def _after_dialog(self, outcome: Outcome | None) -> None:
         """After a dialog: say what was decided, and show the request that came meanwhile."""

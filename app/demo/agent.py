@@ -41,9 +41,10 @@ FIX = (
 )
 TIDY = "rm -rf build"
 AGAIN = "./deploy production"
+TEST_SECONDS = 3
 OFF_AT_FIRST = "block-deploy"
 
-_MISSING = re.compile(r"requires a successful call to (\w+) first")
+MISSING = re.compile(r"requires a successful call to (\w+) first")
 _REFUSED = re.compile(r"was rejected by human review[.:]\s*(.*)", re.DOTALL)
 
 
@@ -53,6 +54,11 @@ class Exchange:
 
     command: str
     result: str
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether the result reports a failure."""
+        return "[exit code:" in self.result or "FAILED" in self.result
 
 
 def exchanges(messages: Sequence[Message]) -> list[Exchange]:
@@ -73,11 +79,11 @@ def exchanges(messages: Sequence[Message]) -> list[Exchange]:
 def next_move(messages: Sequence[Message]) -> Reply:
     """Next message and tool calls of the release bot."""
     history = [e for e in exchanges(messages) if e.result != SKIPPED]
-    said = _last_word(messages)
-    if said is not None and len(_user_messages(messages)) > 1:
-        if re.search(r"\b(stop|halt|wait|abort)\b", said, re.IGNORECASE):
+    message = _last_word(messages)
+    if message is not None and sum(isinstance(each, UserMessage) for each in messages) > 1:
+        if re.search(r"\b(stop|halt|wait|abort)\b", message, re.IGNORECASE):
             return T("Understood, I stop here. ", "Nothing more will run.")
-        return _with_prefix("Noted. I am a scripted agent, so I keep to the release. ", _plan(history))
+        return say("Noted. I am a scripted agent, so I keep to the release. ") + _plan(history)
     return _plan(history)
 
 
@@ -86,15 +92,17 @@ async def open_demo(
 ) -> str:
     """Open the demo's session on `hub`; its task is not sent yet. Returns the session's id.
 
-    `pace` is the scripted model's time for a word in seconds, `project` the directory of its shell.
+    `pace` is the scripted model's time for a word in seconds, `project` the directory of its shell. With
+    a pace the tests of a project of its own take long enough to see what waits for them.
     """
     registry = load_rules(library_rules("deploy"), library_rules("freeze")).registry
+    project = project or create_project(test_seconds=TEST_SECONDS if pace else 0)
     agent = Agent(
         ScriptedModel(next_move, delay=pace),
         name="release-bot",
         system_prompt="You ship commits.",
         tools=[BashTool],
-        runtime=LocalRuntime(cwd=project or create_project()),
+        runtime=LocalRuntime(cwd=project),
     )
     active = [key for key in registry if key != OFF_AT_FIRST]
     config = SessionConfig(registry, active=active, by=by)
@@ -107,11 +115,11 @@ def _plan(history: list[Exchange]) -> Reply:
     last = history[-1]
     if refused := _REFUSED.search(last.result):
         reason = refused.group(1).strip()
-        told = f" and said: {reason}" if reason else " without giving a reason"
+        answer = f" and said: {reason}" if reason else " without giving a reason"
         return T(
-            "The operator refused the deploy", f"{told}. ", "I stop here and leave everything as it is."
+            "The operator refused the deploy", f"{answer}. ", "I stop here and leave everything as it is."
         )
-    if missing := _MISSING.search(last.result):
+    if missing := MISSING.search(last.result):
         step = missing.group(1)
         return _try(f"I may not do that yet: {step} has to pass first. Running it.", f"./{step}")
     return _after(last, history)
@@ -119,7 +127,7 @@ def _plan(history: list[Exchange]) -> Reply:
 
 def _after(last: Exchange, history: list[Exchange]) -> Reply:
     ran = last.command
-    failed = "[exit code:" in last.result or "FAILED" in last.result
+    failed = last.failed
     tried = sum(1 for e in history if e.command == ran)
     fixed = any(e.command == FIX for e in history)
     match ran:
@@ -153,20 +161,12 @@ def _after(last: Exchange, history: list[Exchange]) -> Reply:
 
 
 def _try(words: str, command: str) -> Reply:
-    return _say(words) + C(bash={"command": command})
+    return say(words) + C(bash={"command": command})
 
 
-def _say(words: str) -> Reply:
+def say(words: str) -> Reply:
     """Text in word-sized deltas, as a model would stream it."""
     return T(*re.findall(r"\S+\s*", words))
-
-
-def _with_prefix(words: str, reply: Reply) -> Reply:
-    return _say(words) + reply
-
-
-def _user_messages(messages: Sequence[Message]) -> list[UserMessage]:
-    return [m for m in messages if isinstance(m, UserMessage)]
 
 
 def _last_word(messages: Sequence[Message]) -> str | None:

@@ -54,6 +54,8 @@ FILES = {
         """,
     "test": """\
         #!/bin/sh
+        # A suite takes its time, in which the console shows what waits for its result.
+        sleep 0
         exec python3 -B -m unittest discover -s tests -t . 2>&1
         """,
     "deploy": """\
@@ -85,9 +87,10 @@ IDENTITY = (
 """Options of git with which it commits on any machine."""
 
 
-def create_project(root: Path | None = None) -> Path:
+def create_project(root: Path | None = None, *, test_seconds: int = 0) -> Path:
     """Make the project in `root`, or in a new temporary directory. Raises `OSError` when it cannot.
 
+    Its tests take `test_seconds`.
     Without git on the machine it is a plain directory; the deploy script then says `unversioned`.
     """
     root = root or Path(tempfile.mkdtemp(prefix="interlock-demo-"))
@@ -96,18 +99,17 @@ def create_project(root: Path | None = None) -> Path:
     for name, text in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text).replace("python3", python), encoding="utf-8")
+        script = dedent(text).replace("python3", python).replace("sleep 0", f"sleep {test_seconds}")
+        path.write_text(script, encoding="utf-8")
     for name in SCRIPTS:
         (root / name).chmod(0o755)
     if shutil.which("git") is not None:
-        _commit(root)
+        git(root, "init", "-q")
+        git(root, "add", "-A")
+        git(root, *IDENTITY, "commit", "-qm", "A shop with a discount")
     return root
 
 
-def _commit(root: Path) -> None:
-    for arguments in (
-        ("init", "-q"),
-        ("add", "-A"),
-        (*IDENTITY, "commit", "-qm", "A shop with a discount"),
-    ):
-        subprocess.run(("git", *arguments), cwd=root, check=True, capture_output=True)
+def git(root: Path, *arguments: str) -> None:
+    """Run git in `root`."""
+    subprocess.run(("git", *arguments), cwd=root, check=True, capture_output=True)

@@ -40,5 +40,5 @@ async def open_release(hub: Hub, *, by: str, pace: float = 0.0, project: Path | 
     project = project or create_release_project()
     rules = (library_rules("deploy"),)
     spec = FlowSpec(flow=FLOW, rules=rules, workdir=project, commands=("git",))
-    begins = Release(version=VERSION, since=SINCE)
-    return await start_flow(hub, prepare_flow(spec), begins, by, Paced(pace))
+    release = Release(version=VERSION, since=SINCE)
+    return await start_flow(hub, prepare_flow(spec), release, by, Paced(pace))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
-from .project import IDENTITY, create_project
+from .project import IDENTITY, create_project, git
 
 SINCE = "v1.0"
 
@@ -39,15 +38,11 @@ def create_release_project(root: Path | None = None) -> Path:
     Without git on the machine it is the last state of it, without a history.
     """
     root = create_project(root)
-    git = shutil.which("git") is not None
-    if git:
-        _git(root, "tag", SINCE)
+    has_git = shutil.which("git") is not None
+    if has_git:
+        git(root, "tag", SINCE)
     for subject, text in CHANGES:
         (root / "shop" / "price.py").write_text(text, encoding="utf-8")
-        if git:
-            _git(root, *IDENTITY, "commit", "-qam", subject)
+        if has_git:
+            git(root, *IDENTITY, "commit", "-qam", subject)
     return root
-
-
-def _git(root: Path, *arguments: str) -> None:
-    subprocess.run(("git", *arguments), cwd=root, check=True, capture_output=True)

@@ -6,7 +6,6 @@ None keeps anything between two replies, so a run resumed in another process con
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -14,66 +13,65 @@ from pydantic import JsonValue
 
 from ...engine.agents import C, Message, Reply, ScriptedModel, T, UserMessage
 from ...engine.flows import ClientOptions, ModelClient
-from .agent import Exchange, exchanges
+from .agent import MISSING, Exchange, exchanges, say
 
 LOOK = "git show --stat --format=%s HEAD"
-_MISSING = re.compile(r"requires a successful call to (\w+) first")
 
 
 def notes(messages: Sequence[Message]) -> Reply:
     """Looks at the newest commit, then writes a line for each."""
-    changes = _given(messages)
+    changes = _initial_state(messages)
     if not exchanges(messages):
-        return _say("I look at the newest change before I write.") + C(bash={"command": LOOK})
+        return say("I look at the newest change before I write.") + C(bash={"command": LOOK})
     commits = cast("list[str]", changes["commits"])
     text = "\n".join(f"- {commit}" for commit in commits)
-    return _say("Notes for what the shop's users will see.") + C(
+    return say("Notes for what the shop's users will see.") + C(
         submit={"version": changes["version"], "text": text}
     )
 
 
 def review(messages: Sequence[Message]) -> Reply:
     """More than two changes are a medium risk, and a fix of a sum is none to wait with."""
-    given = cast("dict[str, JsonValue]", _given(messages)["notes"])
-    changes = len(str(given["text"]).splitlines())
+    content = cast("dict[str, JsonValue]", _initial_state(messages)["notes"])
+    changes = len(str(content["text"]).splitlines())
     level = "low" if changes <= 2 else "medium"
     why = f"{changes} small {'change' if changes == 1 else 'changes'}, all in shop/price.py"
-    return T(json.dumps({"level": level, "why": why, "notes": given}))
+    return T(json.dumps({"level": level, "why": why, "notes": content}))
 
 
 def tests(messages: Sequence[Message]) -> Reply:
     """Runs the tests, and first any step that the gate says is missing."""
-    _given(messages)
+    _initial_state(messages)
     done = _done(messages)
     if not done:
-        return _say("I run the tests.") + C(bash={"command": "./test"})
+        return say("I run the tests.") + C(bash={"command": "./test"})
     last = done[-1]
-    if (missing := _MISSING.search(last.result)) and len(done) < 6:
+    if (missing := MISSING.search(last.result)) and len(done) < 6:
         step = missing.group(1)
-        return _say(f"Not before {step} has passed, so that first.") + C(bash={"command": f"./{step}"})
-    if last.command == "./lint" and not _failed(last):
-        return _say("Clean. Now the tests.") + C(bash={"command": "./test"})
-    passed = last.command == "./test" and not _failed(last)
-    said = next(
+        return say(f"Not before {step} has passed, so that first.") + C(bash={"command": f"./{step}"})
+    if last.command == "./lint" and not last.failed:
+        return say("Clean. Now the tests.") + C(bash={"command": "./test"})
+    passed = last.command == "./test" and not last.failed
+    report = next(
         (line for line in last.result.splitlines() if line.startswith("Ran ")), last.result[-200:]
     )
-    return _say("The tests pass." if passed else "They do not pass.") + C(
-        submit={"passed": passed, "said": said}
+    return say("The tests pass." if passed else "They do not pass.") + C(
+        submit={"passed": passed, "said": report}
     )
 
 
 def deploy(messages: Sequence[Message]) -> Reply:
     """Deploys to the target of the sign-off; anything that prevents it is its report."""
-    target = str(_given(messages)["target"])
+    target = str(_initial_state(messages)["target"])
     done = _done(messages)
     if not done:
-        return _say(f"Signed off. Asking to deploy to {target}.") + C(
+        return say(f"Signed off. Asking to deploy to {target}.") + C(
             bash={"command": f"./deploy {target}"}
         )
-    said = done[-1].result.strip()
-    went = said.startswith("deployed")
-    return _say("It runs." if went else "It did not happen, so I leave everything as it is.") + C(
-        submit={"deployed": went, "said": said}
+    report = done[-1].result.strip()
+    went = report.startswith("deployed")
+    return say("It runs." if went else "It did not happen, so I leave everything as it is.") + C(
+        submit={"deployed": went, "said": report}
     )
 
 
@@ -92,10 +90,10 @@ class Paced:
     def create(self, model_url: str, options: ClientOptions) -> ModelClient:
         """A client of the model with that name."""
         model = ScriptedModel(SCRIPTS[model_url], name=model_url, delay=self._pace)
-        return ModelClient(model, options, told=False)
+        return ModelClient(model, options, describe_output=False)
 
 
-def _given(messages: Sequence[Message]) -> dict[str, JsonValue]:
+def _initial_state(messages: Sequence[Message]) -> dict[str, JsonValue]:
     """The state that the agent was started with."""
     first = messages[0]
     assert isinstance(first, UserMessage)
@@ -113,12 +111,3 @@ def _text(result: str) -> str:
     except ValueError:
         return result
     return value if isinstance(value, str) else result
-
-
-def _failed(exchange: Exchange) -> bool:
-    return "[exit code:" in exchange.result or "FAILED" in exchange.result
-
-
-def _say(words: str) -> Reply:
-    """Text in word-sized deltas, as a model would stream it."""
-    return T(*re.findall(r"\S+\s*", words))

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias, cast
 from ...engine.agents import AgentError, LitellmModel
 from ...engine.agents.errors import describe
 from ...engine.flows import BuildError, Context, Flow, FlowGraph, RunLimits
-from ...engine.flows.build.nodes import Agent, label
+from ...engine.flows.build.nodes import AgentWork, label
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet, compile_rules
-from ...rules.library import LIBRARY
+from ..agents.builder import shown_path
 from ..agents.imports import ImportFailedError, failure_position, import_object
 from ..config.rule_texts import RuleTexts
 from .spec import FlowSpec, FlowSpecError
@@ -87,12 +87,12 @@ def flow_deps(
 ) -> Mapping[type, object]:
     """Dependencies that its functions and tools may require, by type. Raises `FlowSpecError`."""
     try:
-        given = cast("object", flow.deps())
+        deps = cast("object", flow.deps())
     except (Exception, SystemExit) as error:
         raise FlowSpecError([f"{name}: deps broke: {failure_position(error, directories)}"]) from error
-    if not isinstance(given, Mapping):
-        raise FlowSpecError([f"{name}: deps gave {type(given).__name__}, expected {DEPS}"])
-    found = cast("Mapping[object, object]", given)
+    if not isinstance(deps, Mapping):
+        raise FlowSpecError([f"{name}: deps gave {type(deps).__name__}, expected {DEPS}"])
+    found = cast("Mapping[object, object]", deps)
     wrong = [key for key in found if not isinstance(key, type)]
     if wrong:
         raise FlowSpecError([f"{name}: deps has the key {wrong[0]!r:.80}, expected {DEPS}"])
@@ -123,7 +123,7 @@ def prepare_flow(
                 problems += error.problems
     try:
         if spec.rules:
-            rules = (texts or RuleTexts()).compile(*map(_as_shown, spec.rules))
+            rules = (texts or RuleTexts()).compile(*map(shown_path, spec.rules))
         elif graph is not None and _calls_tools(graph):
             problems.append(f"{spec.flow}: {NO_RULES}")
     except (RuleError, NetError) as error:
@@ -139,22 +139,16 @@ def prepare_flow(
 
 def _calls_tools(graph: FlowGraph[Any, Any]) -> bool:
     """Tell whether an agent of the flow has tools, or chooses them only at run time."""
-    agents = [node.node for node in graph.distinct if isinstance(node, Agent)]
+    agents = [node.node for node in graph.distinct if isinstance(node, AgentWork)]
     return any(agent.config is None or agent.config.tools for agent in agents)
 
 
 def _models(graph: FlowGraph[Any, Any]) -> Iterator[str]:
     """A problem for each model that cannot be called: no such provider, or no key for it."""
     for node in graph.distinct:
-        config = node.node.config if isinstance(node, Agent) else None
+        config = node.node.config if isinstance(node, AgentWork) else None
         if config is not None and isinstance(config.model, str):
             try:
                 LitellmModel(config.model).check_environment()
             except (AgentError, ValueError) as error:
                 yield f"{label(node)}: {describe(error)}"
-
-
-def _as_shown(path: Path) -> Path:
-    """A rules file as problems name it: relative to the working directory if below it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path

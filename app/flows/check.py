@@ -55,11 +55,11 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def _way(path: Sequence[str]) -> Iterator[str]:
-    shown = (
+    steps = (
         path if len(path) <= MOST_STEPS else [*path[: MOST_STEPS // 2], "…", *path[-MOST_STEPS // 2 :]]
     )
-    for number, step in enumerate(shown, 1):
-        label = f"{number}. " if len(shown) == len(path) else "- "
+    for number, step in enumerate(steps, 1):
+        label = f"{number}. " if len(steps) == len(path) else "- "
         indent = " " * (INDENT + len(label))
         text = visible(step)
         lines = wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False) or [""]

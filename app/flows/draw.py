@@ -44,8 +44,8 @@ def draw_flow(
     try:
         out_file.write_text(picture, encoding="utf-8")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else None
-        raise FlowSpecError([f"--out: cannot write '{out_file}': {why or error}"]) from error
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise FlowSpecError([f"--out: cannot write '{out_file}': {reason or error}"]) from error
     return 0
 
 

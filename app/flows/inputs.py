@@ -12,27 +12,27 @@ from typing import cast
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from ...engine.flows import Graph
-from ...engine.flows.build.nodes import Agent, Human, Suspend
+from ...engine.flows.build.nodes import AgentWork, Human, Suspend
 from .spec import FlowSpecError
 
 INPUT, FILE, FILL = "--input", "--input-file", "--fill"
 
 
-def input_text(said: str | None, file: Path | None) -> tuple[str, str]:
+def input_text(text: str | None, file: Path | None) -> tuple[str, str]:
     """The input as JSON text, and its origin. Raises `FlowSpecError`.
 
     Without any it is `{}`: a flow may need no input. The file `-` is standard input.
     """
-    if said is not None and file is not None:
+    if text is not None and file is not None:
         raise FlowSpecError([f"{INPUT} and {FILE} both say what the flow begins with; leave one out"])
     if file is None:
-        return said or "{}", INPUT
+        return text or "{}", INPUT
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        content = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise FlowSpecError([f"{FILE}: cannot read '{file}': {why}"]) from error
-    return text, f"{FILE} {file}"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise FlowSpecError([f"{FILE}: cannot read '{file}': {reason}"]) from error
+    return content, f"{FILE} {file}"
 
 
 def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
@@ -43,14 +43,14 @@ def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
         raise FlowSpecError([*_faults(error, where), f"{where}: {_expected(model)}"]) from error
 
 
-def fills(said: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
+def fills(pairs: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
     """Answers by key, from `KEY={…}` each. Raises `FlowSpecError` with every problem.
 
     A key is that of a step that waits for an operator, or `Agent::tool` for a tool that does.
     """
     found: dict[str, dict[str, JsonValue]] = {}
     problems: list[str] = []
-    for each in said or ():
+    for each in pairs or ():
         key, equals, text = each.partition("=")
         try:
             value = cast("object", json.loads(text)) if equals else None
@@ -85,11 +85,11 @@ def _unfit(key: str, answer: dict[str, JsonValue], graph: Graph) -> Iterable[str
     if isinstance(node, Human):
         return () if "answer" in answer else [f'{where}: expected {{"answer": …}}']
     agent, _, tool = key.rpartition("::")
-    if tool and isinstance(graph.nodes.get(agent), Agent):
+    if tool and isinstance(graph.nodes.get(agent), AgentWork):
         return ()
-    known = waiting(graph)
-    close = get_close_matches(key, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there wait: {', '.join(known) or 'none'}"
+    keys = waiting(graph)
+    close = get_close_matches(key, keys, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there wait: {', '.join(keys) or 'none'}"
     return [f"{where}: no step waits for a person under this name; {hint}"]
 
 

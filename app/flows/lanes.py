@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...engine.drawing.layout import forward
-from ...engine.history.model.records import NetRecord, TransitionRecord
+from ...engine.history.model.records import NetRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,21 @@ def lanes_of(net: NetRecord) -> Lanes:
             # The initial state, or one that no run reaches.
             state = next(s for s in sources if s not in met and sources[s] <= met)
             _take(lanes, 0, state)
-        mine = [number for number, target in enumerate(lanes) if target == state]
-        if len(mine) > 1:
-            rows.append(_knot(lanes, mine, "┴╯"))
-        for number in mine[1:]:
+        members = [number for number, target in enumerate(lanes) if target == state]
+        if len(members) > 1:
+            rows.append(_knot(lanes, members, "┴╯"))
+        for number in members[1:]:
             lanes[number] = None
-        here = mine[0]
+        here = members[0]
         signs = ["│ " if target is not None else "  " for target in lanes]
         after = " " + "".join(signs[here + 1 :])
         rows.append(LaneRow(state, "".join(signs[:here]), after.rstrip()))
         met.add(state)
         first, *more = ahead[state] or (None,)
         lanes[here] = first
-        taken = [here, *(_take(lanes, here + 1, target) for target in more)]
+        branches = [here, *(_take(lanes, here + 1, target) for target in more)]
         if more:
-            rows.append(_knot(lanes, taken, "┬╮"))
+            rows.append(_knot(lanes, branches, "┬╮"))
         while lanes and lanes[-1] is None:
             lanes.pop()
     width = max((len(row.before) + len(row.after) + 1 for row in rows), default=1)
@@ -99,15 +99,15 @@ def _take(lanes: list[str | None], first: int, target: str | None) -> int:
     return number
 
 
-def _knot(lanes: Sequence[str | None], mine: Sequence[int], signs: str) -> LaneRow:
+def _knot(lanes: Sequence[str | None], members: Sequence[int], signs: str) -> LaneRow:
     """Line in which lanes part or meet; lanes between them are crossed."""
-    first, last = min(mine), max(mine)
+    first, last = min(members), max(members)
     text = ""
     for number, target in enumerate(lanes):
         inside = first <= number < last
         if number == first:
             sign = "├"
-        elif number in mine:
+        elif number in members:
             sign = signs[number == last]
         elif inside:
             sign = "─" if target is None else "┼"
@@ -140,22 +140,10 @@ def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:
     before: dict[str, set[str]] = {}
     for state in lanes.order:
         ways = [
-            _way(t, before) for t in net.transitions if state in t.outputs and _ahead(t, state, lanes)
+            set(t.inputs).union(*(before[each] for each in t.inputs))
+            for t in net.transitions
+            if state in t.outputs and all(state not in lanes.back.get(each, ()) for each in t.inputs)
         ]
         before[state] = set[str].intersection(*ways) if ways else set()
-    found = set[str]()
     here = set(live)
-    for state in here:
-        found |= before.get(state, set())
-    return found - here
-
-
-def _ahead(transition: TransitionRecord, state: str, lanes: Lanes) -> bool:
-    return all(state not in lanes.back.get(each, ()) for each in transition.inputs)
-
-
-def _way(transition: TransitionRecord, before: Mapping[str, Collection[str]]) -> set[str]:
-    found = set(transition.inputs)
-    for state in transition.inputs:
-        found |= set(before[state])
-    return found
+    return set[str]().union(*(before.get(state, ()) for state in here)) - here

@@ -6,43 +6,35 @@ directory and in another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, ValidationError
+from pydantic import Field, JsonValue, StrictInt, ValidationError
 
 from ...engine.gate.types import Mode
-from ..agents.spec import AbsolutePath, Names
+from ..agents.spec import AbsolutePath, FrozenSpec, Names, SpecError
 
 FLOW_NAME = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
-class FlowSpecError(ValueError):
-    """A flow that cannot be run: every problem, each with what was found and the remedy."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
+class FlowSpecError(SpecError):
+    """A flow that cannot be run."""
 
 
-class FlowLimits(BaseModel):
+class FlowLimits(FrozenSpec):
     """Limits of one host for a run; `None` is no limit. `max_turns` counts model calls."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
     max_turns: Annotated[StrictInt, Field(ge=1)] | None = None
     max_seconds: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
-class FlowSpec(BaseModel):
+class FlowSpec(FrozenSpec):
     """Specification of a flow's run.
 
     `flow` is `package.module:FlowClass`, imported with the directories of `import_from` first on the
     path; `commands` are those that its functions may run.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     flow: Annotated[str, Field(pattern=FLOW_NAME)]
     rules: tuple[AbsolutePath, ...] = ()
@@ -70,11 +62,11 @@ def recorded_flow(session_id: str, source: Mapping[str, JsonValue] | None) -> Fl
     try:
         return FlowSpec.model_validate(source)
     except ValidationError as error:
-        said = error.errors(include_url=False)[0]
-        where = ".".join(map(str, said["loc"]))
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
         raise FlowSpecError(
             [
                 f"run '{session_id}' says how it was started in a way that this version cannot read: "
-                f"{where}: {said['msg']}"
+                f"{where}: {fault['msg']}"
             ]
         ) from error

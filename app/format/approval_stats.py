@@ -106,27 +106,27 @@ def total_line(found: Fatigue, width: int | None = None) -> str:
     return " · ".join(parts)
 
 
-def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
+def saved_lines(rule: RuleFatigue, saved: Saved) -> Iterator[str]:
     """Sentences on changes that would have saved approval requests of a rule."""
     tally = rule.tally
     yield (
         f"In this history all {count(tally.approved, 'answer')} were yes, unchanged, half of them within "
         f"{seconds(tally.seconds)} (by {clip(', '.join(map(shown, rule.by)), 60)})."
     )
-    of = f"{what.asked:,} questions in {_looked_at(rule, what)}"
-    if what.by_grant:
-        uses = count(what.uses or 0, "use")
+    of = f"{saved.asked:,} questions in {_session_count(rule, saved)}"
+    if saved.by_grant:
+        uses = count(saved.uses or 0, "use")
         yield (
             f"A grant for {uses}, given again whenever it is used up, would have saved "
-            f"{what.by_grant:,} of {of}."
+            f"{saved.by_grant:,} of {of}."
         )
-    if what.by_condition and what.when is not None:
+    if saved.by_condition and saved.when is not None:
         word = "and" if rule.rule is not None and " when " in f" {rule.rule.text} " else "when"
-        yield f"With `{word} {shown(what.when)}` it would not have asked {what.by_condition:,} of {of}."
+        yield f"With `{word} {shown(saved.when)}` it would not have asked {saved.by_condition:,} of {of}."
 
 
-def _looked_at(rule: RuleFatigue, what: Saved) -> str:
+def _session_count(rule: RuleFatigue, saved: Saved) -> str:
     """The sessions whose calls were judged again; of a rule that asked in very many the latest."""
-    if rule.all_sessions <= what.sessions:
-        return count(what.sessions, "session")
-    return f"the latest {what.sessions:,} of {count(rule.all_sessions, 'session')}"
+    if rule.all_sessions <= saved.sessions:
+        return count(saved.sessions, "session")
+    return f"the latest {saved.sessions:,} of {count(rule.all_sessions, 'session')}"

@@ -9,10 +9,17 @@ from collections.abc import Iterator
 from datetime import tzinfo
 from textwrap import wrap
 
-from ...engine.backtest import Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
-from ...engine.history.model.records import RuleRecord
-from ..terminal.charset import ours, visible
-from .text import count
+from ...engine.backtest import (
+    BacktestDivergence,
+    Count,
+    RecordedOutcomeView,
+    RuleCount,
+    SessionReport,
+    Totals,
+    TrialOutcomeView,
+)
+from ..terminal.charset import to_charset, visible
+from .text import count, rule_line
 from .times import day_and_time
 
 WIDTH = 80
@@ -35,9 +42,9 @@ def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator
     yield from _row("first", f"{_when(first, report, zone)}")
     yield from _row("call", f"{first.tool} {first.input}".rstrip())
     yield from _row("then", then_words(first.then, logged=report.unit == "message"))
-    yield from _row("", _rule(first.then.rule))
+    yield from _row("", rule_line(first.then.rule))
     yield from _row("now", now_words(first.now))
-    yield from _row("", _rule(first.now.rule))
+    yield from _row("", rule_line(first.now.rule))
     after = report.hypothetical_after
     if after is not None:
         rest = counts.judged.hypothetical
@@ -49,43 +56,39 @@ def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator
         )
 
 
-def _when(first: Divergence, report: SessionReport, zone: tzinfo | None) -> str:
+def _when(first: BacktestDivergence, report: SessionReport, zone: tzinfo | None) -> str:
     at = "" if first.at is None else f", {day_and_time(first.at, zone)}"
     return f"{report.unit} {first.event}{at}"
 
 
-def then_words(then: ThenView, *, logged: bool = False) -> str:
+def then_words(view: RecordedOutcomeView, *, logged: bool = False) -> str:
     """Outcome of a call when it was recorded."""
-    who = f" by {', '.join(then.by)}" if then.by else ""
-    shadow = " (in shadow mode: it ran)" if then.shadow and then.outcome != "allow" else ""
-    match then.outcome:
+    who = f" by {', '.join(view.by)}" if view.by else ""
+    shadow = " (in shadow mode: it ran)" if view.shadow and view.outcome != "allow" else ""
+    match view.outcome:
         case "allow" if logged:
-            return ours("▸ ran" if then.ran else "▸ called, no result")
+            return to_charset("▸ ran" if view.ran else "▸ called, no result")
         case "allow":
-            return ours("▸ allowed")
-        case "ask" if then.denied:
-            return f"{ours('◐')} needed approval: denied{who}"
+            return to_charset("▸ allowed")
+        case "ask" if view.denied:
+            return f"{to_charset('◐')} needed approval: denied{who}"
         case "ask":
-            return f"{ours('◐')} needed approval{': approved' + who if who else ''}{shadow}"
+            return f"{to_charset('◐')} needed approval{': approved' + who if who else ''}{shadow}"
         case "block":
-            return f"{ours('■')} blocked: {then.reason or 'no reason recorded'}{shadow}"
+            return f"{to_charset('■')} blocked: {view.reason or 'no reason recorded'}{shadow}"
 
 
-def now_words(now: NowView) -> str:
+def now_words(view: TrialOutcomeView) -> str:
     """Decision of the nets on a call now."""
-    match now.outcome:
+    match view.outcome:
         case "allow":
-            return ours("▸ allowed")
-        case "ask" if now.assumed:
-            return ours("◐ needs approval; counted as approved")
+            return to_charset("▸ allowed")
+        case "ask" if view.assumed:
+            return to_charset("◐ needs approval; counted as approved")
         case "ask":
-            return ours("◐ needs approval")
+            return to_charset("◐ needs approval")
         case "block":
-            return f"{ours('■')} blocked: {now.reason or 'not available'}"
-
-
-def _rule(rule: RuleRecord | None) -> str:
-    return "" if rule is None else f"{rule.where}  {rule.text}"
+            return f"{to_charset('■')} blocked: {view.reason or 'not available'}"
 
 
 def total_lines(totals: Totals) -> Iterator[str]:
@@ -128,7 +131,7 @@ def _size(rule: RuleCount) -> int:
 def _of_rule(rule: RuleCount) -> Iterator[str]:
     """Lines on a rule: calls that it newly blocks or asks about, or did then and no longer does."""
     own = "in no rule's name" if rule.side == "then" else "the gate itself"
-    named = _rule(rule.rule) or (own if rule.net is None else f"net {rule.net}")
+    named = rule_line(rule.rule) or (own if rule.net is None else f"net {rule.net}")
     yield from _row("", named + ("  (as recorded)" if rule.side == "then" else ""))
     for kind, word in _NEWLY:
         number: Count = getattr(rule, kind)

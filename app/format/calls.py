@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast, get_args
 
 from pydantic import JsonValue
 
@@ -20,7 +19,6 @@ from ...engine.history.model.events import (
     ApprovalRevealed,
     ApprovalWithdrawn,
     CallDecided,
-    CallResult,
     CallWaits,
     GrantGiven,
     JournalEvent,
@@ -32,34 +30,18 @@ from ...engine.history.model.events import (
 from ...engine.history.model.records import FlowStepped, RuleRecord
 from ...engine.history.model.times import from_ms
 from ...engine.history.redaction.masked_events import MaskedEvents
-from .text import ago, as_json, seconds_between
+from .text import ago, as_json, rule_line, seconds_between
 
 FARTHEST = 5_000
 """Events that are looked through for what was said of a call before."""
 LONGEST = 400
 """Characters of an answer."""
 
-About: TypeAlias = (
-    CallDecided
-    | CallResult
-    | CallWaits
-    | ApprovalRequested
-    | ApprovalGiven
-    | ApprovalExtended
-    | ApprovalRevealed
-    | ApprovalDecided
-    | ApprovalExpired
-    | ApprovalWithdrawn
-    | GrantGiven
-    | MessageAdded
-)
-_ABOUT: frozenset[type] = frozenset(get_args(About))
-
 
 def call_of(event: JournalEvent) -> str | None:
     """The id of the call that an event is about."""
-    body = event.body
-    return cast("About", body).call_id if type(body) in _ABOUT else None
+    call_id: str | None = vars(event.body).get("call_id")
+    return call_id
 
 
 def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
@@ -209,7 +191,7 @@ def _shadowed(recorded: Sequence[JournalEvent], number: int) -> str:
 
 
 def _because(net: str, rule: RuleRecord | None) -> str:
-    return f"net {net}" if rule is None else f"{rule.where}  {rule.text}"
+    return rule_line(rule) or f"net {net}"
 
 
 def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decision, JournalEvent] | None:

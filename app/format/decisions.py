@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -16,13 +17,19 @@ from ...engine.history.decisions.counts import (
     ShadowSummary,
     total,
 )
-from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter, Result, Verdict, quoted
+from ...engine.history.decisions.filter import (
+    EVERYTHING,
+    DecisionFilter,
+    Result,
+    Verdict,
+    quoted,
+    time_of,
+)
 from ...engine.history.decisions.reader import Decision
 from ..terminal.symbols import CALL, SHADOW, Look
-from .text import clip, count, name_shown, pad, shown, width_of
+from .text import MUTED, clip, count, name_shown, pad, shown, width_of
 from .times import clock, day, short_day_and_time
 
-MUTED = "$foreground 60%"
 GAP = 2
 LEVELS = "▁▂▃▄▅▆▇█"
 OWN = 4
@@ -45,8 +52,7 @@ VERDICT: Mapping[Verdict, Look] = {
 RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "failed", "unknown")}
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Cells for each column of the list, 0 for one that there is no room for; the input has the rest."""
 
     time: int = 11
@@ -58,9 +64,7 @@ class Columns:
 
     def input(self, width: int) -> int:
         """The cells of the input's column, of `width` in all."""
-        taken = [
-            w for w in (self.time, self.session, self.agent, self.tool, self.verdict, self.rule) if w
-        ]
+        taken = [cells for cells in self if cells]
         return max(4, width - sum(taken) - GAP * len(taken))
 
 
@@ -77,23 +81,12 @@ def columns(width: int) -> Columns:
 
 def heading(width: int) -> str:
     """The line above the list."""
-    return _row(
-        width,
-        ("time", "session", "agent", "tool", "input", "verdict", "rule"),
-    ).plain
+    return _row(width, ("time", "session", "agent", "tool", "input", "verdict", "rule")).plain
 
 
 def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) -> Content:
     sizes = columns(width)
-    widths = (
-        sizes.time,
-        sizes.session,
-        sizes.agent,
-        sizes.tool,
-        sizes.input(width),
-        sizes.verdict,
-        sizes.rule,
-    )
+    widths = (*sizes[:4], sizes.input(width), *sizes[4:])
     parts: list[tuple[str, str]] = []
     for text, style, room in zip(cells, styles, widths, strict=True):
         if room:
@@ -114,7 +107,7 @@ def verdict_words(decision: Decision) -> str:
     return f"{look.symbol} {look.word}{by}"
 
 
-def what(decision: Decision) -> str:
+def subject(decision: Decision) -> str:
     """The tool that was called, or what kind of setting was changed."""
     return name_shown(decision.tool) if decision.kind == "call" else decision.kind
 
@@ -142,7 +135,7 @@ def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) 
         moment(decision.at, now, zone),
         _short(name_shown(decision.session), columns(width).session),
         who,
-        what(decision),
+        subject(decision),
         name_shown(decision.input),
         verdict,
         shown(decision.net or ""),
@@ -170,7 +163,7 @@ def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
     )
     if decision.called != decision.tool:
         where += f" · called {name_shown(decision.called)}"
-    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {what(decision)}", "bold")]
+    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {subject(decision)}", "bold")]
     if ended is not None:
         first.append((f"  {ended.symbol} {ended.word}", ended.style))
     first.append((f"  {where}", MUTED))
@@ -284,7 +277,7 @@ def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
     return Content.assemble(
         (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
         (f"{sessions}, {calls}; enforce would have ", ""),
-        *_would(summary.blocked, summary.asked, most),
+        *_enforce_effect(summary.blocked, summary.asked, most),
     )
 
 
@@ -307,7 +300,7 @@ def session_words(session: ShadowSession) -> Content:
     return Content.assemble(
         (f"{name_shown(session.session)}", "bold"),
         (f"  {calls}; enforce would have ", MUTED),
-        *_would(session.blocked, session.asked, 3),
+        *_enforce_effect(session.blocked, session.asked, 3),
     )
 
 
@@ -343,16 +336,20 @@ def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Conte
     ]
 
 
-def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) -> list[tuple[str, str]]:
-    stopped, questions = total(tuple(blocked)), total(tuple(asked))
-    together = stopped.calls + questions.calls
+def _enforce_effect(
+    blocked: Sequence[RuleShare], questions: Sequence[RuleShare], most: int
+) -> list[tuple[str, str]]:
+    stopped, waiting = total(tuple(blocked)), total(tuple(questions))
+    together = stopped.calls + waiting.calls
     if not together:
         return [("blocked and asked nothing", "")]
     parts = [(f"blocked {stopped.calls:,}", "bold" if stopped.calls else "")]
-    parts += [(f" ({shares(blocked, most)})", MUTED)] if blocked else []
-    parts += [(f" and asked {questions.calls:,}", "bold" if questions.calls else "")]
-    parts += [(f" ({shares(asked, most)})", MUTED)] if asked else []
-    done = stopped.done + questions.done
+    later = stopped.calls - sum(share.first for share in blocked)
+    following = f"; {later:,} after the first" if later else ""
+    parts += [(f" ({shares(blocked, most)}{following})", MUTED)] if blocked else []
+    parts += [(f" and asked {waiting.calls:,}", "bold" if waiting.calls else "")]
+    parts += [(f" ({shares(questions, most)})", MUTED)] if questions else []
+    done = stopped.done + waiting.done
     if together == 1:
         word = "it succeeded" if done else "it did not succeed"
         return [*parts, (f"; {word}", "$text-success" if done else "")]
@@ -366,6 +363,23 @@ EMPTY = (
     "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here, and "
     "whatever people change of rules, modes, limits and grants."
 )
+
+
+def yesterday_words(
+    typed: str, decision_filter: DecisionFilter, now: datetime, zone: tzinfo | None
+) -> str:
+    """Say of a time of the day that is still to come today that the filter's is yesterday's."""
+    found: list[str] = []
+    for key, at in (("since", decision_filter.since), ("until", decision_filter.until)):
+        clock = re.search(rf"\b{key}:(\d{{1,2}}:\d\d(?::\d\d)?)(?!\S)", time_of(typed), re.IGNORECASE)
+        if at is None or clock is None:
+            continue
+        then = at.astimezone(zone)
+        if then.date() < now.astimezone(zone).date():
+            found.append(
+                f"{key}:{clock[1]} is yesterday's, {then:%Y-%m-%d %H:%M}: it is still to come today"
+            )
+    return "; ".join(found)
 
 
 def nothing_found(decision_filter: DecisionFilter, back: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...engine.recording.explanation import ExplanationView, NetView, WayView
-from ..terminal.charset import ours
+from ..terminal.charset import to_charset
 
 Tone = Literal["plain", "good", "ask", "bad", "quiet"]
 
@@ -25,47 +25,28 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
     "ask": ("◐", "ask"),
     "blocked": ("■", "bad"),
 }
-_SAYS: dict[Moment, dict[str, str]] = {
-    "now": {
-        "allow": "allowed",
-        "ask": "needs approval",
-        "asks": "needs",
-        "free": "always allows it",
-        "gated": "lets it pass",
-        "abstain": "abstains",
-        "applies": "applies",
-        "answers": "answers",
-        "answer": "answer",
-        "blocked": "blocks it",
-        "is": "is",
-        "forbids": "forbids",
-        "forbid": "forbid",
-        "does": "does",
-        "do": "do",
-    },
-    "then": {
-        "allow": "allowed",
-        "ask": "needed approval",
-        "asks": "needed",
-        "free": "always allowed it",
-        "gated": "let it pass",
-        "abstain": "abstained",
-        "applies": "applied",
-        "answers": "answered",
-        "answer": "answered",
-        "blocked": "blocked it",
-        "is": "was",
-        "forbids": "forbade",
-        "forbid": "forbade",
-        "does": "did",
-        "do": "did",
-    },
+_SAYS: dict[str, tuple[str, str]] = {
+    "allow": ("allowed", "allowed"),
+    "ask": ("needs approval", "needed approval"),
+    "asks": ("needs", "needed"),
+    "free": ("always allows it", "always allowed it"),
+    "gated": ("lets it pass", "let it pass"),
+    "abstain": ("abstains", "abstained"),
+    "applies": ("applies", "applied"),
+    "answers": ("answers", "answered"),
+    "answer": ("answer", "answered"),
+    "blocked": ("blocks it", "blocked it"),
+    "is": ("is", "was"),
+    "forbids": ("forbids", "forbade"),
+    "forbid": ("forbid", "forbade"),
+    "does": ("does", "did"),
+    "do": ("do", "did"),
 }
-"""What is said of a call and its nets, at each moment."""
+"""Words about a call and its nets, now and as recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ExplanationLine:
     """A line under its label; a label that is empty continues the one above."""
 
     label: str
@@ -73,38 +54,40 @@ class Line:
     tone: Tone = "plain"
 
 
-def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
+def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[ExplanationLine]:
     """Lines with the call's outcome at that moment, the way to allow it, and each net's verdict.
 
     Texts are as agents and rules files wrote them: the caller that shows them makes them safe.
     """
-    says = _SAYS[moment]
+    says = {key: words[moment == "then"] for key, words in _SAYS.items()}
     blocked = next((net for net in view.nets if net.verdict == "blocked"), None)
     asking = next((net for net in view.nets if net.asks), None)
     people = max((net.people for net in view.nets), default=0)
     if blocked is not None:
-        yield Line(moment, f"{ours('■')} blocked: {blocked.reason or 'not available'}", "bad")
+        yield ExplanationLine(
+            moment, f"{to_charset('■')} blocked: {blocked.reason or 'not available'}", "bad"
+        )
     else:
         symbol, tone = _LOOKS[view.outcome]
         becomes = _asks(people, says) if view.outcome == "ask" else says[view.outcome]
-        yield Line(moment, ours(f"{symbol} {becomes}"), tone)
+        yield ExplanationLine(moment, to_charset(f"{symbol} {becomes}"), tone)
     if view.granted:
         answer = says["answers" if len(view.granted) == 1 else "answer"]
-        yield Line("grant", f"{', '.join(view.granted)} {answer} in a person's place")
+        yield ExplanationLine("grant", f"{', '.join(view.granted)} {answer} in a person's place")
     speaker = blocked or asking
     if speaker is not None and speaker.rule is not None:
-        yield Line("rule", f"{speaker.rule.where}  {speaker.rule.text}")
+        yield ExplanationLine("rule", f"{speaker.rule.where}  {speaker.rule.text}")
     if view.way is not None:
         yield from _way(view.way, people if blocked is None else 0, says)
     if len(view.names) > 1:
-        yield Line("counts", f"as {', '.join(view.names)}")
+        yield ExplanationLine("counts", f"as {', '.join(view.names)}")
     if view.unclear is not None:
-        yield Line("unclear", f"cannot be read to its end: {view.unclear}", "ask")
+        yield ExplanationLine("unclear", f"cannot be read to its end: {view.unclear}", "ask")
     if view.off is not None:
-        yield Line("was off", view.off, "ask")
+        yield ExplanationLine("was off", view.off, "ask")
     if view.judged_as:
         those = ", ".join(view.judged_as)
-        yield Line("taken", f"for {those}, too: {view.tool!r} differs from it only in looks")
+        yield ExplanationLine("taken", f"for {those}, too: {view.tool!r} differs from it only in looks")
     label = "rules"
     concerned = [net for net in view.nets if net.verdict != "abstain" or net.note is not None]
     for net in concerned:
@@ -114,48 +97,48 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
     if others:
         word = f"rule {says['does']}" if others == 1 else f"rules {says['do']}"
         more = "other " if concerned else ""
-        yield Line(label, f"{others} {more}{word} not apply", "quiet")
+        yield ExplanationLine(label, f"{others} {more}{word} not apply", "quiet")
     elif not concerned:
-        yield Line(label, f"no rule {says['is']} active", "quiet")
+        yield ExplanationLine(label, f"no rule {says['is']} active", "quiet")
 
 
 def _asks(people: int, says: Mapping[str, str]) -> str:
     return says["ask"] if people < 2 else f"{says['asks']} {people} approvals"
 
 
-def _way(way: WayView, asked: int, says: Mapping[str, str]) -> Iterator[Line]:
-    """The way; `asked` is how many people's approval is all that the call wants, 0 for more than that."""
-    calls = ours(" → ").join(map(str, way.calls))
+def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
+    """The way; `people` is how many approvals are all that the call wants, 0 for more than that."""
+    calls = to_charset(" → ").join(map(str, way.calls))
     match way.reachable:
-        case "yes" if asked:
-            yield Line("allow", "one approval" if asked == 1 else f"{asked} approvals")
+        case "yes" if people:
+            yield ExplanationLine("allow", "one approval" if people == 1 else f"{people} approvals")
         case "yes":
-            yield Line(
+            yield ExplanationLine(
                 "allow",
                 calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one",
             )
         case "never" if way.against:
             verb = says["forbids" if len(way.against) == 1 else "forbid"]
-            yield Line("allow", f"no way: {', '.join(way.against)} always {verb} it", "bad")
+            yield ExplanationLine("allow", f"no way: {', '.join(way.against)} always {verb} it", "bad")
         case "never":
-            yield Line("allow", f"no way: there {says['is']} no such call", "bad")
+            yield ExplanationLine("allow", f"no way: there {says['is']} no such call", "bad")
         case "unknown":
-            yield Line("allow", "unknown: too many possibilities to try", "quiet")
+            yield ExplanationLine("allow", "unknown: too many possibilities to try", "quiet")
     if any(call.outside for call in way.calls):
-        yield Line("", "outside a net: by a call that does not meet its condition", "quiet")
+        yield ExplanationLine("", "outside a net: by a call that does not meet its condition", "quiet")
 
 
-def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[Line]:
+def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
     kind = "ask" if net.asks else net.verdict
     symbol, tone = _LOOKS[kind]
     said = _asks(net.people, says) if net.asks else says[kind]
     if net.verdict == "abstain" and net.note is not None:
         said = f"{said}: {net.note}"
-    yield Line(label, f"{ours(symbol)} {net.net}  {said}", tone)
+    yield ExplanationLine(label, f"{to_charset(symbol)} {net.net}  {said}", tone)
     if net.verdict != "abstain" and net.note is not None:
-        yield Line("", f"  {says['applies']} because {net.note}", "ask")
+        yield ExplanationLine("", f"  {says['applies']} because {net.note}", "ask")
     elif net.verdict != "abstain" and net.when is not None:
-        yield Line("", f"  when {net.when}", "quiet")
+        yield ExplanationLine("", f"  when {net.when}", "quiet")
     marking = ", ".join(f"{place}:{tokens}" for place, tokens in net.marking.items() if tokens)
     rule = "" if net.rule is None else f"   {net.rule.where}"
-    yield Line("", f"  {marking or 'no tokens'}{rule}", "quiet")
+    yield ExplanationLine("", f"  {marking or 'no tokens'}{rule}", "quiet")

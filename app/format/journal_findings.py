@@ -9,7 +9,7 @@ from ...engine.core.sanitize import visible
 from ...engine.history.audit.compare import Comparison
 from ...engine.history.audit.prune import StubCheck
 from ...engine.history.audit.signing import fingerprint
-from ...engine.history.audit.verify import ChainCheck, Fault, FileCheck, Gap
+from ...engine.history.audit.verify import ChainCheck, ChainFault, FileCheck, Gap
 from ...engine.history.model.times import from_ms
 from .text import count
 
@@ -231,7 +231,7 @@ def findings_json(found: JournalFindings) -> dict[str, object]:
     }
 
 
-def _fault(fault: Fault | None) -> dict[str, object] | None:
+def _fault(fault: ChainFault | None) -> dict[str, object] | None:
     if fault is None:
         return None
     return {"event": fault.seq, "kind": fault.kind, "message": fault.message}

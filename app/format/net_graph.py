@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 
 from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible
-from ...engine.drawing.graph import Edge, Graph, Node
+from ...engine.drawing.graph import Diagram, Edge, Node
 from ...engine.net.net import SkillNet, Transition
 from ...rules.parse.lines import code, head
 
@@ -16,7 +17,7 @@ LABEL = 60
 RULE = 100
 
 
-def net_graph(key: str, net: SkillNet, marking: Mapping[str, int] | None = None) -> Graph:
+def net_graph(key: str, net: SkillNet, marking: Mapping[str, int] | None = None) -> Diagram:
     """A net with its rule, at `marking` or else its initial one."""
     tokens = net.initial_marking if marking is None else marking
     places = {place: f"p{number}" for number, place in enumerate(net.places)}
@@ -38,7 +39,9 @@ def net_graph(key: str, net: SkillNet, marking: Mapping[str, int] | None = None)
     condition = _condition(net)
     source = None if net.rule is None else net.rule.source
     rule = "" if source is None else (head if condition else code)(source.text).strip()
-    return Graph(nodes, edges, _clipped(key), _clipped(rule, RULE), _clipped(condition, RULE))
+    if condition and net.rule is not None and net.rule.because is not None:
+        rule += f" because {json.dumps(net.rule.because, ensure_ascii=False)}"
+    return Diagram(nodes, edges, _clipped(key), _clipped(rule, RULE), _clipped(condition, RULE))
 
 
 def _arcs(key: str, transition: Transition, places: Mapping[str, str]) -> list[Edge]:

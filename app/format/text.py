@@ -7,7 +7,7 @@ becomes content, and never as markup.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePath
 
@@ -18,8 +18,8 @@ from textual.content import Content
 from ...engine.history.model.records import RuleRecord
 from ...engine.history.redaction.shell.masking import Paths, holds_commands
 from ..terminal.charset import visible, visible_words
+from ..terminal.symbols import MUTED
 
-MUTED = "$foreground 60%"
 LABEL = 32
 """Cells that a tool's label takes at most."""
 GLANCE = 4_000
@@ -94,24 +94,41 @@ def wrap(line: str, width: int) -> list[str]:
 
 def _wrap_cells(line: str, width: int) -> list[str]:
     folded: list[str] = []
-    carry = ""
-    for piece in chop_cells(line, width):
-        row = carry + piece
-        carry = ""
-        while width_of(row) > width:
-            head = chop_cells(row, width)[0]
-            folded.append(head)
-            row = row[len(head) :]
-        space = row.rfind(" ")
-        if space > len(row) // 2 and width_of(row) > width // 2:
-            row, carry = row[: space + 1], row[space + 1 :]
-        folded.append(row)
-    return [*folded, carry] if carry else folded
+    start = 0
+    while start < len(line):
+        most = width + 1
+        head, *more = chop_cells(line[start : start + most], width)
+        # Signs without a width may be many.
+        while not more and start + most < len(line) and most < _AMPLE * width:
+            most *= 2
+            head, *more = chop_cells(line[start : start + most], width)
+        if more:
+            space = head.rfind(" ", len(head) // 2)
+            head = head[: space + 1] if space >= 0 else head
+        folded.append(head)
+        start += len(head)
+    return folded
 
 
 def wrap_all(lines: Sequence[str], width: int) -> list[str]:
     """Several lines, each folded."""
     return [row for line in lines for row in wrap(line, width)]
+
+
+def styled_rows(lines: Sequence[str], width: int, style: str = "") -> list[Content]:
+    """Several lines, each folded, all in one style."""
+    return [Content.styled(row, style) for row in wrap_all(lines, width)]
+
+
+def hanging_rows(mark: str, style: str, rows: Iterable[Content | tuple[str, str]]) -> list[Content]:
+    """Rows to the right of a mark, which only the first of them has."""
+    blank = " " * len(mark)
+    return [Content.assemble((blank if at else mark, style), row) for at, row in enumerate(rows)]
+
+
+def indented(rows: Iterable[Content], cells: int = 2) -> list[Content]:
+    """Rows with so many blank cells before each."""
+    return [Content.assemble(" " * cells, row) for row in rows]
 
 
 def spread(left: Content, right: Content, width: int) -> Content:
@@ -140,7 +157,7 @@ def in_rows(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Cont
 def legend(signs: Sequence[str], width: int) -> list[Content]:
     """The meanings of a picture's signs."""
     rows = in_rows([Content(sign) for sign in signs], width)
-    return [Content.styled(line, MUTED) for row in rows for line in wrap(row.plain, width)]
+    return styled_rows([row.plain for row in rows], width, MUTED)
 
 
 def seconds_between(earlier: datetime | None, later: datetime) -> float:
@@ -185,6 +202,11 @@ def place(rule: RuleRecord) -> str:
     return shown(f"{PurePath(rule.file).name}:{rule.line}")
 
 
+def rule_line(rule: RuleRecord | None) -> str:
+    """A rule's whole place and its text; empty for none."""
+    return "" if rule is None else f"{rule.where}  {rule.text}"
+
+
 def amount(number: int) -> str:
     """A count of tokens in few cells: `940`, `1.2k`, `34k`, `1.2M`."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
@@ -193,16 +215,16 @@ def amount(number: int) -> str:
     return str(number)
 
 
-def glance(values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()) -> str:
+def glance(values: dict[str, JsonValue], shell_fields: Paths = ()) -> str:
     """A call's input on one line: a lone string as it is, anything else as JSON.
 
     `shell_fields` are fields that hold commands although their names do not show it.
     """
-    return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, limit, shell_fields))
+    return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, 400, shell_fields))
 
 
 def glance_parts(
-    values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()
+    values: dict[str, JsonValue], limit: int, shell_fields: Paths
 ) -> list[tuple[str, str, str]]:
     """The parts of `glance`: each field's name, the separator before its value, and the value."""
     if len(values) == 1:

@@ -92,9 +92,9 @@ def _names(file: Path, own: x509.Certificate) -> tuple[str, ...]:
     from cryptography import x509
 
     try:
-        said = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names = said.get_values_for_type(x509.DNSName)
-        addresses = list(map(str, said.get_values_for_type(x509.IPAddress)))
+        extension = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = extension.get_values_for_type(x509.DNSName)
+        addresses = list(map(str, extension.get_values_for_type(x509.IPAddress)))
     except x509.ExtensionNotFound:
         names, addresses = [], []
     except ValueError as error:

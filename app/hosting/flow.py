@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +21,7 @@ from ...engine.history.model.events import ApprovalRequested
 from ...engine.history.model.state import Origin
 from ...engine.hub.hub import Hub, Nets
 from ..agents.spec import BASE
-from ..config.arguments import database, report_directory
+from ..config.arguments import database, is_for_this_run, report_directory
 from ..config.trust import rule_texts
 from ..flows.builder import PreparedFlow, prepare_flow
 from ..flows.inputs import as_input, fills, input_text
@@ -83,8 +82,8 @@ def resume_run(args: argparse.Namespace) -> int:
         raise FlowSpecError(refusal(origin, None, database(args)))
     recorded = recorded_flow(session.id, session.source)
     # interlock.toml applies to new flows; a recorded one has its own settings.
-    rules = args.rules if _is_for_this_run(args, "rules") else None
-    mode = args.mode if _is_for_this_run(args, "mode") else None
+    rules = args.rules if is_for_this_run(args, "rules") else None
+    mode = args.mode if is_for_this_run(args, "mode") else None
     spec = _spec(
         {
             **recorded.model_dump(),
@@ -107,10 +106,6 @@ def resume_run(args: argparse.Namespace) -> int:
 def limits_of(args: argparse.Namespace) -> FlowLimits:
     """Limits of this host for the run."""
     return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
-
-
-def _is_for_this_run(args: argparse.Namespace, option: str) -> bool:
-    return option in args.typed or f"INTERLOCK_{option.upper()}" in os.environ
 
 
 def _prepared(
@@ -169,22 +164,22 @@ class _Answers:
         self._fills = fills
         self.stuck: asyncio.Future[ApprovalRequested] = asyncio.get_running_loop().create_future()
 
-    async def give(self, asked: ApprovalRequested) -> str | None:
+    async def give(self, request: ApprovalRequested) -> str | None:
         """Answer a request. Gives why that failed."""
-        (approved, _), filled_in = machine_answer(asked, self._answer), None
-        if approved and asked.wants is not None:
-            filled_in = self._fills.get(asked.tool)
+        (approved, _), filled_in = machine_answer(request, self._answer), None
+        if approved and request.wants is not None:
+            filled_in = self._fills.get(request.tool)
             if filled_in is None:
-                self._stop(asked)
+                self._stop(request)
                 return None
-        outcome = await answer_request(self._hub, asked, self._answer, self._out, filled_in)
-        if not outcome.ok and asked.wants is not None:
-            self._stop(asked)
+        outcome = await answer_request(self._hub, request, self._answer, self._out, filled_in)
+        if not outcome.ok and request.wants is not None:
+            self._stop(request)
         return None if outcome.ok else outcome.message
 
-    def _stop(self, asked: ApprovalRequested) -> None:
+    def _stop(self, request: ApprovalRequested) -> None:
         if not self.stuck.done():
-            self.stuck.set_result(asked)
+            self.stuck.set_result(request)
 
 
 async def follow_flow(
@@ -205,16 +200,16 @@ async def follow_flow(
     answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
     printing = asyncio.create_task(print_events(subscription.__aiter__(), answers.give, out))
-    ended: asyncio.Task[None] | None = None
+    end: asyncio.Task[None] | None = None
     session, done = "", False
     try:
         session = await start(hub)
-        ended = asyncio.create_task(hub.flow_ended(session))
-        await asyncio.wait([ended, answers.stuck], return_when=asyncio.FIRST_COMPLETED)
+        end = asyncio.create_task(hub.flow_ended(session))
+        await asyncio.wait([end, answers.stuck], return_when=asyncio.FIRST_COMPLETED)
         done = (await hub.session(session)).status == "done"
     finally:
-        if ended is not None:
-            ended.cancel()
+        if end is not None:
+            end.cancel()
         await hub.close()
         await printing
     if answers.stuck.done():
@@ -236,18 +231,18 @@ def same_journal(args: argparse.Namespace) -> str:
     """
     if "db" not in getattr(args, "typed", ()):
         return ""
-    given = str(args.db)
-    return f" --db {shlex.quote(given)}" if visible(given) == given else ""
+    path = str(args.db)
+    return f" --db {shlex.quote(path)}" if visible(path) == path else ""
 
 
 def _print_resumption(database: Path, session: str, journal: str) -> None:
     try:
         run = open_reader(database).session(session)
     except JournalError:
-        return  # which the console has said
+        return  # which the console has shown
     if run.status == "failed":
         remedy = f"interlock flow resume {visible(run.id)}"
-        said = visible(run.error or "failed")
-        if remedy not in said:
-            said += f"; go on with: {remedy}"
-        print(f"{visible(run.id)}: {said.replace(remedy, remedy + journal)}")
+        text = visible(run.error or "failed")
+        if remedy not in text:
+            text += f"; go on with: {remedy}"
+        print(f"{visible(run.id)}: {text.replace(remedy, remedy + journal)}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Literal, TextIO
 
 from pydantic import JsonValue
@@ -19,13 +20,13 @@ WIDTH = 100
 """Columns of a request that is printed before it is approved."""
 
 
-def machine_answer(asked: ApprovalRequested, answer: Answer) -> tuple[bool, str | None]:
+def machine_answer(request: ApprovalRequested, answer: Answer) -> tuple[bool, str | None]:
     """Tell whether an option approves a request, and the reason where it does not.
 
     An option counts as no person: where several people must approve it denies (G-77).
     """
-    if answer == "approve" and asked.people > 1:
-        return False, f"{asked.people} people must approve, and --answer approve is none of them"
+    if answer == "approve" and request.people > 1:
+        return False, f"{request.people} people must approve, and --answer approve is none of them"
     return answer == "approve", None if answer == "approve" else f"answered by --answer {answer}"
 
 
@@ -41,8 +42,8 @@ async def follow(
     Returns 0 when the session came to its end, 1 when it failed.
     """
 
-    async def decide(asked: ApprovalRequested) -> str | None:
-        outcome = await answer_request(hub, asked, answer, out)
+    async def decide(request: ApprovalRequested) -> str | None:
+        outcome = await answer_request(hub, request, answer, out)
         return None if outcome.ok else outcome.message
 
     subscription = hub.subscribe()
@@ -63,7 +64,7 @@ async def follow(
 
 async def answer_request(
     hub: Hub,
-    asked: ApprovalRequested,
+    request: ApprovalRequested,
     answer: Answer,
     out: TextIO,
     filled_in: dict[str, JsonValue] | None = None,
@@ -72,23 +73,57 @@ async def answer_request(
 
     A request whose masked text may be more than a secret is denied: it cannot be reviewed headless.
     """
-    approved, reason = machine_answer(asked, answer)
+    approved, reason = machine_answer(request, answer)
     if approved:
-        shown = next((each for each in await hub.approvals() if each.id == asked.approval_id), None)
-        if shown is not None and shown.hidden:
-            places = ", ".join(dict.fromkeys(each.place for each in shown.hidden))
+        state = next((each for each in await hub.approvals() if each.id == request.approval_id), None)
+        if state is not None and state.hidden:
+            places = ", ".join(dict.fromkeys(each.place for each in state.hidden))
             approved, reason = False, f"to look at what is masked in {places} takes a screen"
-        elif shown is not None:
-            for line in request_lines(shown, await hub.session(shown.session)):
+        elif state is not None:
+            for line in request_lines(state, await hub.session(state.session)):
                 print(f"          {line}".rstrip(), file=out, flush=True)
     return await hub.decide(
-        asked.approval_id,
+        request.approval_id,
         approved=approved,
         by="headless",
         reason=reason,
         input=filled_in if approved else None,
-        digest=asked.digest,
+        digest=request.digest,
     )
+
+
+@asynccontextmanager
+async def automatic_answers(hub: Hub, answer: Answer | None, out: TextIO) -> AsyncGenerator[None]:
+    """Answer every request of the hub meanwhile, without a person; none without `answer`.
+
+    A request that cannot be answered so stays open, and `out` gets the reason.
+    """
+    if answer is None:
+        yield
+        return
+    subscription = hub.subscribe()
+    task = asyncio.create_task(_answer_all(hub, subscription, answer, out))
+    try:
+        yield
+    finally:
+        subscription.close()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _answer_all(hub: Hub, events: AsyncIterable[HubEvent], answer: Answer, out: TextIO) -> None:
+    async for event in events:
+        if not isinstance(event, JournalEvent) or not isinstance(event.body, ApprovalRequested):
+            continue
+        request = event.body
+        try:
+            outcome = await answer_request(hub, request, answer, out)
+        except Exception as error:
+            # One request that cannot be answered must not leave the next ones without an answer.
+            print(f"{visible(request.approval_id)} was not answered: {visible(str(error))}", file=out)
+        else:
+            print(visible(outcome.message), file=out, flush=True)
 
 
 def request_lines(request: ApprovalState, session: SessionState) -> list[str]:

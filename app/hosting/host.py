@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from ...engine.core.sanitize import visible
 from ...engine.history.journal.journal import JournalError
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
-from ..config.arguments import database, redaction, refuse
+from ..config.arguments import database, journal_options, redaction, refuse
 from ..config.loader import SettingsError
 from ..config.notifications import attention_settings, notify_settings
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
+from .farewell import farewell
 from .notifications import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
@@ -49,7 +52,15 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
     try:
         if args.headless:
             return asyncio.run(without_screen())
-        return show(path, args.operator, start, hidden, getattr(args, "appearance", None))
+        return show(
+            path,
+            args.operator,
+            start,
+            hidden,
+            getattr(args, "appearance", None),
+            named=journal_options(args),
+            notice=getattr(args, "journal_notice", ""),
+        )
     except (JournalError, SettingsError) as error:
         return refuse("", error)
 
@@ -60,9 +71,14 @@ def show(
     start: Start | None,
     redaction: Redaction,
     appearance: Appearance | None = None,
+    *,
+    named: Sequence[str] = (),
+    notice: str = "",
 ) -> int:
     """The console on a hub of its own, until one quits, the terminal is gone or a signal ends it.
 
+    A `notice` is shown once its session has begun. Afterwards the commands that replay and resume its
+    sessions are printed; `named` are the options that name its journal.
     Raises `SettingsError` before it is shown, and `JournalError` before or after.
     """
     from ..console.app import InterlockConsole
@@ -71,9 +87,17 @@ def show(
 
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
 
+    ways_on: list[str] = []
+
     async def session() -> int:
         hub = Hub.open(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
         app: InterlockConsole | None = None
+
+        async def begin(hub: Hub) -> None:
+            if app is not None and notice:
+                app.post_message(ActionDone(Outcome(ok=True, message=notice)))
+            if start is not None:
+                await start(hub)
 
         def end(code: int) -> None:
             if app is not None:
@@ -85,7 +109,7 @@ def show(
                 app = InterlockConsole(
                     hub,
                     operator=operator,
-                    start=start,
+                    start=None if start is None else begin,
                     appearance=appearance,
                     attention=attention,
                     deny_reasons=approvals.deny_reasons,
@@ -96,11 +120,18 @@ def show(
 
                 async with notifications_of(hub, hook, tell):
                     await app.run_async()
+                with suppress(JournalError):
+                    ways_on.extend(await farewell(hub, named))
             finally:
                 await hub.close()
         return app.return_code or 0
 
-    return asyncio.run(session())
+    code = asyncio.run(session())
+    if notice:
+        print(visible(notice))
+    for line in ways_on:
+        print(line)
+    return code
 
 
 def watch(

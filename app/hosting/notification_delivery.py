@@ -34,16 +34,16 @@ async def run_command(command: Sequence[str], payload: bytes, *, timeout: float 
     Input and output are files, so that nothing waits for a program that reads or writes slowly, or whose
     children keep a pipe open. Raises `SendError`; all processes of its group are then ended.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
-        given.write(payload)
-        given.seek(0)
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as printed:
+        source.write(payload)
+        source.seek(0)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=given, stdout=printed, stderr=printed, start_new_session=True
+                *command, stdin=source, stdout=printed, stderr=printed, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise SendError(f"'{_short(command[0])}' cannot be run: {why}") from error
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise SendError(f"'{_short(command[0])}' cannot be run: {reason}") from error
         try:
             code = await asyncio.wait_for(process.wait(), timeout)
         except TimeoutError as error:
@@ -55,21 +55,18 @@ async def run_command(command: Sequence[str], payload: bytes, *, timeout: float 
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
-        said = _head(printed)
-    if said:
-        log.info("%s said: %s", command[0], said)
+        output = _head(printed)
+    if output:
+        log.info("%s said: %s", command[0], output)
     if code:
-        raise SendError(f"'{_short(command[0])}' ended with {code}{f': {_last(said)}' if said else ''}")
-    return said
+        last = f": {_short(output.splitlines()[-1])}" if output else ""
+        raise SendError(f"'{_short(command[0])}' ended with {code}{last}")
+    return output
 
 
 def _head(file: BinaryIO) -> str:
     file.seek(0)
     return visible(file.read(4 * LOGGED).decode("utf-8", "replace")[:LOGGED], keep_newlines=True).strip()
-
-
-def _last(said: str) -> str:
-    return _short(said.splitlines()[-1])
 
 
 def _short(text: str) -> str:
@@ -96,8 +93,8 @@ async def post(url: str, payload: bytes, *, timeout: float = TIMEOUT) -> str:  #
     except TimeoutError as error:
         raise SendError(f"{host_of(url)} did not answer within {timeout:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        why = str(error) or type(error).__name__
-        raise SendError(f"{host_of(url)} cannot be reached: {_short(why)}") from error
+        reason = str(error) or type(error).__name__
+        raise SendError(f"{host_of(url)} cannot be reached: {_short(reason)}") from error
     log.info("%s answered %s", host_of(url), status)
     if not good:
         raise SendError(f"{host_of(url)} answered {_short(status)}, expected 2xx")

@@ -51,7 +51,7 @@ class NotifiedRule(BaseModel):
     place: str
 
 
-class Payload(BaseModel):
+class Notification(BaseModel):
     """JSON that a command reads and a server gets. Fields are added, never renamed."""
 
     version: Literal[1] = 1
@@ -71,10 +71,10 @@ class Payload(BaseModel):
 
 def payload_of(
     request: ApprovalState, now: datetime, *, include_input: bool, test: bool = False
-) -> Payload:
-    """Payload of a request, which comes from the hub, so its secrets are masked."""
+) -> Notification:
+    """Notification of a request, which comes from the hub, so its secrets are masked."""
     rule = request.rule
-    return Payload(
+    return Notification(
         test=test,
         approval_id=request.id,
         session=visible_words(request.session),
@@ -89,7 +89,7 @@ def payload_of(
     )
 
 
-def as_bytes(payload: Payload) -> bytes:
+def as_bytes(payload: Notification) -> bytes:
     """The JSON that is sent; without the input unless it is wanted."""
     values = payload.model_dump(mode="json", exclude={"input"} if payload.input is None else None)
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
@@ -99,8 +99,8 @@ def _summary(request: ApprovalState, now: datetime) -> str:
     minutes = max(0, round((now - request.since).total_seconds() / 60))
     waited = f"for {format_duration(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
-    who = without_links(request.agent or request.session)
-    return f"{without_links(request.tool)} of {who} has waited {waited} for approval{risk}"
+    name = without_links(request.agent or request.session)
+    return f"{without_links(request.tool)} of {name} has waited {waited} for approval{risk}"
 
 
 _LINK = re.compile(
@@ -167,8 +167,8 @@ class Notifier:
 
     async def _watch(self, approval_id: str, since: datetime) -> None:
         """Wait, then notify, and again after a while if that failed; never raises."""
-        left = self._settings.after - (self._clocks.now() - since)
-        await self._clocks.sleep(max(0.0, left.total_seconds()))
+        delay = self._settings.after - (self._clocks.now() - since)
+        await self._clocks.sleep(max(0.0, delay.total_seconds()))
         for pause in (*RETRIES, None):
             try:
                 request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
@@ -185,10 +185,10 @@ class Notifier:
             if pause is not None:
                 await self._clocks.sleep(pause)
 
-    def _complain(self, why: str) -> None:
+    def _complain(self, problem: str) -> None:
         if not self._complained:
             self._complained = True
-            self._failed(f"[notify] does not work: {why}. Try it with: interlock notify --test")
+            self._failed(f"[notify] does not work: {problem}. Try it with: interlock notify --test")
 
 
 APPROVAL_ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)

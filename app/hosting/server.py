@@ -32,11 +32,10 @@ from ...engine.gateway.protocol.tokens import (
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.redaction.redaction import Redaction
-from ...engine.hub.api import AgentStarter
+from ...engine.hub.api import MOST_RULES, AgentStarter, RunningRules
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
-from ..agents.spec import AgentSpec
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
@@ -46,6 +45,7 @@ from ..sessions.server_rules import ServerRules
 from ..sessions.start import requested_agent, resume_or_branch, start
 from ..terminal.gc import settle_collector
 from .certificate import Certificate
+from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
 from .notifications import notifications_of
 
@@ -73,6 +73,8 @@ class ServerOptions:
     texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
     """After how many seconds without a session and a connection it ends; `None` for never."""
+    answer: Answer | None = None
+    """Answer to every request in place of operators, for tests; `None` for none."""
 
 
 def rule_sets(
@@ -99,8 +101,8 @@ def rule_sets(
     compiled(tuple(sorted(named)))
     users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
     for name, of_directory in added.items():
-        for beside in ((), *users):
-            if (rule := find_loosened_rule(read, (*files, *beside), of_directory)) is not None:
+        for others in ((), *users):
+            if (rule := find_loosened_rule(read, (*files, *others), of_directory)) is not None:
                 raise SettingsError(
                     f"[gateway]: rules: {name}: what this set of the working directory names would be "
                     f"taken out of '{rule}'; name the tools in rules of your own"
@@ -113,30 +115,24 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
 
     Raises what its parts raise at the start.
     """
-    async with _gateway(serving) as (gateway, address):
+    async with running_server(serving) as (gateway, address):
         end = end_requested(lambda: _complain(reload_certificate(serving.certificate)))
         ready(address)
         ends: list[asyncio.Task[object]] = [asyncio.ensure_future(end.wait())]
         if serving.idle_exit is not None:
             ends.append(asyncio.ensure_future(wait_until_unused(gateway, serving.idle_exit)))
         try:
-            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in ends:
                 each.cancel()
-        for each in ended:
+        for each in done:
             each.result()
 
 
 @asynccontextmanager
-async def running_server(serving: ServerOptions) -> AsyncGenerator[Address, None]:
+async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Address], None]:
     """A server, and where it listens. Raises what its parts raise at the start."""
-    async with _gateway(serving) as (_, address):
-        yield address
-
-
-@asynccontextmanager
-async def _gateway(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
@@ -158,14 +154,24 @@ async def _gateway(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Addr
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
         )
+        hub.name_server(url_of(serving, address))
         settle_collector()
         try:
-            async with notifications_of(hub, hook, _complain):
+            async with (
+                notifications_of(hub, hook, _complain),
+                automatic_answers(hub, serving.answer, sys.stdout),
+            ):
                 yield gateway, address
         finally:
             await gateway.close()
     finally:
         await hub.close()
+
+
+def url_of(serving: ServerOptions, address: Address) -> str:
+    """URL for consoles on this machine."""
+    url = address.url
+    return url if serving.certificate is None else url.replace("ws://", "wss://")
 
 
 def _complain(problem: str) -> None:
@@ -184,11 +190,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def raise_file_limit(connections: int) -> None:
     """Let this process have as many files open as `connections` need, where the system lets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + FILES
+    files = connections + FILES
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        files = min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
 def end_requested(hung_up: Callable[[], object]) -> asyncio.Event:
@@ -252,12 +258,12 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
         raise TokenError(
             f"{path}: the token in it is not in force; delete the file to have a new one made"
         )
-    taken = {each.name: each.kind for each in tokens.tokens()}
-    if taken.get(name, kind) != kind:
+    kinds = {each.name: each.kind for each in tokens.tokens()}
+    if kinds.get(name, kind) != kind:
         raise TokenError(
-            f"'{name}' is the name of an {taken[name]}'s token; revoke that, or choose another with --as"
+            f"'{name}' is the name of an {kinds[name]}'s token; revoke that, or choose another with --as"
         )
-    write_private(path, (tokens.rotate(name) if name in taken else tokens.issue(kind, name)) + "\n")
+    write_private(path, (tokens.rotate(name) if name in kinds else tokens.issue(kind, name)) + "\n")
 
 
 class HubStarter(AgentStarter):
@@ -274,16 +280,26 @@ class HubStarter(AgentStarter):
         texts: RuleTexts | None = None,
     ) -> None:
         self._hub = hub
+        self._mode: Mode = mode
         self._rules = ServerRules(rules, mode, texts)
 
-    async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
-        prepared = await asyncio.to_thread(lambda: self._prepared(requested_agent(spec)))
-        return await start(self._hub, prepared, by)
+    async def running_rules(self) -> RunningRules:
+        files = self._rules.sources()
+        size = sum(len(text.encode()) for text in files.values())
+        if size > MOST_RULES:
+            raise ValueError(
+                f"The server's rules are {size:,} bytes, and an answer takes {MOST_RULES:,}; "
+                "compare the files on its machine"
+            )
+        return RunningRules(files=files, mode=self._mode)
 
-    def _prepared(self, spec: AgentSpec) -> Prepared:
-        """An agent under the server's rules. Raises `AgentSpecError` for one that would have less."""
-        self._rules.check_mode(spec.mode)
-        return self._rules.agent(spec)
+    async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
+        def prepare() -> Prepared:
+            agent = requested_agent(spec)
+            self._rules.check_mode(agent.mode)
+            return self._rules.agent(agent)
+
+        return await start(self._hub, await asyncio.to_thread(prepare), by)
 
     async def resume(
         self,

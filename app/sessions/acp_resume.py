@@ -30,12 +30,12 @@ def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
 def acp_command(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
     """The command that resumes this session, to be completed; `database` is the journal it is in."""
     # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
-    given = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
+    words = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
     journal = None if database is None else database.absolute()
     for option, path in (("--cwd", _workdir(events)), ("--db", journal)):
         if path is not None and visible(str(path)) == str(path):
-            given += [option, str(path)]
-    return f"interlock acp {shlex.join(given)} --rules FILES -- COMMAND"
+            words += [option, str(path)]
+    return f"interlock acp {shlex.join(words)} --rules FILES -- COMMAND"
 
 
 def local_journal(hub: HubApi) -> Path | None:
@@ -45,5 +45,5 @@ def local_journal(hub: HubApi) -> Path | None:
 
 def _workdir(events: Sequence[JournalEvent]) -> str | None:
     """Working directory at the last start or resumption; `None` if none is recorded."""
-    begun = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
-    return begun[-1].workdir if begun else None
+    openings = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
+    return openings[-1].workdir if openings else None

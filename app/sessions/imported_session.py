@@ -41,13 +41,13 @@ LONGEST = 400
 
 def record_lines(origin: Origin) -> list[str]:
     """Lines with the recorded source of a session, one value each: `api_base: http://192.0.2.7/v1`."""
-    said = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
-    begins = (
+    values = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
+    heading = (
         f"session '{visible(origin.session)}' was imported: only its conversation and its nets go on."
     )
-    if not said:
-        return [f"{begins} Its record does not say how it ran"]
-    return [f"{begins} Its record says, and none of this is used:", *said]
+    if not values:
+        return [f"{heading} Its record does not say how it ran"]
+    return [f"{heading} Its record says, and none of this is used:", *values]
 
 
 def _record_values(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
@@ -79,10 +79,10 @@ def is_resumable(origin: Origin) -> bool:
 
 def resume_command(origin: Origin, at: int | None, database: Path | None) -> str:
     """The command that resumes it, to be completed; `database` is the journal it is in."""
-    given = [origin.session if visible(origin.session) == origin.session else "SESSION"]
+    words = [origin.session if visible(origin.session) == origin.session else "SESSION"]
     if at is not None:
-        given += ["--at", str(at)]
+        words += ["--at", str(at)]
     journal = None if database is None else str(database.absolute())
     if journal is not None and visible(journal) == journal:
-        given += ["--db", journal]
-    return f"interlock resume {shlex.join(given)} --agent FILE --rules FILES"
+        words += ["--db", journal]
+    return f"interlock resume {shlex.join(words)} --agent FILE --rules FILES"

@@ -11,6 +11,7 @@ from ...engine.core.rule import ApprovalRule, is_weaker_approval, people_to_loos
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
 from ...engine.net.net import SkillNet
+from ...rules import RuleError
 from ..agents.builder import Prepared, prepare, shown_path
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..config.rule_texts import RuleTexts, path_of
@@ -41,13 +42,26 @@ class ServerRules:
         files = [shown_path(file) for file in self._files]
         return self._texts.compile(*files).registry if files else {}
 
+    def sources(self) -> dict[str, str]:
+        """The texts of the files, by their paths. Raises `RuleError` for one that could not be read."""
+        found: dict[str, str] = {}
+        for file in self._files:
+            match self._texts.texts[file]:
+                case str(text):
+                    found[str(file)] = text
+                case problem:
+                    raise RuleError([problem])
+        return found
+
     def required(self) -> tuple[str, ...]:
         """The nets that are on in a session resumed here, unless operators switched them off in it."""
         return tuple(self.nets) if self._mode == "enforce" else ()
 
     def agent(self, spec: AgentSpec) -> Prepared:
-        """An agent under these rules, too. Raises `AgentSpecError`."""
-        prepared = prepare(self._first(spec), self._texts)
+        """An agent under these rules, too, which are active. Raises `AgentSpecError`."""
+        active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets)))
+        first = spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
+        prepared = prepare(first, self._texts)
         self._check(prepared.rules.registry, AgentSpecError)
         return prepared
 
@@ -71,11 +85,6 @@ class ServerRules:
                 ]
             )
 
-    def _first(self, spec: AgentSpec) -> AgentSpec:
-        """The agent that is asked for, with the server's rules first, and active."""
-        active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets)))
-        return spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
-
     def _before(self, rules: Sequence[Path]) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((*self._files, *rules)))
 
@@ -84,9 +93,9 @@ class ServerRules:
     ) -> None:
         """Raise `refused` with every problem where the server's rules are not what they are among all."""
         own = self.nets
-        lost = [key for key, net in own.items() if key not in every or _asks_less(every[key], net)]
+        missing = [key for key, net in own.items() if key not in every or _is_weaker(every[key], net)]
         guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
-        taken = [
+        conflicts = [
             f"{key} (from {of})"
             for key, net in every.items()
             if key not in own
@@ -94,19 +103,19 @@ class ServerRules:
             if takes_from(net, default, own.values())
         ]
         problems: list[str] = []
-        if lost:
+        if missing:
             problems.append(
-                f"rules: with these the server's own {', '.join(lost)} would be gone or ask less; "
+                f"rules: with these the server's own {', '.join(missing)} would be gone or ask less; "
                 "leave them out"
             )
-        if taken:
-            problems.append(f"rules: these take calls from the server's own: {', '.join(taken)}")
+        if conflicts:
+            problems.append(f"rules: these take calls from the server's own: {', '.join(conflicts)}")
         if problems:
             raise refused(problems)
 
 
-def _asks_less(given: SkillNet, own: SkillNet) -> bool:
+def _is_weaker(net: SkillNet, own: SkillNet) -> bool:
     """Tell whether the net that rules make of a server's own rule asks for less than that."""
     if not isinstance(own.rule, ApprovalRule):
         return False
-    return not isinstance(given.rule, ApprovalRule) or is_weaker_approval(given.rule, own.rule)
+    return not isinstance(net.rule, ApprovalRule) or is_weaker_approval(net.rule, own.rule)

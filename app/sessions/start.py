@@ -20,7 +20,7 @@ from ...engine.history.redaction.masked_events import MaskedEvents
 from ...engine.hub.api import AgentStarter, HubApi
 from ...engine.hub.hub import Hub, Nets
 from ..agents.builder import Prepared, prepare
-from ..agents.command_line import from_command_line, is_target
+from ..agents.command_line import AGENT_OPTIONS, from_command_line, is_target
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..flows.spec import FlowSpecError, is_flow
 from .acp_resume import acp_command, is_acp
@@ -48,31 +48,17 @@ class StartForm:
         """The agent that is asked for. Raises `AgentSpecError` with every problem that can be seen."""
         agent = self.agent.strip()
         target = agent if agent and is_target(agent, alone=False) else None
-        said = {
+        chosen = {
             "model": agent if target is None and agent else None,
             "rules": _words(self.rules) or None,
             "tools": ",".join(_words(self.tools)) or None,
             "mode": "shadow" if self.shadow else None,
         }
-        options = dict.fromkeys(
-            (
-                "api_base",
-                "active",
-                "system_prompt",
-                "explain_blocks",
-                "runtime",
-                "workdir",
-                "network",
-                "max_steps",
-                "max_cost",
-            )
-        )
         args = argparse.Namespace(
+            **dict.fromkeys((*AGENT_OPTIONS, "max_cost")) | chosen,
             target=target,
             task=self.task.strip() or None,
-            typed=frozenset(name for name, value in said.items() if value is not None),
-            **said,
-            **options,
+            typed=frozenset(name for name, value in chosen.items() if value is not None),
         )
         spec = from_command_line(args, environ={}, directory=directory)
         if spec.task is None:
@@ -80,22 +66,22 @@ class StartForm:
         return spec
 
 
-def requested_agent(said: Mapping[str, JsonValue]) -> AgentSpec:
+def requested_agent(fields: Mapping[str, JsonValue]) -> AgentSpec:
     """The agent that a remote console asks for: of an agent file, or of `form` as it was typed.
 
     Paths are this machine's. Raises `AgentSpecError`.
     """
     try:
-        if set(said) == {"form"}:
-            return _form.validate_python(said["form"]).spec()
-        wanted = AgentSpec.model_validate(said)
+        if set(fields) == {"form"}:
+            return _form.validate_python(fields["form"]).spec()
+        spec = AgentSpec.model_validate(fields)
     except ValidationError as error:
         raise AgentSpecError(
             [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         ) from error
-    if wanted.task is None:
+    if spec.task is None:
         raise AgentSpecError([NO_TASK])
-    return wanted
+    return spec
 
 
 _form = TypeAdapter(StartForm)
@@ -103,11 +89,6 @@ _form = TypeAdapter(StartForm)
 
 def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
-
-
-async def prepare_form(form: StartForm) -> Prepared:
-    """Read, compile and import what `form` names. Raises `AgentSpecError`."""
-    return await asyncio.to_thread(lambda: prepare(form.spec()))
 
 
 async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
@@ -130,7 +111,7 @@ async def resume_or_branch(
     must_go_on: bool = False,
     reason: str | None = None,
     server: ServerRules | None = None,
-    given: Prepared | None = None,
+    prepared: Prepared | None = None,
 ) -> str:
     """Resume a recorded session, or branch it at its event number `at`; returns the session's id.
 
@@ -138,14 +119,14 @@ async def resume_or_branch(
     one that an operator has raised since stays raised. With a `task` it sets to work at once, after the
     calls that were open when its host died; with `must_go_on` a session with nothing open is refused.
     `reason` is why it may continue under fewer rules than before (G-67). A `server`'s rules hold as well.
-    An imported session continues with the agent that is `given`, and without one not at all.
+    An imported session continues with the agent that is `prepared`, and without one not at all.
     A run of a flow continues after its last step; it takes no messages, and has no other moments to begin
     from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     server = server or ServerRules()
     origin = await hub.origin(session_id)
     found, started_from = origin.session, origin.source
-    if origin.imported and (given is None or not is_resumable(origin)):
+    if origin.imported and (prepared is None or not is_resumable(origin)):
         raise AgentSpecError(refusal(origin, at, hub.database))
     if is_flow(started_from):
         if at is not None or task is not None:
@@ -166,14 +147,11 @@ async def resume_or_branch(
         raise AgentSpecError(
             [f"session '{found}' goes on with the command that its agent was started with: {command}"]
         )
-    if given is None:
-        prepared = await _prepared(hub, origin, server, at, max_cost)
-    else:
-        prepared = given
-    agent = await prepared.agent()
+    own = prepared or await _recorded_agent(hub, origin, server, at, max_cost)
+    agent = await own.agent()
     required = await asyncio.to_thread(server.required)
-    config = replace(prepared.config(operator), nets=nets, reason=reason, required=required)
-    if given is None:
+    config = replace(own.config(operator), nets=nets, reason=reason, required=required)
+    if prepared is None:
         config = replace(config, mode=None, active=None)
     if at is None:
         live = await hub.resume_session(found, agent, config, must_go_on=must_go_on)
@@ -186,7 +164,7 @@ async def resume_or_branch(
     return live
 
 
-async def _prepared(
+async def _recorded_agent(
     hub: Hub, origin: Origin, server: ServerRules, at: int | None, max_cost: float | None
 ) -> Prepared:
     """The agent of a recorded session as its record says, under `max_cost` or as it was raised."""
@@ -269,7 +247,7 @@ class LocalStarter:
         self._operator = operator
 
     async def check(self, form: StartForm) -> PreparedStart:
-        prepared = await prepare_form(form)
+        prepared = await asyncio.to_thread(lambda: prepare(form.spec()))
         return lambda: start(self._hub, prepared, self._operator)
 
     async def resume(self, session_id: str, *, at: int | None = None) -> str:
@@ -292,10 +270,10 @@ class RemoteStarter:
         except (GatewayError, ValueError) as error:
             raise AgentSpecError(str(error).splitlines()) from error
 
-        async def begun() -> str:
+        async def running_session() -> str:
             return session
 
-        return begun
+        return running_session
 
     async def resume(self, session_id: str, *, at: int | None = None) -> str:
         return await self._hub.resume(session_id, by=self._operator, at=at)

@@ -58,6 +58,18 @@ def in_library(file: str) -> bool:
     return Path(os.path.abspath(file)).parent == LIBRARY
 
 
+def copy_here(file: str) -> str:
+    """Copy a file of the library into the working directory; the copy's path.
+
+    Raises `FileExistsError` where one of its name is there already, and other kinds of `OSError`.
+    """
+    copy = Path.cwd() / Path(file).name
+    text = Path(file).read_text("utf-8")
+    with copy.open("x", encoding="utf-8") as out:
+        out.write(text)
+    return usual(str(copy))
+
+
 def name_of(file: str) -> str:
     """A file's name as in the locations of rules; the library's without its installation path."""
     return f"{LIBRARY_FOLDER}/{Path(file).name}" if in_library(file) else file
@@ -99,17 +111,16 @@ def offered(
     for session, files in sessions:
         if files:
             started.setdefault(files, []).append(session)
-    found = {files: OfferedFiles(files, "session", tuple(who)) for files, who in started.items()}
+    found = {files: OfferedFiles(files, "session", tuple(ids)) for files, ids in started.items()}
     for files in named:
         found.setdefault(files, OfferedFiles(files, "named"))
     here: list[str] = sorted(usual(str(path)) for path in Path.cwd().glob("*.rules"))
     ready: list[str] = sorted(str(path) for path in LIBRARY.glob("*.rules"))
-    for origin, paths in (("here", here), ("library", ready)):
+    folders: tuple[tuple[Origin, list[str]], ...] = (("here", here), ("library", ready))
+    for origin, paths in folders:
         for path in paths:
             if not path.endswith(SCENARIOS):
-                found.setdefault(
-                    (path,), OfferedFiles((path,), "here" if origin == "here" else "library")
-                )
+                found.setdefault((path,), OfferedFiles((path,), origin))
     return list(found.values())
 
 

@@ -11,12 +11,12 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
-from ...engine.approvals.queue import Unread, longest_first
-from ...engine.backtest.explain_recorded import explained_then
+from ...engine.approvals.request_order import Unread, longest_first
+from ...engine.backtest.explain_recorded import explain_recorded_call
 from ...engine.core.clock import utc_now
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
-from ...engine.history.journal.reader import HistoryReader, open_reader
+from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import CallDecided, JournalEvent
 from ...engine.history.model.state import ApprovalState, Origin, SessionState
 from ...engine.history.redaction.redaction import Redaction
@@ -37,7 +37,7 @@ class WatchedJournal(RecordedFile):
 
     def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
         super().__init__(database, redaction)
-        self._told: dict[str, MaskedSessionState] = {}
+        self._views: dict[str, MaskedSessionState] = {}
         self._at: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._failed: Exception | None = None
@@ -49,19 +49,20 @@ class WatchedJournal(RecordedFile):
         """Take in new events, and pass them to subscribers. Raises `JournalError` and `FoldError`."""
         found = await asyncio.to_thread(self._read)
         for event in found:
-            told = self._told.get(event.session)
-            if told is None:
-                told = self._told[event.session] = MaskedSessionState(
+            view = self._views.get(event.session)
+            if view is None:
+                view = self._views[event.session] = MaskedSessionState(
                     new_state(event.session), self.redaction
                 )
-            shown = told.apply(event)
+            masked = view.apply(event)
             for subscription in self._subscriptions:
-                subscription.put(shown)
+                subscription.put(masked)
 
     def _read(self) -> list[JournalEvent]:
         """New events of sessions that are open, or were when last seen, in the order of the journal."""
         reader = open_reader(self.database)
-        names = dict.fromkeys([*self._at, *self._open(reader)])
+        started = sorted(reader.unfinished(), key=lambda summary: summary.opened)
+        names = dict.fromkeys([*self._at, *(summary.id for summary in started)])
         found: list[JournalEvent] = []
         for session in names:
             new = list(reader.events(session, after=self._at.get(session, 0)))
@@ -69,11 +70,6 @@ class WatchedJournal(RecordedFile):
                 self._at[session] = new[-1].seq
                 found += new
         return sorted(found, key=lambda event: event.cursor)
-
-    @staticmethod
-    def _open(reader: HistoryReader) -> list[str]:
-        summaries = sorted(reader.unfinished(), key=lambda summary: summary.opened)
-        return [summary.id for summary in summaries]
 
     def follow(self, every: float = EVERY) -> None:
         """Begin to poll the journal."""
@@ -109,18 +105,18 @@ class WatchedJournal(RecordedFile):
         """
         if self._failed is not None:
             raise self._failed
-        return [told.shown for told in self._told.values()]
+        return [view.shown for view in self._views.values()]
 
     async def session(self, session_id: str) -> SessionState:
         """The state of one of them. Raises `UnknownSessionError`."""
-        told = self._told.get(session_id)
-        if told is None:
+        view = self._views.get(session_id)
+        if view is None:
             raise UnknownSessionError(f"No open session '{session_id}'")
-        return told.shown
+        return view.shown
 
     async def approvals(self) -> list[ApprovalState]:
         """All open requests, the oldest first."""
-        waiting = [a for told in self._told.values() for a in told.shown.approvals.values()]
+        waiting = [a for view in self._views.values() for a in view.shown.approvals.values()]
         return longest_first(waiting)
 
     def unread(self) -> Unread:
@@ -140,21 +136,19 @@ class WatchedJournal(RecordedFile):
 
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
-        told = self._told.get(session_id)
-        if told is None:
-            raise UnknownSessionError(f"No open session '{session_id}'")
-        call = told.shown.calls.get(call_id)
+        state = await self.session(session_id)
+        call = state.calls.get(call_id)
         if call is None:
             raise LookupError(f"Session '{session_id}' has made no call '{call_id}'")
-        asked = CallDecided(
+        question = CallDecided(
             call_id=call_id,
             tool=call.tool,
             input=call.input,
             names=call.names or (call.tool,),
             outcome="ask",
-            mode=told.shown.mode,
+            mode=state.mode,
         )
-        return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
+        return await asyncio.to_thread(explain_recorded_call, state, question, utc_now(), condition_of)
 
     async def origin(self, session_id: str) -> Origin:
         found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))

@@ -38,41 +38,26 @@ def with_certain_width(text: str, escape: Callable[[str], str] = escaped) -> str
     return few_marks(_UNSTEADY.sub(lambda found: escape(found[0]), text), escape)
 
 
-_NAMED = {
-    "●": "*",
-    "○": "o",
-    "◐": "!",
-    "■": "X",
-    "✓": "v",
-    "✗": "x",
-    "▸": "+",
-    "▶": ">",
-    "›": ">",
-    "⇒": ">",
-    "Δ": "^",
-    "·": "-",
-    "•": "-",
-    "–": "-",
-    "—": "-",
-    "×": "x",
-    "−": "-",
-    "µ": "u",
-    "…": "~",
-    "“": '"',
-    "”": '"',
-    "‘": "'",
-    "’": "'",
-    "→": ">",
-    "←": "<",
-    "↑": "^",
-    "↓": "v",
-    "━": "=",
-    "═": "=",
-    "▌": ">",
-    "▍": "_",
-    "▼": "v",
-    "▲": "^",
+_BY_STAND_IN = {
+    "*": "●",
+    "o": "○",
+    "!": "◐",
+    "X": "■",
+    "v": "✓↓▼",
+    "x": "✗×",
+    "+": "▸",
+    ">": "▶›⇒→▌",
+    "^": "Δ↑▲",
+    "-": "·•–—−",
+    "u": "µ",
+    "~": "…",
+    '"': "“”",
+    "'": "‘’",
+    "<": "←",
+    "=": "━═",
+    "_": "▍",
 }
+"""Our symbols by the ASCII character for them."""
 _LEVELS = dict(zip("▁▂▃▄▅▆▇█", ":;=+*%#@", strict=True))
 """A sparkline's levels, from the lowest on."""
 
@@ -95,15 +80,15 @@ def _box(character: str) -> str:
 STAND_INS: Mapping[str, str] = {
     **{chr(code): _box(chr(code)) for code in range(0x2500, 0x25A0)},
     **_LEVELS,
-    **_NAMED,
+    **{symbol: plain for plain, symbols in _BY_STAND_IN.items() for symbol in symbols},
 }
 """The ASCII character of one cell for each of ours, of one cell too."""
 
 _FIRST_MARK = 0xF0000 + secrets.randbelow(0xF000)
 """Where the marks begin, in a plane for private use: nobody who writes a text knows."""
-_MARKED = {ord(ours): chr(_FIRST_MARK + index) for index, ours in enumerate(STAND_INS)}
-_TO_ASCII = str.maketrans({**STAND_INS, **{mark: chr(ours) for ours, mark in _MARKED.items()}})
-_TO_UNICODE = str.maketrans({mark: chr(ours) for ours, mark in _MARKED.items()})
+_MARKED = {ord(symbol): chr(_FIRST_MARK + index) for index, symbol in enumerate(STAND_INS)}
+_TO_UNICODE = str.maketrans({mark: chr(code) for code, mark in _MARKED.items()})
+_TO_ASCII = str.maketrans({**STAND_INS, **{mark: chr(code) for code, mark in _MARKED.items()}})
 
 
 class _Terminal:
@@ -123,7 +108,7 @@ def ascii_only() -> bool:
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
-    """Untrusted text made safe by `engine.text.visible`, and marked as not ours where that matters.
+    """Untrusted text made safe by `engine.core.sanitize.visible`, marked as not ours where that matters.
 
     Like that one it may be applied twice.
     """
@@ -136,7 +121,7 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def visible_words(text: str, *, keep_newlines: bool = False) -> str:
-    """The same for a name or a command, by `engine.text.visible_words`."""
+    """The same for a name or a command, by `engine.core.sanitize.visible_words`."""
     return visible(text if text.isascii() else mark_words(text, escaped), keep_newlines=keep_newlines)
 
 
@@ -146,7 +131,7 @@ def as_drawn(text: str) -> str:
     return safe.replace(_MARKED[ord("→")], STAND_INS["→"]) if _Terminal.ascii_only else safe
 
 
-def ours(text: str) -> str:
+def to_charset(text: str) -> str:
     """A text of ours that will pass `visible` together with what others wrote."""
     return text.translate(_TO_ASCII) if _Terminal.ascii_only else text
 

@@ -41,12 +41,12 @@ MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "meta", "hyper"})
 def check_keymap(settings: Sequence[KeySetting]) -> Mapping[str, str]:
     """The keymap that `settings` ask for. Raises `SettingsError` with everything that is wrong."""
     classes = list(classes_with_keys())
-    known = {b.id for owner in classes for b in bindings_of(owner) if b.id}
+    ids = {b.id for owner in classes for b in bindings_of(owner) if b.id}
     problems: list[str] = []
     keymap: dict[str, str] = {}
     where: dict[str, str] = {}
     for setting in settings:
-        found = list(_problems(setting, known))
+        found = list(_problems(setting, ids))
         problems += [f"{setting.where}: {problem}" for problem in found]
         if not found:
             keymap[setting.binding] = ",".join(map(normalize_key, setting.keys))
@@ -110,10 +110,10 @@ def _parts(key: str) -> list[str]:
     return [*key[:-2].split("+"), "+"] if key.endswith("++") else key.split("+")
 
 
-def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
+def _problems(setting: KeySetting, ids: Iterable[str]) -> Iterator[str]:
     binding = setting.binding
-    if binding not in known:
-        close = get_close_matches(binding, sorted(known), n=1)
+    if binding not in ids:
+        close = get_close_matches(binding, sorted(ids), n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         yield f"[keys] there is no action '{binding}'; {hint}the console's help shows every name"
         return

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ...engine.history.fold.flow_steps import is_stopped
 from ...engine.history.model.state import CallState, SessionState, SessionSummary
 
+MUTED = "$foreground 60%"
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -20,28 +22,27 @@ class Look:
 SESSION = {
     "running": Look("●", "running", "$text-success"),
     "waiting": Look("◐", "asks", "$text-warning"),
-    "idle": Look("○", "idle", "$foreground 60%"),
-    "done": Look("✓", "done", "$foreground 60%"),
+    "idle": Look("○", "idle", MUTED),
+    "done": Look("✓", "done", MUTED),
     "failed": Look("✗", "failed", "$text-error"),
 }
-STOPPED = Look("·", "stopped", "$foreground 60%")
+STOPPED = Look("·", "stopped", MUTED)
 CALL = {
-    "proposed": Look("·", "proposed", "$foreground 60%"),
+    "proposed": Look("·", "proposed", MUTED),
     "waiting": Look("◐", "waiting", "$text-warning"),
     "running": Look("●", "running", "$text-success"),
     "done": Look("✓", "done", "$text-success"),
     "failed": Look("✗", "failed", "$text-error"),
     "blocked": Look("■", "blocked", "$text-error"),
-    "skipped": Look("○", "not decided", "$foreground 60%"),
+    "skipped": Look("○", "not decided", MUTED),
     "unknown": Look("?", "outcome unknown", "$text-warning"),
 }
 SHADOW = Look("S", "shadow", "$text-secondary")
-MODE = {"enforce": Look("", "enforce", "$foreground 60%"), "shadow": SHADOW}
 
 RISK = {
     "high": Look("▲", "risk high", "$text-error"),
     "medium": Look("▸", "risk medium", "$text-warning"),
-    "low": Look("▼", "risk low", "$foreground 60%"),
+    "low": Look("▼", "risk low", MUTED),
 }
 """What a rule calls the risk; without such a word nothing is shown."""
 

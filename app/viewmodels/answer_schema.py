@@ -15,7 +15,7 @@ from ...engine.core.sanitize import visible
 from ...engine.history.model.state import ApprovalState
 from ..format.text import as_json
 from ..terminal.charset import with_certain_width
-from .input_draft import ALL, MOST, FieldError, field_of, read_json, safe_json, type_name
+from .input_draft import ALL, MOST, FieldError, field_of, read_json, safe_json, type_name, with_article
 
 Kind: TypeAlias = Literal["text", "escaped", "number", "integer", "choice", "json"]
 Schema: TypeAlias = Mapping[str, JsonValue]
@@ -112,16 +112,10 @@ class AnswerField:
             raise FieldError(f"expected a whole number, found {text.strip()[:40]}")
         return value
 
-    def _of_type(self, value: JsonValue, wanted: str) -> JsonValue:
-        if type_name(value) != wanted:
-            raise FieldError(f"expected {_article(wanted)}, found {_article(type_name(value))}")
+    def _of_type(self, value: JsonValue, expected: str) -> JsonValue:
+        if type_name(value) != expected:
+            raise FieldError(f"expected {with_article(expected)}, found {with_article(type_name(value))}")
         return value
-
-
-def _article(name: str) -> str:
-    if name in ("null", "text", "true or false"):
-        return name
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def fields_of(schema: Schema) -> list[AnswerField]:
@@ -172,13 +166,13 @@ class _Reader:
 
     root: Schema
 
-    def resolved(self, schema: Schema, seen: tuple[str, ...] = ()) -> Schema:
+    def resolved(self, schema: Schema, references: tuple[str, ...] = ()) -> Schema:
         """A schema with what it refers to in it; what it says itself counts more."""
         reference, only = schema.get("$ref"), schema.get("allOf")
         if reference is None and isinstance(only, list) and len(only) == 1 and isinstance(only[0], dict):
             rest = {name: value for name, value in schema.items() if name != "allOf"}
-            return self.resolved({**only[0], **rest}, seen)
-        if not isinstance(reference, str) or reference in seen:
+            return self.resolved({**only[0], **rest}, references)
+        if not isinstance(reference, str) or reference in references:
             return schema
         target: JsonValue = dict(self.root)
         for step in reference.removeprefix("#/").split("/"):
@@ -186,7 +180,7 @@ class _Reader:
         if not isinstance(target, dict):
             return schema
         rest = {name: value for name, value in schema.items() if name != "$ref"}
-        return self.resolved({**target, **rest}, (*seen, reference))
+        return self.resolved({**target, **rest}, (*references, reference))
 
     def properties(
         self, schema: Schema, path: tuple[str, ...], defaults: Schema | None
@@ -204,12 +198,14 @@ class _Reader:
     def _field(self, schema: Schema, path: tuple[str, ...], required: bool) -> Iterator[AnswerField]:
         schema, nullable = self._without_null(self.resolved(schema))
         default = schema.get("default")
-        given = "default" in schema and not required
+        has_default = "default" in schema and not required
         whole = default if isinstance(default, dict) else None
         if not nullable and _is_object(schema) and (required or whole is not None) and len(path) < 5:
             yield from self.properties(schema, path, whole)
             return
-        yield self._single(schema, path, required, nullable, default if given else None, given)
+        yield self._single(
+            schema, path, required, nullable, default if has_default else None, has_default
+        )
 
     def _without_null(self, schema: Schema) -> tuple[Schema, bool]:
         """Schema of a field without null, and whether null is allowed."""
@@ -235,7 +231,7 @@ class _Reader:
         required: bool,
         nullable: bool,
         default: JsonValue,
-        given: bool,
+        has_default: bool,
     ) -> AnswerField:
         kind = _kind(schema)
         empty: JsonValue | LeftOut = LEFT_OUT
@@ -244,7 +240,7 @@ class _Reader:
         elif kind == "text" and isinstance(default, str) and default:
             empty = ""
         needed = required and not nullable
-        if given and not nullable and kind not in ("text", "escaped"):
+        if has_default and not nullable and kind not in ("text", "escaped"):
             needed = True  # What was there and is taken away has to be something else.
         options = _options(schema) if kind == "choice" else ()
         text = _first_text(kind, default)
@@ -349,13 +345,13 @@ class AnswerDraft:
     def complained(self, problem: str) -> dict[str, str]:
         """Problems found by the answer's check, by the fields that they name."""
         found: dict[str, str] = {}
-        for said in problem.split("; "):
-            named = [each.name for each in self.fields if _about(said, each.name)]
+        for part in problem.split("; "):
+            named = [each.name for each in self.fields if _names_field(part, each.name)]
             if named:
                 name = max(named, key=len)
-                found[name] = said.removeprefix(name).removeprefix(": ")
+                found[name] = part.removeprefix(name).removeprefix(": ")
         return found
 
 
-def _about(said: str, name: str) -> bool:
-    return bool(name) and said.startswith((f"{name}: ", f"{name}."))
+def _names_field(problem: str, name: str) -> bool:
+    return bool(name) and problem.startswith((f"{name}: ", f"{name}."))

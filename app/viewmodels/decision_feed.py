@@ -30,7 +30,7 @@ MOST_WAITING = 4
 
 
 @dataclass
-class Found(Message):
+class DecisionsFound(Message):
     """A step of the search is done."""
 
     search: int
@@ -38,7 +38,7 @@ class Found(Message):
 
 
 @dataclass
-class Newer(Message):
+class NewerDecisions(Message):
     """The list above the border has been read again; `read` has the decisions of its first parts."""
 
     search: int
@@ -47,7 +47,7 @@ class Newer(Message):
 
 
 @dataclass
-class Loaded(Message):
+class PartLoaded(Message):
     """A part has been read."""
 
     search: int
@@ -56,7 +56,7 @@ class Loaded(Message):
 
 
 @dataclass
-class Counted(Message):
+class DecisionsCounted(Message):
     """Everything that is wanted has been counted."""
 
     search: int
@@ -65,7 +65,7 @@ class Counted(Message):
 
 
 @dataclass
-class Failed(Message):
+class DecisionsFailed(Message):
     """The journal could not be read."""
 
     error: str
@@ -127,14 +127,14 @@ class DecisionFeed:
         try:
             await work
         except Exception as error:
-            self._screen.post_message(Failed(str(error)))
+            self._screen.post_message(DecisionsFailed(str(error)))
 
     async def _find(self, search: int) -> None:
         """The first look is short, so that something is on screen at once."""
         top, seconds = None, 0.0
         while True:
             scan = await self._source.scan_decisions(self.decision_filter, top=top, seconds=seconds)
-            self._screen.post_message(Found(search, scan))
+            self._screen.post_message(DecisionsFound(search, scan))
             if scan.next is None:
                 return
             top, seconds = scan.next, 0.05
@@ -150,25 +150,25 @@ class DecisionFeed:
                 break
             top = scan.next
         read = [await self._source.read_decisions(self.decision_filter, part) for part in parts[:2]]
-        self._screen.post_message(Newer(search, parts, read))
+        self._screen.post_message(NewerDecisions(search, parts, read))
 
     async def _read(self) -> None:
         try:
             while self._waiting:
                 part, search = self._waiting.pop(), self.search
                 found = await self._source.read_decisions(self.decision_filter, part)
-                self._screen.post_message(Loaded(search, part, found))
+                self._screen.post_message(PartLoaded(search, part, found))
         finally:
             self._reading = False
 
     async def _count(self, search: int, by: GroupBy | None) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         counts, shadow = await asyncio.gather(
             self._source.count_decisions(self.decision_filter, by=by),
             self._source.shadow_summary(self.decision_filter),
         )
-        self._count_pause = max(COUNTS_PAUSE, 20 * (time.monotonic() - begun))
-        self._screen.post_message(Counted(search, counts, shadow))
+        self._count_pause = max(COUNTS_PAUSE, 20 * (time.monotonic() - start))
+        self._screen.post_message(DecisionsCounted(search, counts, shadow))
 
 
 def affects_decisions(event: object) -> bool:

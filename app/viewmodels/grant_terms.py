@@ -9,7 +9,7 @@ from ...engine.core.durations import LONGEST, as_typed, format_duration, parse_t
 from ...engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ...engine.history.model.state import ApprovalState
 from ..format.text import name_shown, shown
-from ..terminal.charset import ours
+from ..terminal.charset import to_charset
 from .request import effects_of
 
 Bound = Literal["session", "uses", "time"]
@@ -40,7 +40,7 @@ def granted_calls(request: ApprovalState) -> str:
     effects = [name for name in effects_of(request) if name != request.called]
     called = name_shown(request.called)
     return (
-        f"{called} {ours('→')} {', '.join(map(shown, effects))}"
+        f"{called} {to_charset('→')} {', '.join(map(shown, effects))}"
         if effects
         else f"{called}, as it is shown"
     )

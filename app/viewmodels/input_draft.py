@@ -31,7 +31,7 @@ class FieldError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class InputField:
     """One field as it can be edited: `text` is its value as it is first shown.
 
     Fields of kind `text` are shown as they are; `escaped` ones have invisible characters and are shown as
@@ -74,7 +74,8 @@ class Field:
         value = read_json(text)
         # Nothing has no type to keep.
         if self.value is not None and type_name(value) != type_name(self.value):
-            raise FieldError(f"expected {_with_article(self.value)}, found {_with_article(value)}")
+            expected, found = with_article(type_name(self.value)), with_article(type_name(value))
+            raise FieldError(f"expected {expected}, found {found}")
         return value
 
 
@@ -95,28 +96,26 @@ def type_name(value: JsonValue) -> str:
             return "object"
 
 
-def _with_article(value: JsonValue) -> str:
-    name = type_name(value)
-    return (
-        name
-        if name in ("null", "text", "true or false")
-        else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-    )
+def with_article(name: str) -> str:
+    """The name of a type within a sentence."""
+    if name in ("null", "text", "true or false"):
+        return name
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def field_of(name: str, value: JsonValue) -> Field:
+def field_of(name: str, value: JsonValue) -> InputField:
     """Field in which a value is edited, by its type and length."""
     match value:
         case bool():
-            return Field(name, value, "boolean", json.dumps(value))
+            return InputField(name, value, "boolean", json.dumps(value))
         case int() | float():
-            return Field(name, value, "number", json.dumps(value))
+            return InputField(name, value, "number", json.dumps(value))
         case str():
             kind: Kind = "text" if _plain(value) else "escaped"
             text = value if kind == "text" else safe_json(value)
         case _:
             kind, text = "json", safe_json(value, 2)
-    return Field(name, value, kind if len(text) <= LONGEST else "kept", text)
+    return InputField(name, value, kind if len(text) <= LONGEST else "kept", text)
 
 
 def _plain(text: str) -> bool:
@@ -181,7 +180,7 @@ def _number(text: str) -> JsonValue:
         found = f"'{visible(text.strip())[:40]}'" if text.strip() else "nothing"
         raise FieldError(f"expected a number, found {found}") from error
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FieldError(f"expected a number, found {_with_article(value)}")
+        raise FieldError(f"expected a number, found {with_article(type_name(value))}")
     return value
 
 
@@ -195,20 +194,20 @@ class Change:
 
 
 @dataclass(slots=True)
-class Draft:
+class InputDraft:
     """An input and what was typed for its fields so far."""
 
     original: Mapping[str, JsonValue]
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[InputField]:
         """The fields in their order, or one for the whole of a large input."""
         if len(self.original) > MOST:
             return [field_of(ALL, dict(self.original))]
         return [field_of(name, value) for name, value in self.original.items()]
 
-    def text_of(self, each: Field) -> str:
+    def text_of(self, each: InputField) -> str:
         """Current text of a field."""
         return self.texts.get(each.name, each.text)
 

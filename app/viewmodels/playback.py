@@ -43,10 +43,10 @@ async def open_recorded(source: HistoryApi, session_id: str, at: int | None = No
     """
     with bulk_load():
         recorded = await source.recorded(session_id)
-        return await asyncio.to_thread(begun, recorded, at or 1)
+        return await asyncio.to_thread(playable_at, recorded, at or 1)
 
 
-def begun(recorded: Sequence[JournalEvent], at: int) -> Playable:
+def playable_at(recorded: Sequence[JournalEvent], at: int) -> Playable:
     """A session's events made ready up to number `at`."""
     try:
         with bulk_load():

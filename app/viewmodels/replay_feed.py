@@ -31,7 +31,7 @@ class SessionRead(Message):
 
 @dataclass
 class ReadFailed(Message):
-    """It could not be read again."""
+    """A recording could not be read again."""
 
     error: str
 
@@ -49,10 +49,10 @@ class ReplayFeed:
         self._due: Timer | None = None
         self._pause = PAUSE
 
-    def has_new(self, events: Sequence[object], known: int) -> bool:
-        """Tell whether one of `events` is of this session and newer than the `known` first ones."""
+    def has_new(self, events: Sequence[object], count: int) -> bool:
+        """Tell whether one of `events` is of this session and newer than the `count` first ones."""
         return any(
-            isinstance(e, JournalEvent) and e.session == self._session and e.seq > known for e in events
+            isinstance(e, JournalEvent) and e.session == self._session and e.seq > count for e in events
         )
 
     def read_soon(self) -> None:
@@ -70,11 +70,11 @@ class ReplayFeed:
         )
 
     async def _read(self, by_key: bool) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             ready = await open_recorded(self._source, self._session, self._at())
         except Exception as error:
             self._screen.post_message(ReadFailed(str(error) or type(error).__name__))
             return
-        self._pause = max(PAUSE, SHARE * (time.monotonic() - begun))
+        self._pause = max(PAUSE, SHARE * (time.monotonic() - start))
         self._screen.post_message(SessionRead(ready, by_key))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
@@ -20,9 +20,7 @@ from ...engine.history.model.events import (
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
-from ...engine.hub.hub import HubEvent
-from .answer_schema import AnswerDraft
-from .input_draft import Draft
+from ...engine.hub.hub import DisconnectedCalls, HubEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +44,38 @@ def effects_of(request: ApprovalState) -> tuple[str, ...]:
 
 MOST = 20
 
-Wants: TypeAlias = dict[str, JsonValue] | None
 FormDraft = TypeVar("FormDraft")
 
 
-class FormDrafts:
-    """Drafts by call, so that a repeated request finds its draft; another input begins a new one."""
+class FormDrafts(Generic[FormDraft]):
+    """Drafts by call, so that a repeated request finds its draft; another original begins a new one.
 
-    def __init__(self) -> None:
-        self._drafts: dict[tuple[str, str], Draft] = {}
-        self._answers: dict[tuple[str, str], tuple[Wants, AnswerDraft]] = {}
+    `original` gives what of a request its form is about, `begin` the draft of an untouched form.
+    """
 
-    def input_of(self, request: ApprovalState) -> Draft:
-        """The draft of a request's input, as it was left."""
-        key = (request.session, request.call_id)
-        draft = self._drafts.pop(key, None)
-        if draft is None or not same_json(dict(draft.original), request.input):
-            draft = Draft(request.input)
-        self._drafts[key] = draft
-        _shorten(self._drafts)
-        return draft
+    def __init__(
+        self,
+        original: Callable[[ApprovalState], JsonValue],
+        begin: Callable[[ApprovalState], FormDraft],
+    ) -> None:
+        self._original = original
+        self._begin = begin
+        self._drafts: dict[tuple[str, str], tuple[JsonValue, FormDraft | None]] = {}
 
-    def answer_of(self, request: ApprovalState) -> AnswerDraft:
-        """The draft of the answer that a request wants, as it was left."""
-        key = (request.session, request.call_id)
-        wants, draft = self._answers.pop(key, (None, None))
-        if draft is None or not same_json(wants, request.wants):
-            draft = AnswerDraft.of(request)
-        self._answers[key] = request.wants, draft
-        _shorten(self._answers)
+    def draft_of(self, request: ApprovalState) -> FormDraft:
+        """The draft of a request's form, as it was left; the newest ones are kept."""
+        key, original = (request.session, request.call_id), self._original(request)
+        before, draft = self._drafts.pop(key, (None, None))
+        if draft is None or not same_json(before, original):
+            draft = self._begin(request)
+        self._drafts[key] = original, draft
+        while len(self._drafts) > MOST:
+            del self._drafts[next(iter(self._drafts))]
         return draft
 
     def forget(self, request: ApprovalState) -> None:
         """The request is decided."""
         self._drafts.pop((request.session, request.call_id), None)
-        self._answers.pop((request.session, request.call_id), None)
-
-
-def _shorten(drafts: dict[tuple[str, str], FormDraft]) -> None:
-    """Keep the newest."""
-    while len(drafts) > MOST:
-        del drafts[next(iter(drafts))]
 
 
 # News of the one request that a dialog shows, from events of the hub.
@@ -126,6 +115,8 @@ def news_of(
     """
     news = News()
     for event in events:
+        if isinstance(event, DisconnectedCalls):
+            news.changed |= event.session == request.session
         if not isinstance(event, JournalEvent):
             continue
         end = end_of(event.body)

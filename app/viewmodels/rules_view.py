@@ -17,7 +17,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """Problem of rules with its severity: an error, or a warning that leaves the rules as they are."""
 
     severity: Severity
@@ -39,7 +39,7 @@ class Noted:
     """Nets and findings of a line."""
 
     nets: tuple[RuleNet, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[RuleFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def read(paths: Sequence[str]) -> RulesView:
 def _read(path: str) -> RulesFile:
     text = read_text(path)
     if isinstance(text, Problem):
-        noted = {0: Noted(findings=(Finding("error", text),))}
+        noted = {0: Noted(findings=(RuleFinding("error", text),))}
         return RulesFile(path, name_of(path), in_library(path), (), noted)
     return RulesFile(path, name_of(path), in_library(path), _lines(text))
 
@@ -97,7 +97,7 @@ def check(paths: Sequence[str]) -> RulesView:
     try:
         rules = load_rules(*paths)
     except RuleError as error:
-        return _placed(unread, {}, [Finding("error", problem) for problem in error.problems])
+        return _placed(unread, {}, [RuleFinding("error", problem) for problem in error.problems])
     findings = examine(rules)
     nets: dict[tuple[str, int], list[RuleNet]] = {}
     for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
@@ -105,19 +105,19 @@ def check(paths: Sequence[str]) -> RulesView:
             at = net.rule.source.file, net.rule.source.line
             made = RuleNet(key, net, verified.reachable_states, tuple(does(net.rule)))
             nets.setdefault(at, []).append(made)
-    found = [Finding("error", problem) for problem in findings.errors]
-    found += [Finding("warning", problem) for problem in findings.warnings]
+    found = [RuleFinding("error", problem) for problem in findings.errors]
+    found += [RuleFinding("warning", problem) for problem in findings.warnings]
     return _placed(unread, nets, found, findings)
 
 
 def _placed(
     unread: RulesView,
     nets: Mapping[tuple[str, int], Sequence[RuleNet]],
-    found: Sequence[Finding],
+    found: Sequence[RuleFinding],
     findings: Findings | None = None,
 ) -> RulesView:
     """Everything at its line; what kept a file from being read is known by its path."""
-    by_file: dict[str, dict[int, list[Finding]]] = {}
+    by_file: dict[str, dict[int, list[RuleFinding]]] = {}
     for finding in found:
         at = by_file.setdefault(name_of(finding.problem.file), {})
         at.setdefault(finding.problem.line, []).append(finding)

@@ -6,29 +6,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
-from ...engine.history.model.events import (
-    ApprovalDecided,
-    ApprovalExpired,
-    ApprovalExtended,
-    ApprovalGiven,
-    ApprovalRequested,
-    ApprovalRevealed,
-    ApprovalWithdrawn,
-    CallResult,
-    JournalEvent,
-    MessageAdded,
-    SessionStatus,
-)
-from ...engine.hub.hub import HubEvent, Streaming
+from ...engine.history.model.events import CallResult, JournalEvent, MessageAdded, SessionStatus
+from ...engine.history.model.records import StepRecord
+from ...engine.hub.hub import DisconnectedCalls, HubEvent, Streaming
 
+RESOLVED_SHOWN = 5.0
+"""Seconds that a deferred transition is shown after its call's result."""
+MOST_RESOLVED = 20
 KEPT = 20_000
 """Characters kept of a tool's output while it runs; the journal has all of it at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A deferred transition whose call has its result: whether it `fired`, and when."""
+
+    call_id: str
+    step: StepRecord
+    fired: bool
+    at: datetime
 
 
 @dataclass(slots=True)
 class LiveStream:
     """The streams of one session. `said` is the text of the message being written.
 
+    Most calls end before anybody has read what waits for their results: what was `resolved` is kept.
     `calls` are those the model is writing after it, by their place: the tool, and characters so far.
     """
 
@@ -37,6 +40,7 @@ class LiveStream:
     outputs: dict[str, str] = field(default_factory=dict[str, str])
     heard: dict[str, datetime] = field(default_factory=dict[str, datetime])
     failure: str | None = None
+    resolved: list[Resolved] = field(default_factory=list[Resolved])
 
     def take(self, event: HubEvent, now: datetime) -> None:
         """Follow one event of the session; what reached the journal is dropped here."""
@@ -54,11 +58,21 @@ class LiveStream:
             case JournalEvent(body=MessageAdded(role="assistant" | "user") | SessionStatus()):
                 self.said = ""
                 self.calls.clear()
-            case JournalEvent(body=CallResult(call_id=call_id)):
+            case JournalEvent(body=CallResult(call_id=call_id) as result):
                 self.outputs.pop(call_id, None)
                 self.heard.pop(call_id, None)
+                self._resolve(result, now)
             case _:
                 pass
+
+    def _resolve(self, result: CallResult, now: datetime) -> None:
+        both = ((result.fired, True), (result.dropped, False))
+        new = [Resolved(result.call_id, step, fired, now) for steps, fired in both for step in steps]
+        self.resolved = [*self.resolved, *new][-MOST_RESOLVED:]
+
+    def just_resolved(self, now: datetime) -> list[Resolved]:
+        """Deferred transitions that were resolved within the last seconds."""
+        return [each for each in self.resolved if (now - each.at).total_seconds() < RESOLVED_SHOWN]
 
     def last_lines(self, call_id: str, number: int) -> tuple[str, ...]:
         """The last lines with something on them that a running tool printed, at most `number`."""
@@ -68,13 +82,6 @@ class LiveStream:
 
 def changes_queue(event: HubEvent) -> bool:
     """Tell whether an event changes the queue of approval requests."""
-    return isinstance(event, JournalEvent) and isinstance(
-        event.body,
-        ApprovalRequested
-        | ApprovalGiven
-        | ApprovalExtended
-        | ApprovalRevealed
-        | ApprovalDecided
-        | ApprovalExpired
-        | ApprovalWithdrawn,
-    )
+    if isinstance(event, DisconnectedCalls):
+        return True
+    return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")

@@ -18,13 +18,13 @@ _PASSED_ON = frozenset(
 def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of a console whose operator's token is `token`, which must not be on the command
     line: everybody can read that."""
-    kept = {
+    inherited = {
         name: value
         for name, value in environ.items()
         if name in _PASSED_ON or name.startswith("LC_") or name.startswith("TEXTUAL_")
     }
     return {
-        **kept,
+        **inherited,
         "INTERLOCK_CONFIG_DIR": str(config_directory(environ)),
         "TERM": "xterm-256color",
         "TEXTUAL_COLOR_SYSTEM": "truecolor",

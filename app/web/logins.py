@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,9 @@ LOGIN_LIFETIME = 12 * 3600.0
 """Seconds after which a browser logs in again."""
 MAX_LOGINS = 32
 """Logins at a time; one more ends the oldest."""
+
+SECRET = 32
+"""Random bytes in a link."""
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +90,11 @@ class LoginFile:
                 self.path.unlink()
 
 
+def is_secret(text: str) -> bool:
+    """Tell whether a text has the form of a link's secret, in force or not."""
+    return re.fullmatch(rf"[\w-]{{{-(-SECRET * 4 // 3)}}}", text, re.ASCII) is not None
+
+
 def login_file(listen: Address) -> Path:
     """File in which a server at this address keeps its logins, next to the tokens."""
     return config_directory() / f"web-{listen.host.replace('/', '_')}-{listen.port}.json"
@@ -110,7 +119,7 @@ class Logins:
 
     def link(self) -> str:
         """A new secret for a link."""
-        secret = secrets.token_urlsafe(32)
+        secret = secrets.token_urlsafe(SECRET)
         self._link = (_digest(secret), self._clock() + LINK_LIFETIME)
         return secret
 

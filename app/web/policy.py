@@ -85,12 +85,12 @@ def find_refusal(
     headers: CIMultiDictProxy[str], names: ServerNames, *, same_origin: bool
 ) -> HTTPStatus | None:
     """Status that refuses a request, or `None`. With `same_origin` it has to come from our own page."""
-    given = headers.getall("Host", [])
-    if len(given) != 1 or not names.includes(given[0]):
+    hosts = headers.getall("Host", [])
+    if len(hosts) != 1 or not names.includes(hosts[0]):
         return HTTPStatus.MISDIRECTED_REQUEST
     if not same_origin:
         return None
-    if headers.getall("Origin", []) != [names.page(given[0])]:
+    if headers.getall("Origin", []) != [names.page(hosts[0])]:
         return HTTPStatus.FORBIDDEN
     return None if headers.get("Sec-Fetch-Site", "same-origin") == "same-origin" else HTTPStatus.FORBIDDEN
 

@@ -26,7 +26,7 @@ from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
-from .logins import LOGIN_LIFETIME, Login, Logins
+from .logins import LOGIN_LIFETIME, Login, Logins, is_secret
 from .policy import ServerNames, answer_headers, find_refusal
 from .tabs import Console, Tab, size_of
 
@@ -57,7 +57,7 @@ TLS_TIMEOUT = 10.0
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
-_PUBLIC = frozenset({"login", "offered", "own"})
+_PUBLIC = frozenset({"login", "redeem", "own"})
 """Routes for those who have not logged in: the page that asks for it, and what that is made of."""
 _SOCKETS = frozenset({"ws", "deep-ws"})
 _LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
@@ -68,6 +68,13 @@ _Connections: TypeAlias = "dict[RequestHandler, None]"
 log = logging.getLogger(__name__)
 
 _PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["proof"], str])
+
+
+USED = "This link was used before, or is too old. Press enter where `interlock web` runs for another.\n"
+NO_LINK = (
+    "This is no login link. Paste all of the link that `interlock web` printed in its terminal, from "
+    "http to its end; enter prints another there.\n"
+)
 
 
 class _Offer(BaseModel):
@@ -199,10 +206,10 @@ class ConsoleServer:
                 web.get("/ws/", self._terminal, name="ws"),
                 web.get("/ws/{kind:[sa]}/{name}", self._terminal, name="deep-ws"),
                 web.get("/login", self._login_page, name="login"),
-                web.post("/login", self._redeem, name="offered"),
+                web.post("/login", self._redeem, name="redeem"),
                 web.get("/login/state", self._state, name="state"),
                 web.get("/logout", self._logout_page, name="logout"),
-                web.post("/logout", self._logout, name="left"),
+                web.post("/logout", self._logout, name="end"),
                 web.static("/terminal", _TERMINAL, name="terminal"),
                 web.static("/static", _HERE / "static", name="own"),
             ]
@@ -228,13 +235,12 @@ class ConsoleServer:
                 self._strangers.pop(request.protocol, None)
                 _count_connection(request.protocol, self._visitors, MAX_VISITORS)
         elif name not in _PUBLIC:
-            return self._not_in(request, name)
+            if name in ("queue", "deep"):
+                return aiohttp_jinja2.render_template(
+                    "login.html", request, {}, status=HTTPStatus.UNAUTHORIZED
+                )
+            return web.Response(status=HTTPStatus.UNAUTHORIZED, text="Log in first\n")
         return await handler(request)
-
-    def _not_in(self, request: web.Request, name: str) -> web.StreamResponse:
-        if name in ("queue", "deep"):
-            return self._login_form(request, HTTPStatus.UNAUTHORIZED)
-        return web.Response(status=HTTPStatus.UNAUTHORIZED, text="Log in first\n")
 
     async def _seal(self, request: web.Request, response: web.StreamResponse) -> None:
         host = request.headers.get("Host", "")
@@ -243,11 +249,8 @@ class ConsoleServer:
 
     # Logging in and out
 
-    def _login_form(self, request: web.Request, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-        return aiohttp_jinja2.render_template("login.html", request, {}, status=status)
-
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
-        return self._login_form(request)
+        return aiohttp_jinja2.render_template("login.html", request, {})
 
     async def _redeem(self, request: web.Request) -> web.StreamResponse:
         """A cookie for the secret of a link."""
@@ -268,8 +271,7 @@ class ConsoleServer:
             self._failures.note(address)
             return web.Response(
                 status=HTTPStatus.FORBIDDEN,
-                text="This link was used before, or is too old. Press enter where `interlock web` runs "
-                "for another.\n",
+                text=USED if is_secret(offer.link) else NO_LINK,
             )
         response = web.Response(status=HTTPStatus.NO_CONTENT)
         response.set_cookie(

@@ -9,8 +9,7 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from html import escape
 from pathlib import Path
 
@@ -56,25 +55,20 @@ def serve_console(args: argparse.Namespace) -> None:
     else:
         server, token = _started(args)
     logins = _logins(args, listen, token)
-    asyncio.run(_serve(args, _Page(listen, certificate, logins), server, token))
+    asyncio.run(_serve(args, listen, certificate, logins, server, token))
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """Address, certificate and logins of the page that browsers open."""
-
-    listen: Address
-    certificate: Certificate | None
-    logins: Logins
-
-
-async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: str) -> None:
-    listen, certificate = page.listen, page.certificate
+async def _serve(
+    args: argparse.Namespace,
+    listen: Address,
+    certificate: Certificate | None,
+    logins: Logins,
+    server: Running,
+    token: str,
+) -> None:
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
-        front = ConsoleServer(
-            lambda place: Console(_line(args, url, place), environment), logins=page.logins
-        )
+        front = ConsoleServer(lambda link: Console(_line(args, url, link), environment), logins=logins)
         try:
             if certificate is None:
                 await front.start(listen.host, listen.port)
@@ -108,23 +102,23 @@ def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:
     if not listen.port:  # Another port each time is another page each time.
         return Logins()
     own = args.connect is None
-    shown = str(database(args).absolute()) if own else server_url(args.connect or None)
-    return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {shown}")))
+    target = str(database(args).absolute()) if own else server_url(args.connect or None)
+    return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {target}")))
 
 
 def _renew(front: ConsoleServer, certificate: Certificate | None) -> None:
-    said = reload_certificate(certificate)
+    result = reload_certificate(certificate)
     if certificate is not None:
         front.certify(certificate.names)
-    print(f"interlock web: {visible(said)}", file=sys.stderr, flush=True)
+    print(f"interlock web: {visible(result)}", file=sys.stderr, flush=True)
 
 
-def _line(args: argparse.Namespace, url: str, place: DeepLink) -> list[str]:
+def _line(args: argparse.Namespace, url: str, link: DeepLink) -> list[str]:
     """Command line of a tab. Modules are not imported from the working directory, where agents write."""
     line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", url]
     # A browser shows every symbol, whatever the locale that the server runs in.
     line.append("--ascii" if args.ascii else "--no-ascii")
-    return [*line, *(["--theme", args.theme] if args.theme else []), *place.options]
+    return [*line, *(["--theme", args.theme] if args.theme else []), *link.options]
 
 
 def _attached(args: argparse.Namespace) -> Running:
@@ -144,11 +138,11 @@ def _attached(args: argparse.Namespace) -> Running:
 
 def _token(args: argparse.Namespace) -> str:
     """Operator's token for a running server. Raises `TokenError`."""
-    given = os.environ.get(TOKEN)
-    if given is None or "token_file" in args.typed:
+    secret = os.environ.get(TOKEN)
+    if secret is None or "token_file" in args.typed:
         return read_secret(args.token_file or operator_token_file())
-    check_secret(given, TOKEN)
-    return given
+    check_secret(secret, TOKEN)
+    return secret
 
 
 def _started(args: argparse.Namespace) -> tuple[Running, str]:
@@ -182,28 +176,18 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
     report_directory(args, "web")
 
     async def server() -> AsyncGenerator[str, None]:
-        async with _reachable(serving) as where:
+        async with AsyncExitStack() as stack:
+            try:
+                _, where = await stack.enter_async_context(running_server(serving))
+            except OSError as error:
+                raise OSError(
+                    f"cannot listen on {agents}: {error.strerror}; if a server runs there, go to it "
+                    f"with --connect {agents.url}, else choose another address with --agents"
+                ) from error
             print(f"agents connect to {where} with the token in {agent}", flush=True)
             yield where.url
 
     return server, token
-
-
-@asynccontextmanager
-async def _reachable(serving: ServerOptions) -> AsyncGenerator[Address, None]:
-    """Start a server. Raises `OSError` with the remedy where it cannot listen."""
-    started = running_server(serving)
-    try:
-        where = await started.__aenter__()
-    except OSError as error:
-        raise OSError(
-            f"cannot listen on {serving.address}: {error.strerror}; if a server runs there, go to it "
-            f"with --connect {serving.address.url}, else choose another address with --agents"
-        ) from error
-    try:
-        yield where
-    finally:
-        await started.__aexit__(None, None, None)
 
 
 def _check_reach(listen: Address, *, private: bool) -> None:

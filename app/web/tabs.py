@@ -188,7 +188,7 @@ def size_of(width: str, height: str) -> tuple[int, int]:
 
 async def _read_last_words(stream: asyncio.StreamReader) -> bytes:
     """The end of what is said: where a program fails, it says last why."""
-    kept = b""
+    tail = b""
     while data := await stream.read(4096):
-        kept = (kept + data)[-KEPT_BYTES:]
-    return kept
+        tail = (tail + data)[-KEPT_BYTES:]
+    return tail

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ LIBRARY = "reference/library.md"
 """The page of the ready-made rules."""
 PACKAGES = ("engine", "engine.flows", "engine.gateway", "rules")
 """The packages whose public names are documented, one page each."""
+AUTHORS = "interlock.engine"
+"""The package for authors: a name that another one has as well is described there alone."""
 
 
 def made() -> Iterator[tuple[str, str]]:
@@ -44,7 +47,8 @@ def _commands() -> str:
         "An option is also a setting: see [Options as settings](options.md). "
         "Exit codes are 0 for done, 1 for work that failed and 2 for wrong input; of a console also 129 "
         "when its terminal is gone (SIGHUP) and 143 when it is told to end (SIGTERM): its sessions are "
-        "ended in order before.",
+        "ended in order before. `interlock explain` ends with 0 for a call that is allowed, 3 for one "
+        "that needs approval and 4 for one that is blocked.",
     ]
     for command in _all_commands(top):
         parts += [f"{'#' * len(command.prog.split())} `{command.prog}`", command.description or ""]
@@ -216,8 +220,18 @@ def _names(package: str) -> str:
     module = importlib.import_module(package)
     summary = (module.__doc__ or "").split("\n\n")[0]
     parts = [f"# {package}", summary]
-    for name in module.__all__:
-        parts.append(f"::: {_identifier(package, name, getattr(module, name))}")
+    own = (n for n, value in vars(module).items() if n[0] != "_" and not inspect.ismodule(value))
+    elsewhere: list[str] = []
+    for name in getattr(module, "__all__", sorted(own)):
+        identifier = _identifier(package, name, getattr(module, name))
+        if package != AUTHORS and getattr(importlib.import_module(AUTHORS), name, None) is getattr(
+            module, name
+        ):
+            elsewhere.append(f"[{name}](engine.md#{identifier})")
+        else:
+            parts.append(f"::: {identifier}")
+    if elsewhere:
+        parts.insert(2, f"Also here, and described with `{AUTHORS}`: {', '.join(elsewhere)}.")
     return "\n\n".join(parts) + "\n"
 
 

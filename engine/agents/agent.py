@@ -38,18 +38,23 @@ class AgentSettings(TypedDict, total=False):
     compact_at: int | None
     send_mode: SendMode
     follow_up: FollowUp
+    tell_rules: bool
     gate: object
     hooks: Hooks | Sequence[Hooks] | None
     name: str
 
 
 class SessionOverrides(TypedDict, total=False):
-    """Settings of one session in place of the agent's; `subagents` makes its subagents' sessions."""
+    """Settings of one session in place of the agent's; `subagents` makes its subagents' sessions.
+
+    `rules` are the sentences that the system prompt of a recorded session ended with (G-73).
+    """
 
     gate: object
     runtime: Runtime | None
     spawn: Spawn | None
     subagents: SubagentSessions | None
+    rules: tuple[str, ...] | None
 
 
 class Agent:
@@ -64,7 +69,10 @@ class Agent:
 
     `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is then
     shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate, gives
-    each session its own. `hooks` take part in every call, of tools and of the model.
+    each session its own. That of a resumed session goes on where the stored conversation left its nets,
+    as far as messages tell. `hooks` take part in every call, of tools and of the model. Unless
+    `tell_rules` is false the model reads the gate's rules in sentences, at the end of the system prompt,
+    and each change of them as a message (G-73).
 
     Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
     """
@@ -82,6 +90,7 @@ class Agent:
         compact_at: int | None = None,
         send_mode: SendMode = "steer",
         follow_up: FollowUp = "one",
+        tell_rules: bool = True,
         gate: object = None,
         hooks: Hooks | Sequence[Hooks] | None = None,
         name: str = "agent",
@@ -102,6 +111,7 @@ class Agent:
         self.compact_at = compact_at
         self.send_mode: SendMode = _mode(send_mode)
         self.follow_up: FollowUp = follow_up
+        self.tell_rules = tell_rules
         self._gate = gate
         self._hooks = HookChain(hooks)
         self._inherited: InheritedLimits | None = None
@@ -135,6 +145,7 @@ class Agent:
             "compact_at": self.compact_at,
             "send_mode": self.send_mode,
             "follow_up": self.follow_up,
+            "tell_rules": self.tell_rules,
             "gate": self.gate,
             "hooks": self.hooks,
             "name": self.name,
@@ -193,7 +204,8 @@ class Agent:
 
         With `leaf_id` it continues after that entry, on a branch of its own; the store must be a
         `BranchingStore`, else `TypeError` is raised, and `EntryNotFoundError` where it has no such entry.
-        See `create_session` for the other parameters and what else is raised.
+        See `create_session` for the other parameters and what else is raised, `as_call_gate` for
+        where its gate's nets begin.
         """
         store = self.store if store is None else store
         if leaf_id is not None:
@@ -215,11 +227,12 @@ class Agent:
         runtime: Runtime | None = None,
         spawn: Spawn | None = None,
         subagents: SubagentSessions | None = None,
+        rules: tuple[str, ...] | None = None,
     ) -> Session:
         inherited = self._inherited
         spending = await self._spending(session_id, history, spent)
         gate = self._gate if gate is None else gate
-        call_gate = None if gate is None else as_call_gate(gate)
+        call_gate = None if gate is None else as_call_gate(gate, history)
         runtime = self.runtime if runtime is None else runtime
         hooks = self._hooks if inherited is None else self._hooks.with_outer(inherited.hooks)
         subagents = subagents or UnhostedSubagents(session_id, call_gate, store, runtime, spawn)
@@ -231,6 +244,7 @@ class Agent:
             gate=call_gate,
             hooks=hooks,
             system_prompt=self.system_prompt,
+            tell_rules=self.tell_rules,
             max_steps=self.max_steps,
             # A subagent has one turn: what it said before is never sent again.
             compact_at=self.compact_at if inherited is None else None,
@@ -240,7 +254,7 @@ class Agent:
             subagents=LimitedSubagents(subagents, InheritedLimits(hooks, spending)),
             spending=spending,
         )
-        return Session(session_id, config, history)
+        return Session(session_id, config, history, rules)
 
     async def _spending(
         self, session_id: str, history: Sequence[Message], spent: float | None

@@ -6,20 +6,23 @@ import asyncio
 import copy
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
 from ..core.json_equality import same_json
+from ..gate.manager import GateManager
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net.net import ToolCall
 from .decisions import Allow, ApprovedCall, Deny, Override
 from .edit_notice import describe_edit
-from .errors import describe
+from .errors import AgentError, describe
 from .events import ToolCallEvent
 from .hooks import HookChain
+from .messages import Message
+from .rules_notice import current_rules
 from .session.listeners import Listeners
 from .tool import Tool, ToolOutput, input_problem
 
@@ -44,13 +47,13 @@ class ManagerFactory(Protocol):
     """Maker of gate managers, such as `create_gate` returns, with fresh state for each session.
 
     `block_text` is a block reason as the model shall read it; `failed` says of a result's text whether it
-    counts as a failure.
+    counts as a failure. `messages` of a stored conversation are replayed on a new manager's nets.
     """
 
     @property
     def context(self) -> GateContext: ...
 
-    def new_manager(self) -> CallManager: ...
+    def new_manager(self, messages: Sequence[Message] | None = None, /) -> CallManager: ...
 
     def block_text(self, tool: str, reason: str, /) -> str: ...
 
@@ -74,6 +77,13 @@ class ManagerGate:
             return decision
         return replace(decision, reason=self._factory.block_text(call.tool_name, decision.reason))
 
+    def constraints(self) -> Sequence[str] | None:
+        """The manager's rules in sentences; none in shadow mode, in which no rule holds (G-73)."""
+        manager = self._manager
+        if not isinstance(manager, GateManager):
+            return current_rules(manager)
+        return () if manager.mode == "shadow" else manager.constraints()
+
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the manager; what the factory takes for a failure unlocks nothing (G-30)."""
         if self._factory is not None and not result.is_error:
@@ -84,19 +94,31 @@ class ManagerGate:
         return record if isinstance(record, ResultRecord) else ResultRecord()
 
 
-def as_call_gate(gate: object) -> CallGate:
+def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:
     """A gate, a manager, what `create_gate` returns, or a function that makes one of these, as a gate.
 
-    Raises `TypeError` for anything else: no session runs on a gate that would never be asked.
+    With a `history` what `create_gate` returns begins where that left its nets, as far as messages tell
+    (G-25, G-62). A gate and a manager are where they are; a function that makes a new one cannot be used,
+    as nothing places its nets.
+
+    Raises `TypeError` for anything else: no session runs on a gate that would never be asked. Raises
+    `AgentError` for such a function, and `NetError` where nets cannot be placed.
     """
     if callable(getattr(gate, "decide", None)) and callable(getattr(gate, "settle", None)):
         return cast("CallGate", gate)
     if isinstance(gate, CallManager):
         return ManagerGate(gate)
     if isinstance(gate, ManagerFactory):
-        return ManagerGate(gate.new_manager(), gate)
+        return ManagerGate(gate.new_manager(history) if history else gate.new_manager(), gate)
     if inspect.isfunction(gate) or inspect.ismethod(gate):
-        return as_call_gate(gate())
+        made = cast("object", gate())
+        if history and not isinstance(made, ManagerFactory):
+            raise AgentError(
+                f"gate: {getattr(gate, '__name__', 'a function')} makes a new {type(made).__name__}, and "
+                "nothing says where the stored conversation left its nets. Give what create_gate "
+                "returns, which the conversation places, or a gate or manager that you have placed"
+            )
+        return as_call_gate(made, history)
     raise TypeError(
         f"{type(gate).__name__} is no gate: it needs decide and settle, "
         "or handle_tool_call and handle_tool_result"
@@ -170,9 +192,9 @@ class Decider:
         await self._gate.settle(result, output.text, seconds)
         return f"{call.note} before it ran." if call.started and call.note is not None else None
 
-    async def not_run(self, call: ApprovedCall, why: str) -> None:
+    async def not_run(self, call: ApprovedCall, reason: str) -> None:
         """Tell the gate that a call it allowed certainly does not run."""
-        await self.settle(replace(call, started=False), ToolOutput(why, is_error=True), 0.0)
+        await self.settle(replace(call, started=False), ToolOutput(reason, is_error=True), 0.0)
 
     async def _ask_gate(
         self, event: ToolCallEvent, tool: Tool, args: dict[str, JsonValue]

@@ -41,6 +41,13 @@ class ProposedCall(Frozen):
     malformed: Text | None = None
 
 
+class RulesChange(Frozen):
+    """Sentences on a gate's rules that count from here on, and those that count no longer (G-73)."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
 class UserMessage(Frozen):
     """Message of a person; `by` is their name."""
 
@@ -50,11 +57,15 @@ class UserMessage(Frozen):
 
 
 class AssistantMessage(Frozen):
-    """Reply of the model, with the calls it proposes."""
+    """Reply of the model, with the calls it proposes.
+
+    `rules` is the change of the rules that it was told right before it replied.
+    """
 
     role: Literal["assistant"] = "assistant"
     text: Text = ""
     tool_calls: tuple[ProposedCall, ...] = ()
+    rules: RulesChange | None = None
 
 
 class ToolMessage(Frozen):
@@ -102,3 +113,23 @@ def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
             case UserMessage() | SummaryMessage():
                 continue
     return []
+
+
+def with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
+    """The calls with ids that this conversation has not seen; some servers repeat ids in each reply."""
+    used = {
+        call.call_id
+        for message in history
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    renamed: list[ProposedCall] = []
+    for call in calls:
+        base = call.call_id or "call"
+        call_id, number = base, 1
+        while call_id in used:
+            number += 1
+            call_id = f"{base}-{number}"
+        used.add(call_id)
+        renamed.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
+    return tuple(renamed)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationEr
 from pydantic_core import to_json
 
 from ..core.rule import check_tool_name
+from ..gate.wrapping.failures import ResultClassifier, is_error_value, returned_failure
 from .errors import DuplicateToolError, ToolInputError, describe
 from .messages import Message
 from .runtime.base import Runtime
@@ -133,7 +134,9 @@ class ModelTool:
     """A tool whose input is a pydantic model; made by `tool` and `define_tool`.
 
     `preview` shows the operator who decides what a call would change; it changes nothing itself. `label`
-    is the tool's name for people, where that is not its name.
+    is the tool's name for people, where that is not its name. `is_error` says of the tool's name and a
+    value that it returned whether the call failed, in place of `returned_failure`; a `ToolOutput` says so
+    itself.
     """
 
     name: str
@@ -143,6 +146,7 @@ class ModelTool:
     needs_approval: NeedsApproval = False
     preview: Preview | None = None
     label: str | None = None
+    is_error: ResultClassifier | None = None
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
@@ -161,7 +165,13 @@ class ModelTool:
 
     async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> ToolOutput:
         """Run on checked arguments. Raises `ToolInputError`, or what the tool itself raises."""
-        return as_output(await outcome(self.run(self._parse(args), ctx), ctx.progress, ToolOutput))
+        value = await outcome(self.run(self._parse(args), ctx), ctx.progress, ToolOutput)
+        output = as_output(value)
+        if isinstance(value, ToolOutput):
+            return output
+        return replace(
+            output, is_error=is_error_value(self.is_error or returned_failure, self.name, value)
+        )
 
     async def preview_of(self, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
         """Change that a call would make, or `None` if unknown. Raises what `preview` raises."""
@@ -189,10 +199,14 @@ def define_tool(
     needs_approval: NeedsApproval = False,
     preview: Callable[[M, Runtime], Awaitable[str]] | None = None,
     label: str | None = None,
+    is_error: ResultClassifier | None = None,
 ) -> ModelTool:
-    """A tool from a pydantic model of its input and a function that takes it (A-128)."""
-    shown = cast("Preview | None", preview)
-    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval, shown, label)
+    """A tool from a pydantic model of its input and a function that takes it (A-128).
+
+    What it returns is a failure in the shapes of G-71, or where `is_error` of its name and value says so.
+    """
+    run, shown = cast("Execute", execute), cast("Preview | None", preview)
+    return ModelTool(name, description, schema, run, needs_approval, shown, label, is_error)
 
 
 @overload
@@ -204,6 +218,7 @@ def tool(
     description: str | None = None,
     needs_approval: NeedsApproval = False,
     label: str | None = None,
+    is_error: ResultClassifier | None = None,
 ) -> Callable[[Callable[..., object]], ModelTool]: ...
 def tool(
     fn: Callable[..., object] | None = None,
@@ -213,14 +228,16 @@ def tool(
     description: str | None = None,
     needs_approval: NeedsApproval = False,
     label: str | None = None,
+    is_error: ResultClassifier | None = None,
 ) -> ModelTool | Callable[[Callable[..., object]], ModelTool]:
     """Make a tool of a function: name and description are its own, parameters its annotations.
 
     A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
-    plain `def` runs in a thread. An async generator reports each text it yields while it runs; what it
-    yields last is its result, or the last `ToolOutput` it yields. Raises `TypeError` for a parameter that
-    a JSON object cannot name, for an annotation that cannot be found, and for a generator that is not
-    async.
+    plain `def` runs in a thread. What it returns is a failure in the shapes of G-71, or where `is_error`
+    of the tool's name and the value says so. An async generator reports each text it yields while it
+    runs; what it yields last is its result, or the last `ToolOutput` it yields. Raises `TypeError` for a
+    parameter that a JSON object cannot name, for an annotation that cannot be found, and for a generator
+    that is not async.
     """
 
     def make(fn: Callable[..., object]) -> ModelTool:
@@ -241,7 +258,7 @@ def tool(
             return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
 
         described = description or inspect.getdoc(fn) or ""
-        return ModelTool(tool_name, described, model, run, needs_approval, label=label)
+        return ModelTool(tool_name, described, model, run, needs_approval, label=label, is_error=is_error)
 
     return make if fn is None else make(fn)
 

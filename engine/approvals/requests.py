@@ -22,7 +22,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from ..core.durations import format_duration
-from ..core.people import is_among, not_another, same_person
+from ..core.people import involvement_reason, is_among, same_person
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
 from ..gate.classify import exact_input_reason, marked_commands, uninspectable
@@ -44,9 +44,9 @@ from ..history.model.events import (
 from ..history.model.records import ExtensionRecord
 from ..history.model.state import ApprovalState, SessionState
 from ..recording.records import json_input, net_record, rule_record
-from ..recording.resume import Deadline
+from ..recording.resume_checks import Deadline
 from .input_form import RequestedInput
-from .withdrawals import RETRY, Tasks, Withdrawals
+from .withdrawals import RETRY, Tasks, WithdrawalHost, Withdrawals
 
 CHANGED = "the request has changed"
 AGAIN = "asked again"
@@ -111,15 +111,24 @@ class OperatorTokens:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The outcome of an operator's answer; `ended` says that the request is no longer open.
-
-    `needs_reason` says that it was refused only because no reason was given.
-    """
+    """The outcome of an operator's action; with `needs_reason` it was refused only for want of one."""
 
     ok: bool
     message: str
-    ended: bool = False
     needs_reason: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAnswer:
+    """An operator's answer to a request; `edited` is an input instead, `digest` of what was shown."""
+
+    approved: bool
+    by: str
+    reason: str | None = None
+    edited: dict[str, JsonValue] | None = None
+    digest: str | None = None
+    grant: GrantTerms | None = None
+    credential: Credential | None = None
 
 
 @dataclass(slots=True)
@@ -127,7 +136,7 @@ class OpenRequests:
     """Open requests of one hub. `most` is how many of one opener may wait; `None` lets any number."""
 
     most: int | None = None
-    _waiting: Counter[str] = field(default_factory=Counter[str])
+    _waiting: Counter[str | None] = field(default_factory=Counter[str | None])
 
     def refusal(self, opener: str | None) -> str | None:
         """The reason why nothing more is asked for one opener; `None` while there is room."""
@@ -141,9 +150,6 @@ class OpenRequests:
     @contextmanager
     def counted(self, opener: str | None) -> Generator[None, None, None]:
         """Count a request as open inside the block."""
-        if opener is None:
-            yield
-            return
         self._waiting[opener] += 1
         try:
             yield
@@ -153,14 +159,10 @@ class OpenRequests:
                 del self._waiting[opener]
 
 
-class RequestHost(Protocol):
+class RequestHost(WithdrawalHost, Protocol):
     """The session whose requests these are; see `HostedSession`."""
 
-    id: str
     manager: GateManager
-
-    @property
-    def state(self) -> SessionState: ...
 
     @property
     def shown(self) -> SessionState: ...
@@ -170,15 +172,7 @@ class RequestHost(Protocol):
         """Opener with whose open requests the session's are counted."""
         ...
 
-    async def record(
-        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
-    ) -> None: ...
-
-    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
-
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
-
-    def end_reason(self, call_id: str) -> str: ...
 
 
 @dataclass(slots=True)
@@ -187,6 +181,12 @@ class _Open:
     digest: str
     requested_input: RequestedInput | None
     answered: asyncio.Future[ApprovalAnswer]
+    # Time at which people were first asked.
+    since: datetime
+    # Time beyond which one person cannot lengthen where several must approve.
+    latest_expiry: datetime | None
+    # Tells whether the files that its preview shows are as they were.
+    files_unchanged: Callable[[], Awaitable[bool]] | None
     # One answer at a time: the second one learns what the first did.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Something that ends the request is being recorded.
@@ -196,12 +196,6 @@ class _Open:
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
-    # Time at which people were first asked.
-    since: datetime | None = None
-    # Time beyond which one person cannot lengthen where several must approve.
-    latest_expiry: datetime | None = None
-    # Tells whether the files that its preview shows are as they were.
-    files_unchanged: Callable[[], Awaitable[bool]] | None = None
 
     def note(self, written: bool) -> None:
         """Note whether the record has the request."""
@@ -295,9 +289,10 @@ class ApprovalRequests:
             edited=request.edit is not None,
             edited_by=None if request.edit is None else request.edit.by,
         )
-        waits = _Open(request, digest, requested_input, asyncio.get_running_loop().create_future())
-        waits.since, waits.latest_expiry, waits.files_unchanged = time.since, time.due, files_unchanged
-        self._open[approval_id] = waits
+        answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        waits = self._open[approval_id] = _Open(
+            request, digest, requested_input, answered, time.since, time.due, files_unchanged
+        )
         try:
             with self._requests.counted(opener):
                 await self._host.record(asked, on_written=waits.note)
@@ -316,25 +311,15 @@ class ApprovalRequests:
             if waits.timer is not None:
                 waits.timer.cancel()
 
-    async def answer(
-        self,
-        approval_id: str,
-        *,
-        approved: bool,
-        by: str,
-        reason: str | None = None,
-        edited: dict[str, JsonValue] | None = None,
-        digest: str | None = None,
-        grant: GrantTerms | None = None,
-        credential: Credential | None = None,
-    ) -> Reply | None:
+    async def answer(self, approval_id: str, answer: OperatorAnswer) -> Reply | None:
         """Record a person's answer, then release the call; `None` when it no longer waits for one.
 
         The first answer decides. Where several must approve, each must still be another person when the
         last of them approves (G-77), or all are asked again. Raises `JournalError` when the answer could
         not be recorded: the request then stays open.
         """
-        by = by.strip()
+        approved, by, edited = answer.approved, answer.by.strip(), answer.edited
+        credential = answer.credential
         waits = self._open.get(approval_id)
         if waits is None:
             return None
@@ -346,29 +331,25 @@ class ApprovalRequests:
                 return None
             if not same_file:
                 await self._void(approval_id, waits, FILE_CHANGED)
-                return Reply(False, "The file has changed since it was shown: it is asked again", True)
+                return Reply(False, "The file has changed since it was shown: it is asked again")
             if not self._is_current(waits):
                 await self._void(approval_id, waits, CHANGED)
-                return Reply(False, "The request has changed since it was shown and is asked again", True)
+                return Reply(False, "The request has changed since it was shown and is asked again")
             blocked = self._blocked(waits)
             if blocked is not None:
                 await self._void(approval_id, waits, blocked, outcome=JUDGED)
-                return Reply(False, f"Not decided: {blocked}", True)
-            problem = self._unfit(waits, shown, approved, by, digest, grant)
-            if problem is None and grant is not None:
-                problem = self._ungrantable(waits, shown, edited, grant, by, reason)
-            if problem is None and approved and waits.requested_input is not None:
-                problem = waits.requested_input.problem(edited)
+                return Reply(False, f"Not decided: {blocked}")
+            problem = self._unfit(waits, shown, answer, by)
             if problem is not None:
                 return Reply(False, problem)
-            if credential is not None and not credential.in_force(credential.token, "decide"):
-                return Reply(False, f"The token of {by} is no longer in force")
             lapsed = self._lapsed(shown, credential) if approved else None
             if lapsed is not None:
                 await self._void(approval_id, waits, lapsed)
-                return Reply(False, f"{lapsed}: everybody is asked anew", True)
+                return Reply(False, f"{lapsed}: everybody is asked anew")
             if approved and shown.people > 1 and edited is not None and waits.requested_input is None:
-                return await self._edited(approval_id, waits, edited, by)
+                if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
+                    return None
+                return Reply(True, "The edited call is asked about anew: everybody approves that one")
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
                 given = ApprovalGiven(
@@ -381,20 +362,20 @@ class ApprovalRequests:
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
             ran = edited if waits.requested_input is None else None
-            answer = ApprovalAnswer(approved, reason, ran, by, shown.given, grant)
+            outcome = ApprovalAnswer(approved, answer.reason, ran, by, shown.given, answer.grant)
             body = ApprovalDecided(
                 approval_id=approval_id,
                 call_id=shown.call_id,
                 approved=approved,
                 by=by,
-                reason=reason,
+                reason=answer.reason,
                 input=edited,
                 others=shown.given if approved else (),
                 digest=waits.digest,
             )
-            if not await self._end(waits, body, answer):
+            if not await self._end(waits, body, outcome):
                 return None
-        return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}", True)
+        return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}")
 
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
         """Record that a person looks at the masked text of a request that may be more than secrets."""
@@ -409,8 +390,7 @@ class ApprovalRequests:
             if not by:
                 return Reply(False, "Nobody has asked: this needs the name of an operator")
             if not is_among(by, shown.revealed):
-                seen = ApprovalRevealed(approval_id=approval_id, call_id=shown.call_id, by=by)
-                await self._note(seen)
+                await self._note(ApprovalRevealed(approval_id=approval_id, call_id=shown.call_id, by=by))
         return Reply(True, f"The masked text of {shown.tool} is shown to {by}")
 
     async def extend(
@@ -466,24 +446,33 @@ class ApprovalRequests:
                 waits.latest_expiry = until
             self._arm(approval_id, waits)
         if until is None:
-            rest = "now has no deadline"
-        else:
-            rest = f"now expires in {format_duration((until - self._clock()).total_seconds())}"
-        return Reply(True, f"{shown.tool} {rest}")
+            return Reply(True, f"{shown.tool} now has no deadline")
+        seconds = (until - self._clock()).total_seconds()
+        return Reply(True, f"{shown.tool} now expires in {format_duration(seconds)}")
 
-    async def ask_again(self, why: str = CHANGED) -> None:
+    async def ask_again(self, reason: str) -> None:
         """Void the requests whose digest has changed: their calls are judged, and asked about, again.
 
-        `why` says what has changed, and by whom (G-67). A request whose withdrawal cannot be recorded
-        stays, and no answer to it counts.
+        `reason` says what has changed, and by whom (G-67).
+        """
+        await self._void_all(
+            lambda _, waits: None if waits.over or self._is_current(waits) else reason, AGAIN
+        )
+
+    async def _void_all(self, reason: Callable[[str, _Open], str | None], outcome: str) -> None:
+        """Void the requests that there is a `reason` to.
+
+        One whose withdrawal cannot be recorded stays, and no answer to it counts.
         """
         for approval_id, waits in list(self._open.items()):
             async with waits.turn:
-                if not waits.over and not self._is_current(waits):
-                    try:
-                        await self._void(approval_id, waits, why)
-                    except JournalError:
-                        log.exception("Request '%s' is void, and the journal refused it", approval_id)
+                found = reason(approval_id, waits)
+                if found is None:
+                    continue
+                try:
+                    await self._void(approval_id, waits, found, outcome=outcome)
+                except JournalError:
+                    log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
     def schedule_block_check(self) -> None:
         """Void, in a moment, the requests of calls that a net blocks by now (G-68)."""
@@ -493,15 +482,9 @@ class ApprovalRequests:
 
     async def _withdraw_blocked(self) -> None:
         self._check_scheduled = False
-        for approval_id, waits in list(self._open.items()):
-            async with waits.turn:
-                blocked = None if self._shown(approval_id, waits) is None else self._blocked(waits)
-                if blocked is None:
-                    continue
-                try:
-                    await self._void(approval_id, waits, blocked, outcome=JUDGED)
-                except JournalError:
-                    log.exception("Request '%s' is void, and the journal refused it", approval_id)
+        await self._void_all(
+            lambda key, waits: None if self._shown(key, waits) is None else self._blocked(waits), JUDGED
+        )
 
     def _blocked(self, waits: _Open) -> str | None:
         """Reason why no answer is needed: a net blocks the call by now. A flow's question is no call."""
@@ -589,8 +572,8 @@ class ApprovalRequests:
         self,
         approval_id: str,
         waits: _Open,
-        why: str,
-        edit: tuple[dict[str, JsonValue], str] | None = None,
+        reason: str,
+        edit: tuple[dict[str, JsonValue] | None, str | None] = (None, None),
         outcome: str = AGAIN,
     ) -> bool:
         """Withdraw a request whose call is to be judged again; it keeps its time (G-67).
@@ -600,28 +583,19 @@ class ApprovalRequests:
         call_id = waits.request.call.tool_call_id
         shown = self._host.state.approvals.get(approval_id)
         if shown is not None:
-            since = waits.since or shown.since
             about = call_id, waits.request.net
-            self._deadlines[about] = Deadline(since, shown.expires, waits.latest_expiry)
+            self._deadlines[about] = Deadline(waits.since, shown.expires, waits.latest_expiry)
             self._voided.add(about)
-        gone = ApprovalWithdrawn(
+        chosen, by = edit
+        withdrawn = ApprovalWithdrawn(
             approval_id=approval_id,
             call_id=call_id,
-            reason=f"{why}; {outcome}",
+            reason=f"{reason}; {outcome}",
             again=True,
-            input=None if edit is None else edit[0],
-            by=None if edit is None else edit[1],
+            input=chosen,
+            by=by,
         )
-        chosen, by = edit or (None, None)
-        return await self._end(waits, gone, replace(_AGAIN, input=chosen, by=by))
-
-    async def _edited(
-        self, approval_id: str, waits: _Open, edited: dict[str, JsonValue], by: str
-    ) -> Reply | None:
-        """Void a request that one of several people has edited: all have to approve the edited call."""
-        if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
-            return None
-        return Reply(True, "The edited call is asked about anew: everybody approves that one", True)
+        return await self._end(waits, withdrawn, ApprovalAnswer(False, input=chosen, by=by, again=True))
 
     def _arm(self, approval_id: str, waits: _Open) -> None:
         """Have the request expire when its time is over."""
@@ -629,14 +603,13 @@ class ApprovalRequests:
             waits.timer.cancel()
             waits.timer = None
         shown = self._host.state.approvals.get(approval_id)
-        if shown is None or shown.expires is None:
-            return
-        left = (shown.expires - self._clock()).total_seconds()
-        loop = asyncio.get_running_loop()
-        waits.timer = loop.call_later(max(0.0, left), self._expire_soon, approval_id, waits)
+        if shown is not None and shown.expires is not None:
+            self._expire_in((shown.expires - self._clock()).total_seconds(), approval_id, waits)
 
-    def _expire_soon(self, approval_id: str, waits: _Open) -> None:
-        self._tasks.start(self._expire(approval_id, waits))
+    def _expire_in(self, seconds: float, approval_id: str, waits: _Open) -> None:
+        waits.timer = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._tasks.start(self._expire(approval_id, waits))
+        )
 
     async def _expire(self, approval_id: str, waits: _Open) -> None:
         async with waits.turn:
@@ -653,67 +626,72 @@ class ApprovalRequests:
                 await self._end(waits, body, ApprovalAnswer(False, reason))
             except JournalError:
                 log.exception("Request '%s' has expired, and the journal refused it", approval_id)
-                loop = asyncio.get_running_loop()
-                waits.timer = loop.call_later(RETRY, self._expire_soon, approval_id, waits)
+                self._expire_in(RETRY, approval_id, waits)
 
     # Checks of answers
 
-    def _unfit(
-        self,
-        waits: _Open,
-        shown: ApprovalState,
-        approved: bool,
-        by: str,
-        digest: str | None,
-        grant: GrantTerms | None,
-    ) -> str | None:
+    def _unfit(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer, by: str) -> str | None:
         """Reason why an answer cannot be taken now; `None` when it can."""
-        if digest is not None and digest != waits.digest:
+        grant, credential = answer.grant, answer.credential
+        if answer.digest not in (None, waits.digest):
             return "This is not the request that was shown: look again"
         if shown.expires is not None and self._clock() >= shown.expires:
             return f"Too late: {_expired(shown, waits.since)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
-        if not approved:
-            return None if grant is None else "A denial grants nothing"
+        problem = None
+        if answer.approved:
+            problem = self._unapprovable(shown, by)
+        elif grant is not None:
+            problem = "A denial grants nothing"
+        if problem is None and grant is not None:
+            problem = self._ungrantable(waits, shown, answer, grant, by)
+        if problem is None and answer.approved and waits.requested_input is not None:
+            problem = waits.requested_input.problem(answer.edited)
+        if problem is None and credential and not credential.in_force(credential.token, "decide"):
+            problem = f"The token of {by} is no longer in force"
+        return problem
+
+    def _unapprovable(self, shown: ApprovalState, by: str) -> str | None:
+        """Reason why a person cannot approve; `None` when they can."""
         unseen = self._unseen(shown, by)
-        if unseen is not None:
+        if unseen is not None or shown.people <= 1:
             return unseen
-        if shown.people > 1:
-            same = self._same(shown, by)
-            if same is not None:
-                return f"{same}: {shown.people} other people must approve"
-            if is_among(by, shown.given):
-                return f"{by} has approved already: somebody else must approve too"
+        same = self._same(shown, by)
+        if same is not None:
+            return f"{same}: {shown.people} other people must approve"
+        if is_among(by, shown.given):
+            return f"{by} has approved already: somebody else must approve too"
         return None
 
     def _ungrantable(
         self,
         waits: _Open,
         shown: ApprovalState,
-        edited: dict[str, JsonValue] | None,
+        answer: OperatorAnswer,
         grant: GrantTerms,
         by: str,
-        reason: str | None,
     ) -> str | None:
         """Reason why an approval with these terms cannot be taken; `None` when it can.
 
         Where it takes others to turn the rule off, one of them must give the grant (G-67).
         """
-        why = _refused_grant(shown, grant)
-        if why is None and not (reason or "").strip():
+        refusal = _refused_grant(shown, grant)
+        if refusal is not None:
+            return refusal
+        if not (answer.reason or "").strip():
             return "Nothing granted: say why, the reason is recorded with the grant"
-        if why is None and people_to_loosen(waits.request.rule):
+        if people_to_loosen(waits.request.rule):
             same = self._same(shown, by)
             if same is not None:
                 return f"{same}: another person must grant what has a high risk"
-        if why is None and from_subagent(waits.request.call) and not grant.subagents:
+        if from_subagent(waits.request.call) and not grant.subagents:
             return f"A subagent made this call of {shown.called}: the grant must say that it reaches them"
-        if why is None and edited is not None and waits.requested_input is None:
-            call = replace(waits.request.call, input=edited)
+        if answer.edited is not None and waits.requested_input is None:
+            call = replace(waits.request.call, input=answer.edited)
             if set(self._host.manager.names_of(call)) != set(shown.names):
                 return f"Nothing can be granted with this edit: {EDITED_EFFECTS}"
-        return why
+        return None
 
     def _unseen(self, shown: ApprovalState, by: str) -> str | None:
         """Reason why a person cannot approve yet: masked text that may be more than a secret."""
@@ -726,7 +704,7 @@ class ApprovalRequests:
     def _same(self, shown: ApprovalState, name: str) -> str | None:
         """Reason why a person is no other than those behind the call of a request."""
         sessions = self._host.sessions_of(shown.call_id)
-        return not_another(name, *sessions, own_approvals=self._policy.own_approvals)
+        return involvement_reason(name, *sessions, own_approvals=self._policy.own_approvals)
 
     def _first(
         self, shown: ApprovalState, by: str, credential: Credential | None
@@ -746,9 +724,6 @@ class ApprovalRequests:
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
-
-
-_AGAIN = ApprovalAnswer(False, again=True)
 
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
@@ -775,11 +750,11 @@ def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:
     return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
 
 
-def _expired(shown: ApprovalState, since: datetime | None = None) -> str:
-    """The reason for which a late request is denied; `since` is when it was first asked, if earlier."""
+def _expired(shown: ApprovalState, since: datetime) -> str:
+    """The reason for which a late request is denied; `since` is when it was first asked."""
     assert shown.expires is not None
     where = "" if shown.rule is None else f" ({shown.rule.where})"
-    time = (shown.expires - (since or shown.since)).total_seconds()
+    time = (shown.expires - since).total_seconds()
     return f"nobody decided within {format_duration(time)}{where}"
 
 

@@ -123,14 +123,14 @@ def _free(key: str, nets: Mapping[str, SkillNet]) -> str:
     return found
 
 
-def _tools(agent: Agent, seen: set[int]) -> Iterator[Tool]:
-    if id(agent) in seen:
+def _tools(agent: Agent, visited: set[int]) -> Iterator[Tool]:
+    if id(agent) in visited:
         return
-    seen.add(id(agent))
+    visited.add(id(agent))
     for tool in agent.tools:
         yield tool
         if isinstance(tool, TaskTool) and tool.agent is not None:
-            yield from _tools(tool.agent, seen)
+            yield from _tools(tool.agent, visited)
 
 
 def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> SkillNet:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Container, Coroutine
 from typing import Protocol
 
 from ..history.errors import JournalError
-from ..history.model.events import ApprovalWithdrawn, EventBody
-from ..history.model.state import SessionState
+from ..history.model.events import ApprovalWithdrawn
+from ..recording.ledger import EventRecorder
 
 INTERRUPTED = "the agent was interrupted"
 """Reason of a withdrawal where nothing more is known."""
@@ -19,17 +19,10 @@ RETRY = 1.0
 log = logging.getLogger(__name__)
 
 
-class Recording(Protocol):
+class WithdrawalHost(EventRecorder, Protocol):
     """The session whose requests these are."""
 
-    @property
-    def state(self) -> SessionState: ...
-
     def end_reason(self, call_id: str) -> str: ...
-
-    async def record(
-        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
-    ) -> None: ...
 
 
 class Tasks:
@@ -47,7 +40,7 @@ class Tasks:
 class Withdrawals:
     """Withdraws the requests of one session. `waited_for` are the ids of those that a call waits for."""
 
-    def __init__(self, host: Recording, tasks: Tasks, waited_for: Container[str]) -> None:
+    def __init__(self, host: WithdrawalHost, tasks: Tasks, waited_for: Container[str]) -> None:
         self._host = host
         self._tasks = tasks
         self._waited_for = waited_for

@@ -2,54 +2,57 @@
 
 from ..history.decisions.call_pages import count_calls, recorded_sessions
 from .journal_reader import recordings
-from .judge import Change, Judge, Judgement, Now
-from .logs.reader import LogError, conversations
+from .judge import Change, Judge, Judgement
+from .logs.items import LogError
+from .logs.reader import conversations
 from .recording import (
     Recorded,
     RecordedCall,
     RecordedOpening,
-    RecordedQuestion,
+    RecordedOutcome,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
     Recording,
-    Start,
-    Then,
 )
-from .report import ChangeCounts, Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
-from .run import Backtest, Progress, divergence
+from .report import (
+    BacktestDivergence,
+    ChangeCounts,
+    Count,
+    RecordedOutcomeView,
+    RuleCount,
+    SessionReport,
+    Totals,
+    TrialOutcomeView,
+)
+from .run import Backtest
 from .trial import Trial, fork
 
 __all__ = [
     "Backtest",
+    "BacktestDivergence",
     "Change",
     "ChangeCounts",
     "Count",
-    "Divergence",
     "Judge",
     "Judgement",
     "LogError",
-    "Now",
-    "NowView",
-    "Progress",
     "Recorded",
     "RecordedCall",
     "RecordedOpening",
-    "RecordedQuestion",
+    "RecordedOutcome",
+    "RecordedOutcomeView",
     "RecordedResult",
     "RecordedResumption",
     "RecordedSwitch",
     "Recording",
     "RuleCount",
     "SessionReport",
-    "Start",
-    "Then",
-    "ThenView",
     "Totals",
     "Trial",
+    "TrialOutcomeView",
     "conversations",
     "count_calls",
-    "divergence",
     "fork",
     "recorded_sessions",
     "recordings",

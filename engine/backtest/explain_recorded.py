@@ -15,7 +15,7 @@ from . import Trial
 from .trial import ReadCondition
 
 
-def explained_then(
+def explain_recorded_call(
     before: SessionState, decided: CallDecided, at: datetime, conditions: ReadCondition
 ) -> ExplanationView:
     """Verdicts of the nets on a call when it was decided; `before` is the session just before that.
@@ -29,7 +29,9 @@ def explained_then(
         trial.names.current = decided.names
     clock = at.timestamp() if decided.clock is None else decided.clock
     around = Surroundings(before.workdir, shell=before.shell)
-    manager = GateManager(trial.nets, active=trial.active, clock=lambda: clock, surroundings=around)
+    manager = GateManager(
+        trial.nets, active=trial.active, quote_calls=True, clock=lambda: clock, surroundings=around
+    )
     manager.restore(
         markings={key: net.marking for key, net in before.nets.items()},
         since={key: net.since for key, net in before.nets.items()},

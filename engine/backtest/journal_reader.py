@@ -32,12 +32,12 @@ from .recording import (
     Recorded,
     RecordedCall,
     RecordedOpening,
+    RecordedOutcome,
     RecordedQuestion,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
     Recording,
-    Then,
 )
 
 # Rows of nearly all that a journal holds about calls, read without parsing them.
@@ -51,8 +51,8 @@ from .recording import (
 
 _call = maker(RecordedCall)
 _result = maker(RecordedResult)
-_ALLOWED = Then()
-_ALLOWED_IN_SHADOW = Then(shadow=True)
+_ALLOWED = RecordedOutcome()
+_ALLOWED_IN_SHADOW = RecordedOutcome(shadow=True)
 
 _WORD = r'"([^"\\]*)"'
 _HEAD = rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":'
@@ -160,7 +160,7 @@ def result(row: CallRow) -> RecordedResult | None:
 OPENINGS = 32
 
 
-class Items:
+class RecordedItems:
     """The items of one session, event by event: which rule asked about a call, and who denied it, is
     remembered until it is decided.
 
@@ -254,7 +254,7 @@ class Items:
             case _:
                 return None
 
-    def _recorded_outcome(self, body: CallDecided) -> Then:
+    def _recorded_outcome(self, body: CallDecided) -> RecordedOutcome:
         own = body.outcome == "block" and body.net is None
         net, rule = body.net, body.rule
         asked = None if own else self._asked.pop(body.call_id, None)
@@ -268,7 +268,7 @@ class Items:
             outcome = "ask" if body.outcome == "allow" and by else body.outcome
         if outcome == "ask" and net is None and asked is not None:
             net, rule = asked
-        return Then(
+        return RecordedOutcome(
             outcome=outcome,
             ran=shadow or body.outcome == "allow",
             shadow=shadow,
@@ -288,7 +288,7 @@ def recordings(path: Path, sessions: Iterable[str]) -> Iterator[Recording]:
     """
     openings: dict[str, RecordedOpening] = {}
     for session, pages in groupby(call_pages(path, sessions), key=itemgetter(0)):
-        items = Items(openings)
+        items = RecordedItems(openings)
         yield Recording(
             session, chain.from_iterable(items.of_rows(session, rows, path) for _, rows in pages)
         )

@@ -1,10 +1,10 @@
 """Judges recorded calls again: the decision of the gate on each now, without running anything.
 
 The verdicts are the gate's own: a `GateManager` takes every call through its phases, in the order of the
-record, and gets the recorded results. A call that ran moves the nets even where they would have
-blocked it, as in shadow mode. One that did not run moves none; where that turned out later, what it moved
-is taken back: the nets follow what happened. From the first call that would have gone the other way, the
-rest is hypothetical, since an agent that is stopped, or let through, goes on differently.
+record, and gets the recorded results. A call that would be blocked moves no net and unlocks nothing, as
+in shadow mode (G-57). One that did not run moves none either; where that turned out later, what it moved
+is taken back. From the first call that would have gone the other way, the rest is hypothetical, since an
+agent that is stopped, or let through, goes on differently.
 
 A question that was answered in the record counts as answered so. Any other counts as approved.
 """
@@ -29,12 +29,12 @@ from .recording import (
     Recorded,
     RecordedCall,
     RecordedOpening,
+    RecordedOutcome,
     RecordedQuestion,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
     Start,
-    Then,
 )
 from .trial import Trial, initial_markings
 
@@ -43,7 +43,7 @@ Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 
 
 @frozen
-class Now:
+class TrialOutcome:
     """Verdict of the nets on a call now; `net` and `rule` block it or ask.
 
     `name` is the most specific name it goes by, where a net is against it. `assumed` marks a question
@@ -66,7 +66,7 @@ class Judgement:
     """
 
     call: RecordedCall
-    now: Now
+    now: TrialOutcome
     hypothetical: bool = False
 
     @property
@@ -76,8 +76,8 @@ class Judgement:
 
 
 _CHANGES: dict[Outcome, Change] = {"allow": "allowed", "ask": "asked", "block": "blocked"}
-_ALLOWED = Now()
-_UNANSWERED = Then("ask", ran=False, denied=True)
+_ALLOWED = TrialOutcome()
+_UNANSWERED = RecordedOutcome("ask", ran=False, denied=True)
 _NOTHING: dict[str, object] = {}
 _tool_call = maker(ToolCall)
 _tool_result = maker(ToolResult)
@@ -97,7 +97,7 @@ class Judge:
         self._initial = {key: state.marking for key, state in self._states.items()}
         self._begun = False
         self._question: ApprovalRequest | None = None
-        self._asked: dict[str, Now] = {}
+        self._earlier: dict[str, TrialOutcome] = {}
         self._moved: dict[str, tuple[Step, ...]] = {}
         self._known: frozenset[str] = frozenset()
         self._hypothetical = False
@@ -113,7 +113,7 @@ class Judge:
         settle, moved = self._manager.handle_tool_result, self._moved
         for item in items:
             if isinstance(item, RecordedCall):
-                yield self._judged(item)
+                yield self._judge_call(item)
             elif isinstance(item, RecordedResult):
                 steps = moved.pop(item.call_id, None)
                 if item.undone:
@@ -145,7 +145,7 @@ class Judge:
         self._known = start.known
         self._moved.clear()
         self._hypothetical = self.followed = False
-        self._asked = dict.fromkeys(start.asked, Now("ask"))
+        self._earlier = dict.fromkeys(start.asked, TrialOutcome("ask"))
 
     def _activate(self, active: tuple[str, ...]) -> None:
         """Activate these nets, or those that the trial names."""
@@ -162,7 +162,7 @@ class Judge:
                     self._names.current, self._names.unclear = item.names, None
                 self._now = item.seconds or self._now
                 call = _tool_call(item.call_id, item.tool, item.input)
-                self._asked[item.call_id] = self._unmoved(call, _UNANSWERED)
+                self._earlier[item.call_id] = self._dry_verdict(call, _UNANSWERED)
             case RecordedSwitch(net=net, active=active):
                 if self._trial.active is None and net in self._trial.nets:
                     switch = self._manager.add_net if active else self._manager.remove_net
@@ -173,78 +173,77 @@ class Judge:
                 if item.branch is not None:
                     begun = initial_markings(fold([item.branch]), self._trial)
                     self._manager.restore(markings=begun.markings, since=begun.since)
-                self._activate(self._joined(item.active))
+                self._activate(self._merge_active(item.active))
             case RecordedResumption():
                 self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
-                self._activate(self._joined(item.active, of=self._manager.active))
+                self._activate(self._merge_active(item.active, of=self._manager.active))
             case _:
                 raise AssertionError(f"{item} is no item of a record")
 
-    def _joined(self, recorded: tuple[str, ...], of: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    def _merge_active(
+        self, active: tuple[str, ...], of: tuple[str, ...] | None = None
+    ) -> tuple[str, ...]:
         """The active nets: those the record knows as it says, others of `of`, by default all."""
         nets = self._trial.nets
         others = tuple(nets) if of is None else of
         return (
-            *(key for key in recorded if key in nets),
-            *(key for key in others if key not in self._known and key not in recorded),
+            *(key for key in active if key in nets),
+            *(key for key in others if key not in self._known and key not in active),
         )
 
     # One call
 
-    def _judged(self, call: RecordedCall) -> Judgement:
-        then = call.then
+    def _judge_call(self, call: RecordedCall) -> Judgement:
+        recorded = call.then
         hypothetical = self._hypothetical
-        if then.own:
-            return _judgement(call, Now("block", reason=then.reason), hypothetical)
+        if recorded.own:
+            return _judgement(call, TrialOutcome("block", reason=recorded.reason), hypothetical)
         if self._names is not None:
             self._names.current, self._names.unclear = call.names, call.unclear
         self._now = call.seconds or self._now
-        asked = self._asked.pop(call.call_id, None) if self._asked else None
-        if not then.by and not then.denied:
-            asked = None
-        now = self._that_ran(call, asked) if then.ran else self._that_did_not(call, asked)
-        if now.outcome != then.outcome and (now.assumed or _runs(now, then) != then.ran):
+        earlier = self._earlier.pop(call.call_id, None) if self._earlier else None
+        if not recorded.is_answered:
+            earlier = None
+        now = self._judge_run(call, earlier) if recorded.ran else self._judge_stopped(call, earlier)
+        if now.outcome != recorded.outcome and (now.assumed or _runs(now, recorded) != recorded.ran):
             self._hypothetical = True
         return _judgement(call, now, hypothetical)
 
-    def _that_ran(self, call: RecordedCall, asked: Now | None) -> Now:
+    def _judge_run(self, call: RecordedCall, earlier: TrialOutcome | None) -> TrialOutcome:
         """The verdict on a call that ran; the nets that let it pass move.
 
-        `asked` is the verdict when a person was asked about it. A block there would have ended it; else
+        `earlier` is the verdict when a person was asked about it. A block there would have ended it; else
         the nets are asked again once the person has answered (G-58).
         """
-        then = call.then
+        recorded = call.then
         tool_call = _tool_call(call.call_id, call.tool, call.input)
-        if asked is None and not then.shadow:
+        if earlier is None and not recorded.shadow:
             passed = self._manager.pass_at_once(tool_call)
             if passed is not None:
                 self._moved[call.call_id] = passed.steps
                 return _ALLOWED
-        decision = self._decide(tool_call, "shadow" if then.shadow else "enforce")
-        moved = decision
-        if decision.outcome == "block" and not then.shadow:
-            moved = self._decide(tool_call, "shadow")
-        self._moved[call.call_id] = moved.steps
-        if asked is not None and asked.outcome == "block":
-            return asked
+        decision = self._decide(tool_call, "shadow" if recorded.shadow else "enforce")
+        self._moved[call.call_id] = decision.steps
+        if earlier is not None and earlier.outcome == "block":
+            return earlier
         if decision.outcome != "allow":
-            return self._against(decision, then)
+            return self._refusal(decision, recorded)
         if self._question is not None:
-            return self._asks(self._question, then)
-        return asked or _ALLOWED
+            return self._question_outcome(self._question, recorded)
+        return earlier or _ALLOWED
 
-    def _that_did_not(self, call: RecordedCall, asked: Now | None) -> Now:
+    def _judge_stopped(self, call: RecordedCall, earlier: TrialOutcome | None) -> TrialOutcome:
         """The verdict on a call that did not run; the nets keep their markings.
 
         One that a person denied ended with that, whatever the markings were by then.
         """
-        then = call.then
-        if asked is not None and (then.denied or asked.outcome == "block"):
-            return asked
-        now = self._unmoved(_tool_call(call.call_id, call.tool, call.input), then)
-        return asked if asked is not None and now.outcome == "allow" else now
+        recorded = call.then
+        if earlier is not None and (recorded.denied or earlier.outcome == "block"):
+            return earlier
+        now = self._dry_verdict(_tool_call(call.call_id, call.tool, call.input), recorded)
+        return earlier if earlier is not None and now.outcome == "allow" else now
 
     def _take_back(self, result: RecordedResult, moved: tuple[Step, ...] | None, start: Start) -> None:
         """Of a call that never ran after all, take back what it `moved`, where that is possible.
@@ -275,7 +274,7 @@ class Judge:
                 markings[key], since[key] = marking, came
         self._manager.restore(markings=markings, since=since)
 
-    def _unmoved(self, call: ToolCall, then: Then) -> Now:
+    def _dry_verdict(self, call: ToolCall, recorded: RecordedOutcome) -> TrialOutcome:
         """Verdict of the nets on a call, with their markings left as they were."""
         before = {key: (state.marking, state.since) for key, state in self._states.items()}
         keeper = MetaKeeper()
@@ -295,12 +294,12 @@ class Judge:
                     markings={key: marking for key, (marking, _) in left.items()},
                     since={key: since for key, (_, since) in left.items()},
                 )
-        if self._question is not None and (then.denied or decision.outcome == "allow"):
-            return self._asks(self._question, then)
-        return _ALLOWED if decision.outcome == "allow" else self._against(decision, then)
+        if self._question is not None and (recorded.denied or decision.outcome == "allow"):
+            return self._question_outcome(self._question, recorded)
+        return _ALLOWED if decision.outcome == "allow" else self._refusal(decision, recorded)
 
     def _decide(self, call: ToolCall, mode: Mode = "enforce") -> GateDecision:
-        """The gate's decision, a person approving at once; `_question` is what it asked first."""
+        """The gate's decision, a person approving at once; `_question` is the first it asked."""
         if self._manager.mode != mode:
             self._manager.mode = mode
         self._question = None
@@ -317,22 +316,19 @@ class Judge:
         others = tuple(f"person {number}" for number in range(2, request.people + 1))
         return ApprovalAnswer(approved=True, by="person 1", others=others)
 
-    def _asks(self, request: ApprovalRequest, then: Then) -> Now:
+    def _question_outcome(self, request: ApprovalRequest, recorded: RecordedOutcome) -> TrialOutcome:
         rule = self._trial.rules[request.net]
-        return Now("ask", request.net, rule, None, request.names[0], _assumed(then))
+        return TrialOutcome("ask", request.net, rule, None, request.names[0], not recorded.is_answered)
 
-    def _against(self, decision: GateDecision, then: Then) -> Now:
+    def _refusal(self, decision: GateDecision, recorded: RecordedOutcome) -> TrialOutcome:
         """A block, or in shadow mode a question, in its net's name."""
         rule = None if decision.net is None else self._trial.rules[decision.net]
-        assumed = decision.outcome == "ask" and _assumed(then)
-        return Now(decision.outcome, decision.net, rule, decision.reason, decision.names[0], assumed)
+        assumed = decision.outcome == "ask" and not recorded.is_answered
+        return TrialOutcome(
+            decision.outcome, decision.net, rule, decision.reason, decision.names[0], assumed
+        )
 
 
-def _assumed(then: Then) -> bool:
-    """True if no answer is recorded, so that a question counts as approved."""
-    return not then.by and not then.denied
-
-
-def _runs(now: Now, then: Then) -> bool:
+def _runs(now: TrialOutcome, recorded: RecordedOutcome) -> bool:
     """True if the call would run now, a person giving the answer that was given then."""
-    return now.outcome == "allow" or (now.outcome == "ask" and not then.denied)
+    return now.outcome == "allow" or (now.outcome == "ask" and not recorded.denied)

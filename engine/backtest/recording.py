@@ -23,7 +23,7 @@ Unit: TypeAlias = Literal["event", "message"]
 
 
 @frozen
-class Then:
+class RecordedOutcome:
     """Outcome of a call when it was recorded.
 
     `outcome` is the nets' verdict: `ask` when a person was asked, with any answer, or, in shadow
@@ -42,6 +42,11 @@ class Then:
     reason: str | None = None
     own: bool = False
 
+    @property
+    def is_answered(self) -> bool:
+        """True if an answer of a person is recorded; else a question counts as approved."""
+        return bool(self.by) or self.denied
+
 
 @frozen
 class RecordedCall:
@@ -56,7 +61,7 @@ class RecordedCall:
     call_id: str
     tool: str
     input: Input
-    then: Then
+    then: RecordedOutcome
     at: int | None = None
     names: tuple[str, ...] = ()
     clock: float | None = None

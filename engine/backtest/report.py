@@ -5,20 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from ..gate.types import Outcome
-from ..history.model.records import RuleRecord
+from ..history.model.records import RuleRecord, View
 from .judge import Change
 from .recording import Unit
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class _OutcomeView(View):
+    model_config = ConfigDict(from_attributes=True)
 
 
-class ThenView(_View):
-    """Outcome of a call when it was recorded; see `Then`."""
+class RecordedOutcomeView(_OutcomeView):
+    """Outcome of a call when it was recorded; see `RecordedOutcome`."""
 
     outcome: Outcome
     ran: bool
@@ -30,8 +30,8 @@ class ThenView(_View):
     reason: str | None
 
 
-class NowView(_View):
-    """Verdict of the nets on it now; see `Now`."""
+class TrialOutcomeView(_OutcomeView):
+    """Verdict of the nets on it now; see `TrialOutcome`."""
 
     outcome: Outcome
     net: str | None
@@ -40,7 +40,7 @@ class NowView(_View):
     assumed: bool
 
 
-class Divergence(_View):
+class BacktestDivergence(View):
     """A call that the nets judge differently now.
 
     `event` is its number in the session, or its message's in a log; `name` what it counts as where a
@@ -54,19 +54,19 @@ class Divergence(_View):
     name: str
     input: str
     change: Change
-    then: ThenView
-    now: NowView
+    then: RecordedOutcomeView
+    now: TrialOutcomeView
     hypothetical: bool
 
 
-class Count(_View):
+class Count(View):
     """Number of calls, and of those among them after the session would have gone another way."""
 
     calls: int = 0
     hypothetical: int = 0
 
 
-class ChangeCounts(_View):
+class ChangeCounts(View):
     """Judged calls: as many as `same`, `blocked`, `asked` and `allowed` newly have together."""
 
     judged: Count = Count()
@@ -76,7 +76,7 @@ class ChangeCounts(_View):
     allowed: Count = Count()
 
 
-class SessionReport(_View):
+class SessionReport(View):
     """One session, or one conversation of a log: its counts and where it first diverges.
 
     `hypothetical_after` is the event after which the rest is hypothetical.
@@ -85,11 +85,11 @@ class SessionReport(_View):
     session: str
     unit: Unit
     counts: ChangeCounts
-    first: Divergence | None = None
+    first: BacktestDivergence | None = None
     hypothetical_after: int | None = None
 
 
-class RuleCount(_View):
+class RuleCount(View):
     """Changes because of one net: `now` those that newly block or ask, `then` those that did.
 
     `net` is `None` for the gate's own blocks, such as an id in use, and where no net was recorded.
@@ -103,7 +103,7 @@ class RuleCount(_View):
     allowed: Count = Count()
 
 
-class Totals(_View):
+class Totals(View):
     """All sessions together, those judged so far when `cancelled`.
 
     `diverging` are those with a divergence, `following` those in which a net was off, or switched, since

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 from ..core.condition import Condition
-from ..history.redaction.shell.masking import LiteralWord
+from ..history.redaction.shell.masking import QuotedWord
 from ..net.net import SkillNet
 
 
@@ -29,7 +29,7 @@ class Language(Protocol):
         """The simple commands in a shell command (G-51), each as it is written, in their order."""
         ...
 
-    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+    def words(self, text: str) -> tuple[QuotedWord, ...] | None:
         """The words of a shell command in which something is literal; `None` where that is not known."""
         ...
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, TypeAlias, cast
+from dataclasses import replace
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -12,9 +13,18 @@ from ..history.fold.event_text import shortened
 from ..history.model.records import RuleRecord
 from ..history.redaction.redaction import Redaction
 from ..net.net import Input
-from .judge import Change, Judge, Judgement
-from .recording import Recording
-from .report import ChangeCounts, Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
+from .judge import Change, Judge, Judgement, TrialOutcome
+from .recording import RecordedOutcome, Recording
+from .report import (
+    BacktestDivergence,
+    ChangeCounts,
+    Count,
+    RecordedOutcomeView,
+    RuleCount,
+    SessionReport,
+    Totals,
+    TrialOutcomeView,
+)
 from .trial import Trial
 
 Progress: TypeAlias = Callable[[int, int | None], object]
@@ -23,6 +33,7 @@ Progress: TypeAlias = Callable[[int, int | None], object]
 EVERY = 1_000
 """Calls between two checks whether to go on."""
 
+OutcomeT = TypeVar("OutcomeT", RecordedOutcome, TrialOutcome)
 _Side: TypeAlias = Literal["now", "then"]
 
 
@@ -200,40 +211,27 @@ class Backtest:
         self._rules[key][1].add(change, judgement.hypothetical)
 
 
-def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> Divergence:
+def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> BacktestDivergence:
     """A judgement in plain fields; what agents wrote is masked, cut short and safe to show."""
-    call, now, then = judgement.call, judgement.now, judgement.call.then
-    return Divergence(
+    call, now = judgement.call, judgement.now
+    arguments = redaction.fields(cast("dict[str, JsonValue]", dict(call.input)))
+    return BacktestDivergence(
         event=call.seq,
         at=call.time,
         call_id=call.call_id,
         tool=call.tool,
         name=now.name or (call.names[0] if call.names else call.tool),
-        input=shortened(_text(_shown(call.input, redaction))),
+        input=shortened(_text(arguments)),
         change=judgement.change,
-        then=ThenView(
-            outcome=then.outcome,
-            ran=then.ran,
-            shadow=then.shadow,
-            denied=then.denied,
-            by=then.by,
-            net=then.net,
-            rule=then.rule,
-            reason=None if then.reason is None else redaction.text(then.reason),
-        ),
-        now=NowView(
-            outcome=now.outcome,
-            net=now.net,
-            rule=now.rule,
-            reason=None if now.reason is None else redaction.text(now.reason),
-            assumed=now.assumed,
-        ),
+        then=RecordedOutcomeView.model_validate(_masked(judgement.call.then, redaction)),
+        now=TrialOutcomeView.model_validate(_masked(now, redaction)),
         hypothetical=judgement.hypothetical,
     )
 
 
-def _shown(arguments: Input, redaction: Redaction) -> Input:
-    return redaction.fields(cast("dict[str, JsonValue]", dict(arguments)))
+def _masked(outcome: OutcomeT, redaction: Redaction) -> OutcomeT:
+    """An outcome with its reason as it may be shown."""
+    return outcome if outcome.reason is None else replace(outcome, reason=redaction.text(outcome.reason))
 
 
 def _text(arguments: Input) -> str:

@@ -178,10 +178,10 @@ class _Trials:
         return replace(skill_net(record), call_names=names, condition=made, governs=governs)
 
 
-def _fields(values: Mapping[str, object], above: tuple[str, ...] = ()) -> Iterator[_Field]:
+def _fields(values: Mapping[str, object], parents: tuple[str, ...] = ()) -> Iterator[_Field]:
     """The fields of an input that a condition can name, with short plain values."""
     for name, value in values.items():
-        path = (*above, name)
+        path = (*parents, name)
         if not _NAME.fullmatch(name):
             continue
         if isinstance(value, str):

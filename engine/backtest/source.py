@@ -18,7 +18,7 @@ from ..net.net import SkillNet
 from .journal_reader import recordings
 from .judge import Judge
 from .recording import Recording
-from .report import Divergence, SessionReport, Totals
+from .report import BacktestDivergence, SessionReport, Totals
 from .rules_compiler import Language
 from .run import Backtest, divergence
 from .savings import Saved, saved
@@ -47,10 +47,10 @@ class Backtested(Record):
 class Judged(Record):
     """Calls that were judged since the last part, as they may be shown."""
 
-    found: tuple[Divergence, ...]
+    found: tuple[BacktestDivergence, ...]
 
 
-class Counted(Record):
+class Statistics(Record):
     """First all that was counted, then one by one the rules that could ask less, and by what."""
 
     found: Fatigue | None = None
@@ -72,33 +72,25 @@ def backtest_all(
     reports: list[SessionReport] = []
 
     def tell(done: int, finished: bool = False) -> None:
-        told = False
-        while reports or not told:
-            part = tuple(reports[:MOST_REPORTS])
-            del reports[:MOST_REPORTS]
-            parts.tell(
-                Backtested(
-                    done=done,
-                    total=total,
-                    reports=part,
-                    totals=backtest.totals,
-                    finished=finished and not reports,
-                )
-            )
-            told = True
+        totals = backtest.totals
+        for start in range(0, len(reports) or 1, MOST_REPORTS):
+            part = tuple(reports[start : start + MOST_REPORTS])
+            last = finished and start + MOST_REPORTS >= len(reports)
+            parts.tell(Backtested(done=done, total=total, reports=part, totals=totals, finished=last))
+        reports.clear()
 
     def progress(done: int, _: int | None) -> None:
         if parts.due():
             tell(done)
 
-    for report in backtest.run(found, total=total, progress=progress, cancelled=parts.gone):
+    for report in backtest.run(found, total=total, progress=progress, cancelled=parts.stop.is_set):
         if report.first is not None:
             reports.append(report)
     tell(backtest.totals.counts.judged.calls, finished=True)
 
 
 def count_approvals(
-    parts: ProgressStream[Counted],
+    parts: ProgressStream[Statistics],
     database: Path,
     since: datetime | None,
     language: Language,
@@ -106,7 +98,7 @@ def count_approvals(
 ) -> None:
     """Count approvals, then changes that would save some; see `DecisionApi.approval_statistics`."""
     found = fatigue(database, since, stop=parts.stop)
-    parts.tell(Counted(found=found))
+    parts.tell(Statistics(found=found))
     for rule in found.rules:
         what = saved(
             database,
@@ -114,10 +106,10 @@ def count_approvals(
             since=since,
             conditions=language.condition,
             redaction=redaction,
-            cancelled=parts.gone,
+            cancelled=parts.stop.is_set,
         )
         if what is not None:
-            parts.tell(Counted(rule=rule, what=what))
+            parts.tell(Statistics(rule=rule, what=what))
 
 
 def chosen(
@@ -160,10 +152,10 @@ def judge_rest(
         return made[0]
 
     recording = fork(events, at, trial)
-    found: list[Divergence] = []
+    found: list[BacktestDivergence] = []
     for judgement in Judge(made[0]).judge(recording.items, recording.start) if made else ():
         found.append(divergence(judgement, redaction))
-        if parts.gone():
+        if parts.stop.is_set():
             return
         if parts.due() or len(found) == MOST_JUDGED:
             parts.tell(Judged(found=tuple(found)))

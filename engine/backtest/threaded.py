@@ -16,22 +16,14 @@ T = TypeVar("T")
 
 
 class ProgressStream(Generic[T]):
-    """Parts of such work. Without a listener nothing more is reported: the work sees `gone` and ends."""
+    """Parts of such work. Without a listener nothing more is reported, and the work ends."""
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
+        self.stop = threading.Event()
+        """Set when there is no listener any more."""
         self._loop = asyncio.get_running_loop()
         self._parts: asyncio.Queue[T | Exception | None] = asyncio.Queue()
         self._last = time.monotonic()
-
-    @property
-    def stop(self) -> threading.Event:
-        """Set when there is no listener any more."""
-        return self._stop
-
-    def gone(self) -> bool:
-        """True if there is no listener any more."""
-        return self._stop.is_set()
 
     def due(self) -> bool:
         """True if it is time for another part: the last was taken, and some time has passed."""
@@ -40,10 +32,10 @@ class ProgressStream(Generic[T]):
     def tell(self, part: T) -> None:
         """Hand a part over."""
         self._last = time.monotonic()
-        self._put(part)
+        self._send(part)
 
-    def _put(self, part: T | Exception | None) -> None:
-        if not self.gone():
+    def _send(self, part: T | Exception | None) -> None:
+        if not self.stop.is_set():
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._parts.put_nowait, part)
 
@@ -52,9 +44,9 @@ class ProgressStream(Generic[T]):
         try:
             work(self)
         except Exception as error:
-            self._put(error)
+            self._send(error)
         else:
-            self._put(None)
+            self._send(None)
 
     async def take(self) -> T | None:
         """The next part, nothing at the end. Raises what the work raised."""

@@ -18,7 +18,7 @@ from ..history.model.records import NetRecord, RuleRecord
 from ..history.model.state import SessionState
 from ..net.net import CallNames, NetError, SkillNet, ToolCall, renamed_by
 from ..recording.records import rule_record
-from .journal_reader import Items, JsonInput
+from .journal_reader import JsonInput, RecordedItems
 from .recording import BEGINNING, RecordedQuestion, Recording, Start
 
 CACHED = 4_096
@@ -171,7 +171,7 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
     all others are at their initial marking, as nets that have seen nothing.
     """
     # The agents it knows of take a tenth of a second to import: only branches and forks pay for it.
-    from ..recording.resume import standing
+    from ..recording.resume_checks import standing
 
     found = standing(state, trial.nets, active=trial.active, nets="changed")
     return Start(
@@ -208,7 +208,7 @@ def fork(
     if first is None:
         return Recording("", ())
     left = chain([first], left)
-    state, items = new_state(first.session), Items()
+    state, items = new_state(first.session), RecordedItems()
     asked: set[str] = set()
     for event in islice(left, at):
         apply(state, event)

@@ -121,18 +121,18 @@ class Or:
 Condition: TypeAlias = Compare | Not | And | Or
 
 
-def holds(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> bool | None:
+def holds(condition: Condition, value: Input, surroundings: Surroundings = NOWHERE) -> bool | None:
     """True if `condition` holds for a call's input; `None` when that is unknown."""
     match condition:
         case Compare():
-            return _compared(condition, value, around)
+            return _compared(condition, value, surroundings)
         case Not(inner=inner):
-            answer = holds(inner, value, around)
+            answer = holds(inner, value, surroundings)
             return None if answer is None else not answer
         case And(parts=parts):
-            return _joined([holds(part, value, around) for part in parts], decisive=False)
+            return _joined([holds(part, value, surroundings) for part in parts], decisive=False)
         case Or(parts=parts):
-            return _joined([holds(part, value, around) for part in parts], decisive=True)
+            return _joined([holds(part, value, surroundings) for part in parts], decisive=True)
         case _:
             assert_never(condition)
 
@@ -143,9 +143,11 @@ def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
     return None if None in answers else not decisive
 
 
-def unknown_reason(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> str | None:
+def unknown_reason(
+    condition: Condition, value: Input, surroundings: Surroundings = NOWHERE
+) -> str | None:
     """Reason, in words, why it is unknown whether `condition` holds; `None` when it is known."""
-    if holds(condition, value, around) is not None:
+    if holds(condition, value, surroundings) is not None:
         return None
     match condition:
         case Compare():
@@ -156,10 +158,12 @@ def unknown_reason(condition: Condition, value: Input, around: Surroundings = NO
                 return f"another field differs from {condition.field_name} only in looks"
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
-            return unknown_reason(inner, value, around)
+            return unknown_reason(inner, value, surroundings)
         case And(parts=parts) | Or(parts=parts):
             # The others do not decide it, so the first that is unknown is a reason.
-            return next(why for part in parts if (why := unknown_reason(part, value, around)) is not None)
+            return next(
+                why for part in parts if (why := unknown_reason(part, value, surroundings)) is not None
+            )
         case _:
             assert_never(condition)
 
@@ -235,7 +239,7 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
     return any(other != name and folded_name(other) == folded for other in fields)
 
 
-def _compared(part: Compare, value: Input, around: Surroundings) -> bool | None:
+def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
     found = _at(value, part.path)
     if found is MISSING or found is DOUBLED:
         return None
@@ -253,7 +257,7 @@ def _compared(part: Compare, value: Input, around: Surroundings) -> bool | None:
         case "matches":
             return _matches(found, part.value)
         case "under":
-            return _under(found, part.value, around)
+            return _under(found, part.value, surroundings)
         case _:
             assert_never(part.operator)
 
@@ -314,7 +318,7 @@ def _matches(found: object, value: object) -> bool | None:
     return bool(search(found))
 
 
-def _under(found: object, value: object, around: Surroundings) -> bool | None:
+def _under(found: object, value: object, surroundings: Surroundings) -> bool | None:
     """True if a path lies in a folder, or is it.
 
     Where links can be followed, what they lead to counts and not how the path looks; otherwise `..` is
@@ -322,12 +326,12 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
     """
     if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
         return None
-    path, folder = _placed(found, around), _placed(value, around)
+    path, folder = _placed(found, surroundings), _placed(value, surroundings)
     if path is None or folder is None or of_one_process(posixpath.normpath(path)):
         return None
-    if around.real is not None and path.startswith("/") and folder.startswith("/"):
+    if surroundings.real is not None and path.startswith("/") and folder.startswith("/"):
         try:
-            return _within(around.real(path), around.real(folder))
+            return _is_below(surroundings.real(path), surroundings.real(folder))
         except (OSError, ValueError):
             return None
     path, folder = posixpath.normpath(path), posixpath.normpath(folder)
@@ -336,7 +340,7 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
     if absolute[0] != absolute[1] or above:
         # Relative to, or above, a folder that is not known.
         return None
-    return _within(path.replace("//", "/", 1), folder.replace("//", "/", 1))
+    return _is_below(path.replace("//", "/", 1), folder.replace("//", "/", 1))
 
 
 def of_one_process(path: str) -> bool:
@@ -344,16 +348,16 @@ def of_one_process(path: str) -> bool:
     return _OF_ONE_PROCESS.match(path) is not None
 
 
-def _within(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     return folder in (".", path) or path.startswith(folder.rstrip("/") + "/")
 
 
-def _placed(path: str, around: Surroundings) -> str | None:
+def _placed(path: str, surroundings: Surroundings) -> str | None:
     """A path with `~` replaced, from the working directory where that is known."""
     if path == "~" or path.startswith("~/"):
-        return None if around.home is None else around.home + path[1:]
+        return None if surroundings.home is None else surroundings.home + path[1:]
     if path.startswith("~"):
         return None
-    if not path.startswith("/") and around.workdir is not None:
-        return posixpath.join(around.workdir, path)
+    if not path.startswith("/") and surroundings.workdir is not None:
+        return posixpath.join(surroundings.workdir, path)
     return path

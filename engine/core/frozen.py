@@ -65,12 +65,12 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
 _OMITTED = object()
 
 
-def _assignments(known: tuple[Field[object], ...]) -> tuple[list[str], list[str], dict[str, Any]]:
+def _assignments(members: tuple[Field[object], ...]) -> tuple[list[str], list[str], dict[str, Any]]:
     """The parameters and stores of a constructor, and what their text refers to."""
     scope: dict[str, Any] = {"omitted": _OMITTED}
     parameters: list[str] = []
     stores: list[str] = []
-    for f in known:
+    for f in members:
         given = f.name
         if f.default is not MISSING:
             scope[f"default_{f.name}"] = f.default

@@ -83,7 +83,7 @@ def part_in(name: str, *sessions: SessionPeople) -> Part | None:
     return "task" if any(spoken) else None
 
 
-def not_another(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
+def involvement_reason(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
     """Reason why a person is no other than those behind `sessions`, with their name; else `None`.
 
     With `own_approvals` the people behind a session count as others.

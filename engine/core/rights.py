@@ -28,16 +28,16 @@ def may(rights: Rights | None, needed: Needs) -> bool:
     return KINDS.index(rights) >= KINDS.index(needed)
 
 
-def refusal(what: str, needed: Needs, rights: Rights | None, name: str) -> str:
-    """Reason why `what` is refused to the token of `name`, with the remedy."""
+def refusal(operation: str, needed: Needs, rights: Rights | None, name: str) -> str:
+    """Reason why `operation` is refused to the token of `name`, with the remedy."""
     has = "an agent's" if rights is None else f"of kind '{rights}'"
     other = f"interlock token rotate {quote(name)} --kind {needed}"
     return (
-        f"{what} needs a token of kind '{needed}', and that of '{name}' is {has}. "
+        f"{operation} needs a token of kind '{needed}', and that of '{name}' is {has}. "
         f"Whoever runs the server can give it another: {other}"
     )
 
 
-def read_only_refusal(what: str) -> str:
-    """Reason why `what` is refused to a read-only console."""
-    return f"{what} changes something, and this console is read-only: connect without --read-only"
+def read_only_refusal(operation: str) -> str:
+    """Reason why `operation` is refused to a read-only console."""
+    return f"{operation} changes something, and this console is read-only: connect without --read-only"

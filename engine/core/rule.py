@@ -52,12 +52,16 @@ class RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class SequenceRule:
-    """`require A before B`; `when` is about calls of B."""
+    """`require A before B`; `when` is about calls of B.
+
+    `because`, of this and every other rule, is its reason in the author's words.
+    """
 
     prerequisite: str
     dependent: str
     source: RuleSource | None = None
     when: Condition | None = None
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class ApprovalRule:
     within: float | None = None
     risk: Risk | None = None
     grants: bool = True
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class BlockRule:
     tool: str
     source: RuleSource | None = None
     when: Condition | None = None
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class LimitRule:
     source: RuleSource | None = None
     when: Condition | None = None
     window: float | None = None
+    because: str | None = None
 
 
 Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule

@@ -67,8 +67,8 @@ def json_escaped(text: str) -> str:
 class _Visible(dict[int, str]):
     """A table for `str.translate` that learns characters as they come, and how hidden ones are shown."""
 
-    def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
-        super().__init__({ord(character): character for character in kept})
+    def __init__(self, escape: Callable[[str], str], unchanged: str = "") -> None:
+        super().__init__({ord(character): character for character in unchanged})
         self._escape = escape
 
     def __missing__(self, code: int) -> str:
@@ -133,11 +133,11 @@ def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
     if not marks:
         return text
 
-    def kept(run: re.Match[str]) -> str:
+    def shortened_run(run: re.Match[str]) -> str:
         most = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
         return run[0][:most] + escape(run[0][most:])
 
-    return re.sub(f"[{re.escape(marks)}]+", kept, text)
+    return re.sub(f"[{re.escape(marks)}]+", shortened_run, text)
 
 
 def cells(text: str) -> int:

@@ -52,7 +52,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Diagram:
     """A drawing's nodes and edges, with what is written above it; keys of nodes are short words."""
 
     nodes: Sequence[Node]

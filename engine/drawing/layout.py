@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median_low
 
-from .graph import Edge, Graph, Node
+from .graph import Diagram, Edge, Node
 
 
 def forward(after: Mapping[str, Iterable[str]], first: Iterable[str]) -> dict[str, list[str]]:
@@ -34,7 +34,7 @@ def forward(after: Mapping[str, Iterable[str]], first: Iterable[str]) -> dict[st
     return dict(reversed(ended.items()))
 
 
-def layers(graph: Graph) -> list[list[Node]]:
+def layers(graph: Diagram) -> list[list[Node]]:
     """The nodes by layer, each layer in its order; places are in even layers, steps in odd ones.
 
     A node is level with what leads to it. One that nothing leads to, such as a budget, is just before
@@ -60,7 +60,7 @@ def layers(graph: Graph) -> list[list[Node]]:
     return found
 
 
-def _successors(graph: Graph) -> dict[str, dict[str, None]]:
+def _successors(graph: Diagram) -> dict[str, dict[str, None]]:
     """Successors of each node: a transfer enables no step, and no node leads to an initial one."""
     nodes = {node.key: node for node in graph.nodes}
     after: dict[str, dict[str, None]] = {key: {} for key in nodes}

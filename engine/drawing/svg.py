@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from ..core.sanitize import cells, visible
-from .graph import Direction, Edge, Graph, Node
+from .diagram_text import DOTS
+from .graph import Diagram, Direction, Edge, Node
 from .layout import layers
-from .text import DOTS
 
 RADIUS = 20.0
 BAR_WIDTH = 10.0
@@ -53,8 +53,8 @@ class _Point:
     along: float
     across: float
 
-    def moved(self, along: float, across: float = 0) -> _Point:
-        return _Point(self.along + along, self.across + across)
+    def moved(self, step: float, across: float = 0) -> _Point:
+        return _Point(self.along + step, self.across + across)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Shape:
     reach: float
 
 
-def svg(graphs: Sequence[Graph], direction: Direction = "LR") -> str:
+def svg(graphs: Sequence[Diagram], direction: Direction = "LR") -> str:
     """The graphs as one SVG document, most of their arrows leading in one direction."""
     body: list[str] = []
     width, top = 0.0, MARGIN
@@ -96,7 +96,7 @@ def svg(graphs: Sequence[Graph], direction: Direction = "LR") -> str:
 class _Picture:
     """One graph, with its title above it."""
 
-    def __init__(self, graph: Graph, direction: Direction) -> None:
+    def __init__(self, graph: Diagram, direction: Direction) -> None:
         self._graph, self._down = graph, direction == "TD"
         self._shapes = self._placed()
         self._long = sorted((e for e in graph.edges if self._span(e) > 1), key=self._span)
@@ -154,7 +154,7 @@ class _Picture:
         for number, line in enumerate(self._lines):
             yield f'<text class="rule" x="0" y="{33 + LINE * number:g}">{escape(line)}</text>'
         for edge, bow in self._bows():
-            yield from self._around(edge) if edge in self._long else self._across(edge, bow)
+            yield from self._lane_edge(edge) if edge in self._long else self._across(edge, bow)
         for shape in self._shapes.values():
             yield from self._circle(shape) if shape.node.kind == "place" else self._rectangle(shape)
 
@@ -177,7 +177,7 @@ class _Picture:
             edge, path, middle, stop, _middle(_middle(start, stop), middle).moved(0, -4)
         )
 
-    def _around(self, edge: Edge) -> Iterator[str]:
+    def _lane_edge(self, edge: Edge) -> Iterator[str]:
         """An edge between distant layers, led beside the nodes in a lane of its own."""
         lane = -8 - LANE * (1 + self._long.index(edge))
         out = self._exit(self._shapes[edge.source], lane, leaving=True)

@@ -1,117 +1,68 @@
 """Flows: typed graphs of work, choices, forks, joins and people, run one step at a time."""
 
-from .agents.client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
-from .agents.gate import Approve, FlowGate, Question, as_flow_gate
-from .agents.node import AgentConfig, AgentNode
-from .agents.tool_errors import (
-    ForbiddenCommand,
-    MissingDependency,
-    PathEscape,
-    SuspendSignal,
-    ToolDeserializeError,
-    ToolError,
-    ToolFailure,
-    ToolFatal,
-    ToolHttpError,
-    ToolIoError,
-    ToolSerializeError,
-    UnknownTool,
-)
-from .build.builder import FlowBuilder
-from .build.graph import FlowGraph, Graph
-from .build.model_check import Finding
-from .build.naming import node_id
-from .context import Context
-from .errors import (
-    AgentError,
-    BuildError,
-    Deadlock,
-    DeserializeError,
-    FlowError,
-    Invalid,
-    LimitExceeded,
-    NotFound,
-    ResumeError,
-    ResumeMismatchError,
-    ResumeRequired,
-    SerializeError,
-    SnapLoadError,
-    SnapStoreError,
-    StateConflict,
-    UnexpectedResumption,
-)
-from .flow import Flow
-from .run.human import HumanAnswer, HumanInput
-from .run.runtime import FlowRuntime, RunLimits
-from .run.scheduler import Continue, Done, RunOut, Suspend, Suspended
-from .run.snapshot import FlowSnapshot, History, HistoryEntry
-from .trace import ModelCalled, StepBegan, StepEnded, StepFailed, ToolRan, Trace, Traced
-
-__all__ = [
-    "AgentConfig",
-    "AgentError",
-    "AgentNode",
-    "Approve",
-    "BuildError",
-    "Client",
-    "ClientFactory",
-    "ClientOptions",
-    "ClientReply",
-    "Context",
-    "Continue",
-    "Deadlock",
-    "DeserializeError",
-    "Done",
-    "Finding",
-    "Flow",
-    "FlowBuilder",
-    "FlowError",
-    "FlowGate",
-    "FlowGraph",
-    "FlowRuntime",
-    "FlowSnapshot",
-    "ForbiddenCommand",
-    "Graph",
-    "History",
-    "HistoryEntry",
-    "HumanAnswer",
-    "HumanInput",
-    "Invalid",
-    "LimitExceeded",
-    "MissingDependency",
-    "ModelCalled",
-    "ModelClient",
-    "ModelClients",
-    "NotFound",
-    "PathEscape",
-    "Question",
-    "ResumeError",
-    "ResumeMismatchError",
-    "ResumeRequired",
-    "RunLimits",
-    "RunOut",
-    "SerializeError",
-    "SnapLoadError",
-    "SnapStoreError",
-    "StateConflict",
-    "StepBegan",
-    "StepEnded",
-    "StepFailed",
-    "Suspend",
-    "SuspendSignal",
-    "Suspended",
-    "ToolDeserializeError",
-    "ToolError",
-    "ToolFailure",
-    "ToolFatal",
-    "ToolHttpError",
-    "ToolIoError",
-    "ToolRan",
-    "ToolSerializeError",
-    "Trace",
-    "Traced",
-    "UnexpectedResumption",
-    "UnknownTool",
-    "as_flow_gate",
-    "node_id",
-]
+from .agents.client import Client as Client
+from .agents.client import ClientFactory as ClientFactory
+from .agents.client import ClientOptions as ClientOptions
+from .agents.client import ClientReply as ClientReply
+from .agents.client import ModelClient as ModelClient
+from .agents.client import ModelClients as ModelClients
+from .agents.gate import Approve as Approve
+from .agents.gate import FlowGate as FlowGate
+from .agents.gate import Question as Question
+from .agents.gate import as_flow_gate as as_flow_gate
+from .agents.node import AgentConfig as AgentConfig
+from .agents.node import AgentNode as AgentNode
+from .agents.tool_errors import ForbiddenCommand as ForbiddenCommand
+from .agents.tool_errors import MissingDependency as MissingDependency
+from .agents.tool_errors import PathEscape as PathEscape
+from .agents.tool_errors import SuspendSignal as SuspendSignal
+from .agents.tool_errors import ToolDeserializeError as ToolDeserializeError
+from .agents.tool_errors import ToolError as ToolError
+from .agents.tool_errors import ToolFailure as ToolFailure
+from .agents.tool_errors import ToolFatal as ToolFatal
+from .agents.tool_errors import ToolHttpError as ToolHttpError
+from .agents.tool_errors import ToolIoError as ToolIoError
+from .agents.tool_errors import ToolSerializeError as ToolSerializeError
+from .agents.tool_errors import UnknownTool as UnknownTool
+from .build.builder import FlowBuilder as FlowBuilder
+from .build.graph import FlowGraph as FlowGraph
+from .build.graph import Graph as Graph
+from .build.model_check import Finding as Finding
+from .build.naming import node_id as node_id
+from .context import Context as Context
+from .errors import AgentError as AgentError
+from .errors import BuildError as BuildError
+from .errors import Deadlock as Deadlock
+from .errors import DeserializeError as DeserializeError
+from .errors import FlowError as FlowError
+from .errors import Invalid as Invalid
+from .errors import LimitExceeded as LimitExceeded
+from .errors import NotFound as NotFound
+from .errors import ResumeError as ResumeError
+from .errors import ResumeMismatchError as ResumeMismatchError
+from .errors import ResumeRequired as ResumeRequired
+from .errors import SerializeError as SerializeError
+from .errors import SnapLoadError as SnapLoadError
+from .errors import SnapStoreError as SnapStoreError
+from .errors import StateConflict as StateConflict
+from .errors import UnexpectedResumption as UnexpectedResumption
+from .flow import Flow as Flow
+from .run.human import HumanAnswer as HumanAnswer
+from .run.human import HumanInput as HumanInput
+from .run.runtime import FlowRuntime as FlowRuntime
+from .run.runtime import RunLimits as RunLimits
+from .run.scheduler import Continue as Continue
+from .run.scheduler import Done as Done
+from .run.scheduler import RunOut as RunOut
+from .run.scheduler import Suspend as Suspend
+from .run.scheduler import Suspended as Suspended
+from .run.snapshot import FlowSnapshot as FlowSnapshot
+from .run.snapshot import History as History
+from .run.snapshot import HistoryEntry as HistoryEntry
+from .trace import ModelCalled as ModelCalled
+from .trace import StepBegan as StepBegan
+from .trace import StepEnded as StepEnded
+from .trace import StepFailed as StepFailed
+from .trace import ToolRan as ToolRan
+from .trace import Trace as Trace
+from .trace import Traced as Traced

@@ -66,12 +66,12 @@ class Context:
         if cmd not in self.commands:
             raise ForbiddenCommand(cmd)
 
-    def require(self, wanted: type[T]) -> T:
+    def require(self, dependency: type[T]) -> T:
         """The dependency of that type. Raises `MissingDependency` (P-159)."""
         try:
-            return cast("T", self.deps[wanted])
+            return cast("T", self.deps[dependency])
         except KeyError as error:
-            raise MissingDependency(wanted) from error
+            raise MissingDependency(dependency) from error
 
 
 def _inside(path: str, root: str) -> bool:

@@ -70,14 +70,14 @@ Traced: TypeAlias = StepBegan | StepEnded | StepFailed | ModelCalled | ToolRan
 Trace: TypeAlias = Callable[[Traced], None]
 
 
-def tell(trace: Trace | None, what: Traced) -> None:
+def tell(trace: Trace | None, event: Traced) -> None:
     """Pass an event to the trace, if there is one. An error that it raises is logged."""
     if trace is None:
         return
     try:
-        trace(what)
+        trace(event)
     except Exception:
-        log.exception("Whoever traces the run failed at %s", type(what).__name__)
+        log.exception("Whoever traces the run failed at %s", type(event).__name__)
 
 
 @contextmanager

@@ -1,39 +1,89 @@
-"""The gate: verdicts, the four phases, the manager of many nets. No I/O."""
+"""The gate: verdicts, the four phases, the manager of many nets. No I/O.
 
-from .classify import classify_nets, resolve_tool
-from .explain import Explanation, NetExplanation
-from .grants.net import Grant
-from .grants.store import make_grant
-from .manager import GateManager, create_gate_manager
-from .types import (
-    ActiveNet,
-    Approval,
-    ApprovalAnswer,
-    ApprovalRequest,
-    CallGate,
-    ChosenEdit,
-    GateContext,
-    GateDecision,
-    GrantTerms,
-    Mode,
-    NetVerdict,
-    ReplayEntry,
-    ResultRecord,
-    Step,
-    SyncToolError,
-    ToggleResult,
-    ToolCallBlockedError,
-    ToolResult,
-)
-from .wrapping.messages import replay_entries
-from .wrapping.single_net import handle_tool_call, handle_tool_result, tool_approval_net
-from .wrapping.wrap import Gate, GateSession, create_gate
+Names are imported on first use: a client of a server knows the types of calls, and loads no gate.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .classify import classify_nets, resolve_tool
+    from .explain import Explanation, NetExplanation
+    from .grants.net import Grant
+    from .grants.store import make_grant
+    from .manager import GateManager, composed_tool_call, create_gate_manager
+    from .types import (
+        ActiveNet,
+        Approval,
+        ApprovalAnswer,
+        ApprovalRequest,
+        Blocked,
+        BlockedCallError,
+        CallGate,
+        ChosenEdit,
+        GateContext,
+        GateDecision,
+        GrantTerms,
+        Mode,
+        NetVerdict,
+        ReplayEntry,
+        ResultRecord,
+        Step,
+        SyncToolError,
+        ToggleResult,
+        ToolCallBlockedError,
+        ToolResult,
+    )
+    from .wrapping.messages import replay_entries
+    from .wrapping.single_net import handle_tool_call, handle_tool_result, tool_approval_net
+    from .wrapping.wrap import Gate, GateSession, create_gate
+
+_HOMES = {
+    "ActiveNet": "types",
+    "Approval": "types",
+    "ApprovalAnswer": "types",
+    "ApprovalRequest": "types",
+    "Blocked": "types",
+    "BlockedCallError": "types",
+    "CallGate": "types",
+    "ChosenEdit": "types",
+    "Explanation": "explain",
+    "Gate": "wrapping.wrap",
+    "GateContext": "types",
+    "GateDecision": "types",
+    "GateManager": "manager",
+    "GateSession": "wrapping.wrap",
+    "Grant": "grants.net",
+    "GrantTerms": "types",
+    "Mode": "types",
+    "NetExplanation": "explain",
+    "NetVerdict": "types",
+    "ReplayEntry": "types",
+    "ResultRecord": "types",
+    "Step": "types",
+    "SyncToolError": "types",
+    "ToggleResult": "types",
+    "ToolCallBlockedError": "types",
+    "ToolResult": "types",
+    "classify_nets": "classify",
+    "composed_tool_call": "manager",
+    "create_gate": "wrapping.wrap",
+    "create_gate_manager": "manager",
+    "handle_tool_call": "wrapping.single_net",
+    "handle_tool_result": "wrapping.single_net",
+    "make_grant": "grants.store",
+    "replay_entries": "wrapping.messages",
+    "resolve_tool": "classify",
+    "tool_approval_net": "wrapping.single_net",
+}
 
 __all__ = [
     "ActiveNet",
     "Approval",
     "ApprovalAnswer",
     "ApprovalRequest",
+    "Blocked",
+    "BlockedCallError",
     "CallGate",
     "ChosenEdit",
     "Explanation",
@@ -55,6 +105,7 @@ __all__ = [
     "ToolCallBlockedError",
     "ToolResult",
     "classify_nets",
+    "composed_tool_call",
     "create_gate",
     "create_gate_manager",
     "handle_tool_call",
@@ -64,3 +115,16 @@ __all__ = [
     "resolve_tool",
     "tool_approval_net",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from inspect import isawaitable
+from inspect import Parameter, isawaitable, signature
 from typing import cast
 
 from ..core.json_equality import same_json
@@ -26,7 +26,9 @@ from .types import (
     Confirm,
     GrantTerms,
     NetVerdict,
+    RequestConfirm,
     Step,
+    TitledConfirm,
 )
 
 NO_ANSWERS: Mapping[Question, ApprovalAnswer] = {}
@@ -228,7 +230,11 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     edit = request.edit
     if edit is not None:
         edit = ChosenEdit(own_input(edit.original), own_input(edit.input), edit.by)
-    answer = confirm(replace(request, call=own, edit=edit))
+    asked = replace(request, call=own, edit=edit)
+    if _takes_title(confirm):
+        answer = cast("TitledConfirm", confirm)(asked.title, asked.message)
+    else:
+        answer = cast("RequestConfirm", confirm)(asked)
     if isawaitable(answer):
         answer = await answer
     checked = _check_answer(answer)
@@ -238,6 +244,16 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     if did >= request.people:
         return checked
     return replace(checked, approved=False, reason=reasons.too_few(request.people, did))
+
+
+def _takes_title(confirm: Confirm) -> bool:
+    """True for a `confirm(title, message)`: one that must be given two positional arguments (G-69)."""
+    try:
+        parameters = signature(confirm).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return len([p for p in parameters if p.kind in positional and p.default is p.empty]) == 2
 
 
 def _check_answer(answer: object) -> ApprovalAnswer:

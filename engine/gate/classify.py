@@ -9,6 +9,7 @@ call that cannot be read to its end (G-64), `anything-else` for one that nothing
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from .conditions import EvaluationContext, Timekeeper, apply_condition
 from .member import Member
 from .name_changes import named_tools
 from .types import NetVerdict
+
+log = logging.getLogger(__name__)
 
 MemberVerdict: TypeAlias = tuple[Member, NetVerdict]
 
@@ -148,15 +151,16 @@ class Lane:
 class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`, and
+    `lanes` holds the tools for which nothing but markings counts, see `decision.pass_at_once`, and
     `unknown_tools` those seen so far that no net knows. A call has its tool's own name only, unless the
     tool is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the
     nets that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have
     more.
     """
 
-    def __init__(self, members: Iterable[Member]) -> None:
+    def __init__(self, members: Iterable[Member], *, quotes_calls: bool = False) -> None:
         self.members = tuple(members)
+        self.quotes_calls = quotes_calls
         self._mapped: list[Member] = []
         groups: dict[CallNames | None, _NamingGroup] = {}
         for order, member in enumerate(self.members):
@@ -307,6 +311,8 @@ class Roster:
             elif names[0] in member.knows:
                 found[member.order] = (member, apply_condition(member, names, call, context))
         in_order = [found[order] for order in sorted(found)]
+        if self.quotes_calls:
+            in_order = [(member, with_deed(member, verdict, call)) for member, verdict in in_order]
         if not collected.unlocks:
             in_order = [(member, without_unlocking(member, verdict)) for member, verdict in in_order]
         classification = _classification(collected.names, in_order)
@@ -321,6 +327,37 @@ class Roster:
 
 
 _ELSE = (ANYTHING_ELSE,)
+
+
+@runtime_checkable
+class _KnowsDeeds(Protocol):
+    """A function that names calls and can also quote what made a call one of a name."""
+
+    def deed(self, call: ToolCall, name: str, /) -> tuple[str, str] | None: ...
+
+
+def with_deed(member: Member, verdict: NetVerdict, call: ToolCall) -> NetVerdict:
+    """A rule's verdict against a call, with the call in its reason where a map gave the name (G-18)."""
+    namer, rule = member.net.call_names, member.net.rule
+    if (
+        verdict.reason is None
+        or rule is None
+        or verdict.tool in (call.tool_name, *RESERVED)
+        or not verdict.reason.startswith(f"{verdict.tool} ")
+        or not isinstance(namer, _KnowsDeeds)
+    ):
+        return verdict
+    try:
+        deed = namer.deed(call, verdict.tool)
+    except Exception:
+        # The verdict stands without it.
+        log.exception("Call '%s' could not be quoted", call.tool_call_id)
+        return verdict
+    return (
+        verdict
+        if deed is None
+        else replace(verdict, reason=reasons.with_deed(verdict.reason, *deed, rule))
+    )
 
 
 def _blocked_by_error(member: Member, error: CallbackError, tool: str) -> NetVerdict:
@@ -480,7 +517,7 @@ class _ReadsFields(Protocol):
 
     def unread(self, call: ToolCall, /) -> Input: ...
 
-    def beside(self, call: ToolCall, /) -> str | None: ...
+    def other_effect(self, call: ToolCall, /) -> str | None: ...
 
     def programs(self, call: ToolCall, /) -> tuple[str, ...]: ...
 
@@ -532,7 +569,7 @@ def exact_input_reason(net: SkillNet, call: ToolCall) -> str | None:
         return "the call may do more than its names tell"
     if found.unnamed:
         return "the command runs more than its effects name"
-    return namer.beside(call) if isinstance(namer, _ReadsFields) else None
+    return namer.other_effect(call) if isinstance(namer, _ReadsFields) else None
 
 
 def unmapped_fields(net: SkillNet, call: ToolCall) -> Input:

@@ -152,13 +152,14 @@ class PendingIndex:
         self._alone: dict[int, ResultRecord] = {}
 
     @classmethod
-    def of(cls, member: Member) -> PendingIndex:
-        """The index of what is pending in one net's state."""
+    def of(cls, *members: Member) -> PendingIndex:
+        """The index of what is pending in the nets' states."""
         index = cls()
-        for tool_call_id, calls in member.state.pending.items():
-            index.waiting[tool_call_id] = [
-                (member, Step(member.key, call.transition, call.tool), call) for call in calls
-            ]
+        for member in members:
+            for tool_call_id, calls in member.state.pending.items():
+                index.waiting.setdefault(tool_call_id, []).extend(
+                    (member, Step(member.key, call.transition, call.tool), call) for call in calls
+                )
         return index
 
     def add(self, member: Member, step: Step, call: ToolCall) -> None:

@@ -7,78 +7,23 @@ the way to it is proved for all active nets together, from their present marking
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..core.condition import Condition, Surroundings
 from ..core.rule import BlockRule, Rule
-from ..net.firing import passage
-from ..net.net import Marking, SkillNet, ToolCall, enabled_tool_transitions, format_marking
+from ..net.net import SkillNet, ToolCall
 from .approve import manual_steps
 from .classify import CallbackError, NetNames, Roster
 from .conditions import EvaluationContext, under_condition
+from .description import marking_by_now
 from .grants.store import GrantStore
 from .member import Member
 from .types import GateDecision, NetVerdict, Outcome
 
 if TYPE_CHECKING:
     from ..verify import Answer
-
-
-# A gate's description of itself: one status line a net for people, a short account for the model.
-
-
-def status_lines(
-    nets: Iterable[tuple[str, Member]],
-    active: Container[str] | None,
-    granted: GrantStore,
-    context: EvaluationContext,
-) -> str:
-    """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
-
-    Given the active keys, also `(active)` or `(inactive)` (G-20, G-21).
-    """
-    shown: list[tuple[str, Member]] = []
-    for name, member in nets:
-        standing = "" if active is None else " (active)" if member.key in active else " (inactive)"
-        shown.append((name + standing, member))
-    for key, member in granted.members.items():
-        shown.append((f"{key} (grant for {member.net.transitions[0].tools[0]})", member))
-    return "\n".join(f"{what}: {format_marking(marking_by_now(m, context))}" for what, m in shown)
-
-
-def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
-    """Marking to which time has brought a net; its last one when that cannot be computed."""
-    try:
-        return context.marking(member)
-    except Exception:
-        log.exception("Net '%s' cannot be brought up to date", member.key)
-        return member.state.marking
-
-
-def system_prompt(active: Iterable[Member], context: EvaluationContext) -> str:
-    """Account for the model of what each active net lets it do now (G-24)."""
-    sections = "\n\n".join(_section(member, context) for member in active)
-    return f"## Active Petri Nets (composed)\n{sections}"
-
-
-def _section(member: Member, context: EvaluationContext) -> str:
-    net, marking = member.net, marking_by_now(member, context)
-    gated = [
-        tool
-        for t in enabled_tool_transitions(net, marking)
-        for tool in t.tools
-        if not t.partial or passage(net, marking, tool) is not None
-    ]
-    return "\n".join(
-        [
-            f"### {net.name}",
-            f"Available gated tools: {', '.join(gated) or 'none'}",
-            f"Free tools: {', '.join(net.free_tools)}",
-            f"State: {format_marking(marking)}",
-        ]
-    )
 
 
 log = logging.getLogger(__name__)

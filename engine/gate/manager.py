@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import isawaitable
 from threading import RLock
 from types import MappingProxyType
-from typing import TypeAlias, cast, get_args
+from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
 from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
-from . import phases, reasons
+from . import reasons
 from .approve import ApprovalProgress, ask
 from .classify import Roster, names_of, unique_keys
 from .commit import NOTHING, PendingIndex
 from .conditions import Timekeeper, apply_condition
 from .contention import Claims, asking_about
-from .explain import Explanation, explain, status_lines, system_prompt, view_gate, with_way
+from .decision import (
+    PendingQuestion,
+    enforce,
+    make_snapshot,
+    pass_at_once,
+    refusal,
+    refusal_by_person,
+    shadow,
+)
+from .description import constraints, constraints_text, status_lines, system_prompt
+from .explain import Explanation, explain, view_gate, with_way
 from .grants.net import Grant, grant_number
 from .grants.store import GrantStore
 from .member import Member
@@ -47,7 +59,43 @@ from .types import (
 # Conversion of what a gate is given to nets under keys.
 
 
-Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
+class ActiveRegistry(TypedDict):
+    """A registry with the keys that start active as one argument; without them all do."""
+
+    registry: Mapping[str, SkillNet]
+    active: NotRequired[Sequence[str] | None]
+
+
+Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet] | ActiveRegistry
+
+
+def split_registry(
+    nets: Nets | None, active: Sequence[str] | None
+) -> tuple[Nets | None, Sequence[str] | None]:
+    """The registry and its active keys, where `nets` has both; else as they are.
+
+    Two nets under the keys `registry` and `active` are a registry like any other. Raises `NetError` for
+    another key beside them, and for active keys in two places.
+    """
+    if nets is None or not isinstance(nets, Mapping):
+        return nets, active
+    whole = cast("Mapping[str, SkillNet]", nets)
+    config = cast("Mapping[str, object]", nets)
+    registry = config.get("registry")
+    if registry is None or isinstance(registry, SkillNet):
+        return whole, active
+    if not isinstance(registry, Mapping):
+        raise NetError(f"'registry' must be a mapping from key to net, got {registry!r}")
+    if strange := sorted(config.keys() - {"registry", "active"}):
+        raise NetError(
+            f"'{strange[0]}' does not belong beside 'registry' and 'active': give it as an argument "
+            "of its own"
+        )
+    if active is not None and config.get("active") is not None:
+        raise NetError("'active' is given twice: beside the registry, and as an argument")
+    own = config.get("active")
+    keys = cast("Sequence[str] | None", active if own is None else own)
+    return cast("Mapping[str, SkillNet]", registry), keys
 
 
 def one_of(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
@@ -75,15 +123,30 @@ def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
 
 
 def _check_nets(nets: Iterable[SkillNet]) -> list[SkillNet]:
+    if isinstance(nets, SkillNet):
+        raise NetError(f"Expected a list of nets, got the net '{nets.name}' alone: put it in a list")
     each: list[object] = [*nets]
     checked = [net for net in each if isinstance(net, SkillNet)]
     if len(checked) != len(each):
         strange = next(net for net in each if not isinstance(net, SkillNet))
-        raise NetError(f"Expected nets made by define_skill_net, got {strange!r}")
+        kind = "a dict; write define_skill_net(**that)" if isinstance(strange, dict) else repr(strange)
+        raise NetError(f"Expected nets made by define_skill_net, got {kind}")
     return checked
 
 
 log = logging.getLogger(__name__)
+
+
+async def _until_it_waits(answer: Awaitable[object]) -> None:
+    """Run a listener as far as it goes without waiting. Raises `RuntimeError` where it would go on."""
+    running = answer.__await__()
+    try:
+        next(running)
+    except StopIteration:
+        return
+    running.close()
+    raise RuntimeError("it waits, and the call of a synchronous tool cannot")
+
 
 _STATIC = ToggleResult(False, "Static composition does not support dynamic nets")
 _NOBODY = GateContext()
@@ -92,20 +155,23 @@ _NOBODY = GateContext()
 def _failed(call: ToolCall, problem: Exception) -> GateDecision:
     """Block of a call that the gate failed on (G-59)."""
     log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
-    return phases.refusal(call, reasons.gate_failed(problem))
+    return refusal(call, reasons.gate_failed(problem))
 
 
 class GateManager:
     """Gates the calls of one session by its active nets.
 
     A list of nets is static: all are active, under their names. A mapping, or `registry`, has nets that
-    are switched on and off at run time; `active` names those that start active, all by default. `mode`
+    are switched on and off at run time; `active` names those that start active, all by default. Both may
+    be one argument, `{"registry": nets, "active": ["safety"]}`. `mode`
     may be set at any time and counts from the next call on.
 
-    `on_decision` is called, not awaited, once for every decision; what it raises is logged (G-59).
-    `record` is awaited before a decision is given out; after one that could not be recorded the manager
-    refuses every call, until `restore` has put it back to what the record says. With `explain_blocks`
-    the reason of a blocked call goes on to say which calls would lead there (see `explain`).
+    `on_decision` is called, and awaited where it is async, once for every decision, with the decision as
+    enforce mode makes it (G-23); what it raises is logged (G-59). `record` is awaited before a decision
+    is given out; after one that could not be recorded the manager refuses every call, until `restore`
+    has put it back to what the record says. With `explain_blocks` the reason of a blocked call goes on
+    to say which calls would lead there (see `explain`). With `quote_calls` a reason in a name that a map
+    gave goes on with the call and the rule's place: by default it is the reference's sentence (G-18).
 
     `surroundings` is where the calls run, for conditions on paths. `clock` gives seconds since 1970 and
     is read only for nets that time moves; should it go back, the time stays the same. Calls may
@@ -125,9 +191,11 @@ class GateManager:
         on_decision: OnDecision | None = None,
         record: RecordDecision | None = None,
         explain_blocks: bool = False,
+        quote_calls: bool = False,
         surroundings: Surroundings = NOWHERE,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        nets, active = split_registry(nets, active)
         nets = one_of(nets, registry)
         self.is_dynamic = isinstance(nets, Mapping)
         if not self.is_dynamic and active is not None:
@@ -148,6 +216,7 @@ class GateManager:
         self._on_decision = on_decision
         self._recorder = None if record is None else Recorder(record)
         self._explain_blocks = explain_blocks
+        self._quote_calls = quote_calls
         self.mode = mode
         self._roster = self._roster_of(self._members if active is None else active)
 
@@ -204,6 +273,18 @@ class GateManager:
             context = self._time.context()
             return self._roster.classify(call.run_by(context.surroundings.shell), context).names
 
+    def refusals(self, call: ToolCall) -> Iterator[str]:
+        """Beginnings of the reasons with which this gate may block `call` or have blocked it (G-62)."""
+        names = dict.fromkeys((*self.names_of(call), call.tool_name))
+        for member in self._members.values():
+            yield f"{member.key}: "
+            for name in names:
+                known = member.knows.get(name)
+                if known is not None and known.blocked.reason:
+                    yield known.blocked.reason
+                    yield known.blocked.reason.removesuffix(".")
+        yield from reasons.refusals(names)
+
     def explain(self, call: ToolCall) -> Explanation:
         """Every active net's verdict, marking and rule, and the shortest way to have `call` allowed."""
         with self._lock:
@@ -234,12 +315,12 @@ class GateManager:
         if decision is None:
             decision = await self._awaited(call, reached, claimed, ctx.waits)
         if self._on_decision is not None:
-            self._announce(decision, self._on_decision)
+            await self._announce(decision, self._on_decision, at_once=ctx.at_once)
         return decision
 
     def try_decide(
         self, call: ToolCall, ctx: GateContext = _NOBODY
-    ) -> RecordedDecision | phases.PendingQuestion:
+    ) -> RecordedDecision | PendingQuestion:
         """Decide a call without waiting; its decision is handed over to the record of this gate.
 
         Whoever gets the decision waits until it is recorded. For a call that needs approval the question
@@ -253,7 +334,7 @@ class GateManager:
         return RecordedDecision(reached, self._recorder.hand_over(call, reached))
 
     async def ask(
-        self, call: ToolCall, asked: phases.PendingQuestion, waits: Waits | None = None
+        self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None
     ) -> GateDecision:
         """Have the question that `try_decide` gave for `call` answered; the decision once recorded."""
         with self._lock:
@@ -284,7 +365,7 @@ class GateManager:
         if self._recorder is not None and self._recorder.broken is not None:
             return None
         try:
-            passed = phases.pass_at_once(call, self._roster, pending)
+            passed = pass_at_once(call, self._roster, pending)
         except Exception as problem:
             return _failed(call, problem)
         if passed is not None and passed.steps:
@@ -301,7 +382,7 @@ class GateManager:
     async def _awaited(
         self,
         call: ToolCall,
-        reached: GateDecision | phases.PendingQuestion,
+        reached: GateDecision | PendingQuestion,
         claimed: bool,
         waits: Waits | None,
     ) -> GateDecision:
@@ -309,11 +390,11 @@ class GateManager:
 
         Then the call's id is released, and calls that wait for what it might have taken go on.
         """
-        asks = isinstance(reached, phases.PendingQuestion)
+        asks = isinstance(reached, PendingQuestion)
         try:
-            while isinstance(reached, phases.PendingQuestion):
+            while isinstance(reached, PendingQuestion):
                 reached = await self._in_turn(reached, waits)
-                if isinstance(reached, phases.PendingQuestion):
+                if isinstance(reached, PendingQuestion):
                     reached = await self._ask(reached)
             if self._recorder is not None:
                 reached = await self._recorder.record(call, reached)
@@ -326,8 +407,8 @@ class GateManager:
         return reached
 
     async def _in_turn(
-        self, asked: phases.PendingQuestion, waits: Waits | None
-    ) -> GateDecision | phases.PendingQuestion:
+        self, asked: PendingQuestion, waits: Waits | None
+    ) -> GateDecision | PendingQuestion:
         """Wait until no competing call is asked about or is to be; then the question, or a block (G-68).
 
         Where such a call has taken what this one needs, this one is blocked in the net's own words, since
@@ -351,7 +432,7 @@ class GateManager:
                     await waits(progress.call, ())
             except Exception as problem:
                 reason = reasons.callback_failed(asked.member.key, "waits", problem)
-                return phases.refusal_by_person(asked, reason)
+                return refusal_by_person(asked, reason)
             with self._lock:
                 progress.passed = frozenset()
                 reached = self._advance(progress.call, confirm, progress)
@@ -361,13 +442,13 @@ class GateManager:
 
     def _advance(
         self, call: ToolCall, confirm: Confirm | None, progress: ApprovalProgress | None = None
-    ) -> GateDecision | phases.PendingQuestion:
+    ) -> GateDecision | PendingQuestion:
         """Take the call as far as it goes without waiting, from the start or after an answer."""
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
-            return phases.refusal(call, self._recorder.broken)
+            return refusal(call, self._recorder.broken)
         if tool_call_id in pending.waiting or (progress is None and tool_call_id in self._waiting):
-            refused = phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
+            refused = refusal(call, reasons.id_in_use(tool_call_id), self._mode)
             return self._moves.noted(refused, NO_TIMES, roster.members)
         try:
             if self._owed and progress is None:
@@ -375,10 +456,10 @@ class GateManager:
                 call = call if progress is None else progress.call
             context = self._time.context()
             call = call.run_by(context.surroundings.shell)
-            snapshot = phases.make_snapshot(roster, pending, self._granted, context)
+            snapshot = make_snapshot(roster, pending, self._granted, context)
             # A call that waits for approval goes on waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and progress is None
-            reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, snapshot, progress)
+            reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)
         except Exception as problem:
             return _failed(call, problem)
         if not isinstance(reached, GateDecision):
@@ -463,29 +544,41 @@ class GateManager:
         progress.mark_asked()
         return progress
 
-    async def _ask(self, asked: phases.PendingQuestion) -> GateDecision | phases.PendingQuestion:
+    async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion:
         """Ask one question, then see how far the call goes."""
         try:
             with asking_about(self._claims.of(asked.progress.call.tool_call_id)):
                 answer = await ask(asked.confirm, asked.request)
         except Exception as problem:
-            return phases.refusal_by_person(
-                asked, reasons.callback_failed(asked.member.key, "confirm", problem)
-            )
+            return refusal_by_person(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
         if not answer.asked:
-            return phases.refusal_by_person(asked, reasons.unasked(asked.step.tool, answer.reason))
+            return refusal_by_person(asked, reasons.unasked(asked.step.tool, answer.reason))
         progress = asked.progress
         progress.take_answer(asked.member, asked.step, answer)
         if not answer.approved and not answer.again:
-            return phases.refusal_by_person(asked, reasons.rejected(asked.step.tool, answer.reason))
+            return refusal_by_person(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
             return self._advance(progress.call, asked.confirm, progress)
 
-    def _announce(self, decision: GateDecision, on_decision: OnDecision) -> None:
+    async def _announce(self, decision: GateDecision, on_decision: OnDecision, *, at_once: bool) -> None:
+        """Tell the author the decision as enforce mode makes it, and wait for an async listener (G-23).
+
+        Cancelled meanwhile, a call that was allowed does not run: what it spent is taken back.
+        """
+        heard = decision if decision.mode == "enforce" else replace(decision, mode="enforce")
+        call = decision.call
         try:
-            on_decision(decision.call, decision)
+            answer = on_decision(call, heard)
+            if isawaitable(answer):
+                await (_until_it_waits(answer) if at_once else answer)
         except Exception:
-            log.exception("on_decision failed for call '%s'", decision.call.tool_call_id)
+            log.exception("on_decision failed for call '%s'", call.tool_call_id)
+        except BaseException:
+            if decision.steps:
+                self.handle_tool_result(
+                    ToolResult(call.tool_call_id, call.tool_name, call.input, True, decision.steps)
+                )
+            raise
 
     def handle_tool_result(self, result: ToolResult) -> ResultRecord:
         """Resolve what waits for this result, in every net (G-16, G-17), and take back its `undo`."""
@@ -643,13 +736,25 @@ class GateManager:
                 self._recorder.restored()
             self._claims.wake()
 
+    def adopt(self, states: Sequence[GateState]) -> None:
+        """Take the caller's states for those of the nets, in the order of the nets.
+
+        Raises `ValueError` when there is not one for each.
+        """
+        context = self._time.context()
+        with self._lock:
+            for member, state in zip(self._members.values(), states, strict=True):
+                member.state = state
+                state.since = context.since(member.net, state.marking, state.since)
+            self._pending = PendingIndex.of(*self._members.values())
+
     def _roster_of(self, keys: Iterable[str]) -> Roster:
         keys = list(dict.fromkeys(keys))
         unknown = [key for key in keys if key not in self._members]
         if unknown:
             names = ", ".join(f"'{key}'" for key in unknown)
             raise NetError(f"Unknown nets in active: {names}. Available: {', '.join(self._members)}")
-        return Roster(self._members[key] for key in keys)
+        return Roster((self._members[key] for key in keys), quotes_calls=self._quote_calls)
 
     # Descriptions
 
@@ -669,8 +774,43 @@ class GateManager:
         with self._lock:
             return system_prompt(self._roster.members, self._time.context())
 
+    def constraints(self) -> tuple[str, ...]:
+        """Sentences on what the active nets let the model do now: see `format_constraints` (G-73)."""
+        with self._lock:
+            return constraints(self._roster.members, self._time.context())
+
+    def format_constraints(self) -> str:
+        """For the model: what each tool needs, how much is left of it, what is never allowed (G-73)."""
+        return constraints_text(self.constraints())
+
+    def describe(self) -> str:
+        """For the model's system prompt: the active nets, and the rules in sentences (G-24, G-73)."""
+        with self._lock:
+            parts = (self.format_system_prompt(), self.format_constraints())
+        return "\n\n".join(part for part in parts if part)
+
     def _name(self, member: Member) -> str:
         return member.key if self.is_dynamic else member.net.name
+
+
+async def composed_tool_call(
+    nets: Sequence[SkillNet],
+    states: Sequence[GateState],
+    call: ToolCall,
+    context: GateContext = _NOBODY,
+    *,
+    surroundings: Surroundings = NOWHERE,
+    clock: Callable[[], float] = time.time,
+) -> GateDecision:
+    """Take a call through the four phases over nets and states that the caller keeps (G-72).
+
+    `states` are those of `nets`, in their order, and change as the call moves the nets. Results go to
+    `handle_tool_result`, net by net. The rest is as for `GateManager.handle_tool_call`. Raises
+    `ValueError` when there is not one state for each net, and `NetError` for what is no net.
+    """
+    manager = GateManager(nets, surroundings=surroundings, clock=clock)
+    manager.adopt(states)
+    return await manager.handle_tool_call(call, context)
 
 
 # Creation of a manager, under the name that the reference has for it.

@@ -34,14 +34,11 @@ class KnownTool:
         """Free, else gated by the first enabled transition, else blocked (G-10)."""
         if self.free is not None:
             return self.free
-        return self.covered(marking) or self.blocked
-
-    def covered(self, marking: Marking) -> NetVerdict | None:
-        """The verdict of the first enabled transition, whether or not the name is free."""
         for transition, verdict in self.gated:
             if is_enabled(marking, transition):
-                return self._chained(marking, verdict) if transition.partial else verdict
-        return None
+                chained = self._chained(marking, verdict) if transition.partial else verdict
+                return chained or self.blocked
+        return self.blocked
 
     def _chained(self, marking: Marking, first: NetVerdict) -> NetVerdict | None:
         """Verdict with all the transitions that follow a partial one, which alone lets nothing pass."""

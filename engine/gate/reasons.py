@@ -5,10 +5,12 @@ They go to a model, so each says what to do or that nothing can be done, not wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..core.condition import condition_text
-from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, SequenceRule
+from ..core.excerpt import excerpt
+from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ..core.sanitize import visible
 from ..net.net import SkillNet
 
 UNREAD = "it could not be read to its end"
@@ -18,6 +20,11 @@ UNREAD = "it could not be read to its end"
 def unavailable(net: SkillNet, tool: str) -> str:
     """Reason why `net` does not let `tool` pass now, in its rule's words where it has a rule."""
     rule = net.rule
+    return because(_sentence(rule, tool), rule)
+
+
+def _sentence(rule: Rule | None, tool: str) -> str:
+    """The sentence of a kind of rule (G-18)."""
     where = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
     match rule:
         case SequenceRule(prerequisite=prerequisite, dependent=dependent):
@@ -32,6 +39,42 @@ def unavailable(net: SkillNet, tool: str) -> str:
             return requires_approval(approved)
         case None:
             return f"Tool '{tool}' is not available in the current state."
+
+
+def because(reason: str, rule: Rule | None) -> str:
+    """A rule's sentence with the rule's own reason, if its author wrote one."""
+    if rule is None or rule.because is None:
+        return reason
+    return f"{reason.removesuffix('.')}: {rule.because.rstrip('.')}."
+
+
+def with_deed(reason: str, place: str, text: str, rule: Rule | None) -> str:
+    """A reason in a mapped name, with the call that has this name and the rule's place (G-18).
+
+    `place` is the tool, and its field where that holds no command; `text` is what was found there.
+    """
+    deed = f"{excerpt(place)}: {excerpt(text)}"
+    source = None if rule is None else rule.source
+    where = "" if source is None else f"; {visible(source.where)}"
+    return f"{reason.removesuffix('.')} ({deed}{where})."
+
+
+def refusals(names: Iterable[str]) -> Iterator[str]:
+    """Beginnings of the reasons with which calls of these names are blocked by any rules (G-62)."""
+    for name in names:
+        yield f"{name} requires a successful call to "
+        yield f"{name} has reached its limit of "
+        yield f"{name} is blocked"
+        yield requires_approval(name)[:-1]
+        yield rejected(name, None)[:-1]
+        yield unasked(name, "")[:-1].partition(":")[0]
+        yield never_decided(name)
+        yield no_grant(name, "")[:-3]
+        yield state_changed(name)
+        yield f"Tool '{name}' is not available in the current state"
+    yield "Tool call id '"
+    yield unrecorded("")
+    yield "The gate failed: "
 
 
 def reserved(reason: str, name: str, tool: str, unclear: str | None) -> str:

@@ -121,7 +121,7 @@ class ApprovalRequest:
     def may_grant(self) -> bool:
         """True if the answer may let later calls pass as well.
 
-        For some calls even so only with the same input: see `classify.exact_only`.
+        For some calls even so only with the same input: see `classify.exact_input_reason`.
         """
         return self.people == 1 and not (isinstance(self.rule, ApprovalRule) and not self.rule.grants)
 
@@ -196,9 +196,11 @@ class ApprovalAnswer:
     asked: bool = True
 
 
-Confirm: TypeAlias = Callable[
-    [ApprovalRequest], "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"
-]
+Answer: TypeAlias = "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"
+RequestConfirm: TypeAlias = Callable[[ApprovalRequest], Answer]
+TitledConfirm: TypeAlias = Callable[[str, str], Answer]
+Confirm: TypeAlias = RequestConfirm | TitledConfirm
+"""Asks a person: given the request, or its `title` and `message` (G-69)."""
 
 Waits: TypeAlias = Callable[[ToolCall, tuple[str, ...]], Awaitable[None]]
 
@@ -217,11 +219,13 @@ class GateContext:
     """Callbacks for asking operators about a call; without `confirm` manual transitions block (G-13).
 
     `waits` is awaited when the call has to wait until other calls are decided before it is asked about
-    (G-68), with their ids, and without any each time it is judged again.
+    (G-68), with their ids, and without any each time it is judged again. `at_once` says that the caller
+    cannot wait: an async `on_decision` is then run up to where it waits.
     """
 
     confirm: Confirm | None = None
     waits: Waits | None = None
+    at_once: bool = False
 
 
 @frozen
@@ -322,20 +326,35 @@ class CallGate(Protocol):
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
 
 
-# Errors of wrapped tools.
+# Errors of gated tools.
 
 
-class ToolCallBlockedError(Exception):
-    """The gate blocked the call; the tool has not run. `reason` is written for the model (G-30)."""
+class BlockedCallError(Exception):
+    """A call that did not run because it is not allowed; its text is fit for the model.
+
+    Raised by every gated tool, in its two kinds: `ToolCallBlockedError` of a gate in this process, and
+    `Blocked` of a server's client. `reason` is the gate's own sentence.
+    """
 
     def __init__(self, tool_name: str, tool_call_id: str, reason: str) -> None:
-        super().__init__(f"Tool '{tool_name}' blocked: {reason}")
+        super().__init__(reason)
         self.tool_name = tool_name
         self.tool_call_id = tool_call_id
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[ToolCallBlockedError], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type[BlockedCallError], tuple[str, str, str]]:
         return type(self), (self.tool_name, self.tool_call_id, self.reason)
+
+
+class ToolCallBlockedError(BlockedCallError):
+    """The gate blocked the call; the tool has not run. `reason` is written for the model (G-30)."""
+
+    def __str__(self) -> str:
+        return f"Tool '{self.tool_name}' blocked: {self.reason}"
+
+
+class Blocked(BlockedCallError):  # noqa: N818 - what happened to the call, not a fault
+    """The server blocked the call; the function has not run. Its text is the reason."""
 
 
 class SyncToolError(RuntimeError):

@@ -3,14 +3,18 @@
 Names are imported on first use, so that a hook's command loads only what it needs.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..core.lazy_names import import_name
+
 if TYPE_CHECKING:
-    from .client.agent import AgentClient, AgentSession, Blocked
+    from ..gate.types import Blocked, BlockedCallError
+    from ..sessions.call_answer import CallAnswer
+    from .client.agent import AgentClient, AgentSession
     from .client.connection import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
+    from .client.console import ConsoleClient
+    from .client.sync import SyncAgentClient, SyncAgentSession
     from .protocol.address import Address, server_url
-    from .protocol.agent_methods import CallAnswer
     from .protocol.tokens import TokenError, TokenFile
     from .server.limits import Limits
     from .server.rule_sets import RuleSets
@@ -20,14 +24,18 @@ _HOMES = {
     "Address": "protocol.address",
     "AgentClient": "client.agent",
     "AgentSession": "client.agent",
-    "Blocked": "client.agent",
-    "CallAnswer": "protocol.agent_methods",
+    "Blocked": "..gate.types",
+    "BlockedCallError": "..gate.types",
+    "CallAnswer": "..sessions.call_answer",
+    "ConsoleClient": "client.console",
     "Gateway": "server.server",
     "GatewayError": "client.connection",
     "Limits": "server.limits",
     "NotAdmittedError": "client.connection",
     "RequestFailedError": "client.connection",
     "RuleSets": "server.rule_sets",
+    "SyncAgentClient": "client.sync",
+    "SyncAgentSession": "client.sync",
     "TokenError": "protocol.tokens",
     "TokenFile": "protocol.tokens",
     "UnreachableError": "client.connection",
@@ -39,13 +47,17 @@ __all__ = [
     "AgentClient",
     "AgentSession",
     "Blocked",
+    "BlockedCallError",
     "CallAnswer",
+    "ConsoleClient",
     "Gateway",
     "GatewayError",
     "Limits",
     "NotAdmittedError",
     "RequestFailedError",
     "RuleSets",
+    "SyncAgentClient",
+    "SyncAgentSession",
     "TokenError",
     "TokenFile",
     "UnreachableError",
@@ -57,4 +69,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
+    return import_name(__name__, name, home if home.startswith("..") else f".{home}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -27,11 +27,11 @@ class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the s
     """
 
     def __init__(
-        self, wanted: str, candidates: Sequence[str], *, ambiguous: bool, pruned: str | None = None
+        self, prefix: str, candidates: Sequence[str], *, ambiguous: bool, pruned: str | None = None
     ) -> None:
-        self.wanted = wanted
+        self.wanted = prefix
         self.candidates = tuple(candidates)
-        name = visible(wanted) or "''"
+        name = visible(prefix) or "''"
         listed = ", ".join(visible(c) for c in self.candidates)
         if pruned is not None:
             text = (
@@ -51,6 +51,6 @@ class FoldError(ValueError):
     """An event that cannot follow those before it; the message names session, event number and reason."""
 
 
-def impossible(event: JournalEvent, why: str) -> FoldError:
+def impossible(event: JournalEvent, reason: str) -> FoldError:
     """The error of an event that cannot follow those before it."""
-    return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {why}")
+    return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {reason}")

@@ -11,13 +11,14 @@ from pydantic import JsonValue
 from ..net.net import ToolCall
 from ..recording.explanation import ExplanationView
 from ..recording.records import json_input
-from ..sessions.call_answers import CallAnswer
+from ..sessions.call_answer import CallAnswer
 from ..sessions.config import SessionConfig
 from ..sessions.errors import UnknownSessionError
 from ..sessions.external import ExternalAgent, ExternalSession, RecordedExternalSession
 from ..sessions.external_driver import Driver, Prompts
 from ..sessions.imports import check_imported
 from ..sessions.registry import SessionRegistry, new_id
+from .events import DisconnectedCalls
 
 
 class AgentApi:
@@ -44,7 +45,7 @@ class AgentApi:
         `JournalError` when it cannot be recorded or the id is taken.
         """
         session_id = session_id or new_id(agent.name)
-        with self._live.beginning(session_id, config, agent.surroundings, ExternalSession) as hosted:
+        with self._live.begin(session_id, config, agent.surroundings, ExternalSession) as hosted:
             await hosted.record(hosted.opening(agent, config))
             self._live.add(hosted)
             if driver is not None:
@@ -70,7 +71,7 @@ class AgentApi:
         not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
         `open_external`.
         """
-        async with self._live.reviving(session_id, config, agent.surroundings, ExternalSession) as back:
+        async with self._live.revive(session_id, config, agent.surroundings, ExternalSession) as back:
             hosted = back.hosted
             await hosted.record(*hosted.resuming(agent, config, back.fit, back.events))
             await hosted.switching.catch_up()
@@ -109,10 +110,6 @@ class AgentApi:
         """Decide a call, as `call` does; no task waits for a call that needs no approval."""
         return self._external(session_id).calls.submit(call_id, tool, input)
 
-    def is_decided(self, session_id: str, call_id: str) -> bool:
-        """Tell whether a submitted call waits for nothing but the record of its decision."""
-        return self._external(session_id).calls.is_decided(call_id)
-
     async def result(
         self,
         session_id: str,
@@ -130,13 +127,13 @@ class AgentApi:
         """
         await self._external(session_id).result(call_id, output, is_error, seconds)
 
-    async def rest(self, session_id: str) -> None:
+    async def end_turn(self, session_id: str) -> None:
         """The agent's turn is over: calls that were allowed and have no result get one, as unknown.
 
         Nothing waits for them any more; a result that comes later is recorded. Raises
         `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
-        await self._external(session_id).calls.rest()
+        await self._external(session_id).calls.end_turn()
 
     async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
         """Withdraw a call whose agent no longer waits: its request leaves the queue, with a reason.
@@ -147,7 +144,30 @@ class AgentApi:
         """
         await self._external(session_id).calls.withdraw(call_id, reason)
 
-    async def said(
+    def note_connection(self, session_id: str, call_id: str, *, connected: bool) -> None:
+        """Show operators that no connection waits for a call any more, or that one waits again."""
+        try:
+            hosted = self._external(session_id)
+        except UnknownSessionError:
+            return
+        if hosted.note_connection(call_id, connected=connected):
+            self._show_disconnected(
+                DisconnectedCalls(session=hosted.id, calls=dict(hosted.disconnected or {}))
+            )
+
+    def disconnected_calls(self) -> list[DisconnectedCalls]:
+        """The calls that no connection waits for, of each session that ever had one."""
+        return [
+            DisconnectedCalls(session=hosted.id, calls=dict(hosted.disconnected))
+            for hosted in self._live
+            if hosted.disconnected is not None
+        ]
+
+    def _show_disconnected(self, event: DisconnectedCalls) -> None:
+        """Pass an event on to subscribers."""
+        raise NotImplementedError
+
+    async def record_message(
         self,
         session_id: str,
         role: Literal["user", "assistant"],
@@ -160,16 +180,16 @@ class AgentApi:
         What a user said according to the token `reported_by` is marked as its report.
         Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
-        await self._external(session_id).said(role, text, reported_by)
+        await self._external(session_id).record_message(role, text, reported_by)
 
     def stream(self, session_id: str, text: str) -> None:
-        """Show a piece of what the agent is saying; `said` has it whole. Raises `UnknownSessionError`."""
+        """Show a piece of a message, which `record_message` has whole. Raises `UnknownSessionError`."""
         self._external(session_id).stream(text)
 
     async def warn(self, session_id: str, text: str) -> None:
         """Record, as an error in the transcript, what people have to know of the agent.
 
-        Raises as `said`.
+        Raises as `record_message`.
         """
         await self._external(session_id).warn(text)
 
@@ -184,8 +204,8 @@ class AgentApi:
         return prompts is None or prompts.takes_edits
 
     async def system_prompt(self, session_id: str) -> str:
-        """An account of a live session's active nets, for its model's system prompt (G-24)."""
-        return self._live.hosted(session_id).manager.format_system_prompt()
+        """A live session's active nets and rules in sentences, for its system prompt (G-24, G-73)."""
+        return self._live.hosted(session_id).manager.describe()
 
     async def explain_input(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from ..agents import KEEP_LAST
-from ..approvals.queue import Unread
+from ..approvals.request_order import Unread
 from ..gate.types import GrantTerms, Mode
 from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ..history.decisions.filter import DecisionFilter
@@ -22,14 +22,14 @@ from ..history.model.events import JournalEvent
 from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from ..history.redaction.hidden_text import RevealedText
 from ..recording.explanation import ExplanationView
-from ..recording.resume import Nets
+from ..recording.resume_checks import Nets
 from ..sessions.registry import Spawn
 from .events import Subscription
 from .operations import Api, NotSent, local, query, remote
 
 # Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Counted, Judged
+    from ..backtest.source import Backtested, Judged, Statistics
 
 LARGEST_NUMBER = 2**53
 """Of an event, a cursor or a job; a journal holds no larger one."""
@@ -91,6 +91,15 @@ class Revealed(Outcome):
     """Masked texts of a request that may be more than secrets, for the operator who is to approve it."""
 
     texts: tuple[RevealedText, ...] = ()
+
+
+class RunningRules(BaseModel):
+    """Rules files of a server by their names there, as it read them, and the mode of new sessions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[str, str]
+    mode: Mode
 
 
 class HistoryApi(Api):
@@ -192,7 +201,7 @@ class DecisionApi(Api):
         ...
 
     @remote("approvals.statistics", may_repeat=False)
-    def approval_statistics(self, since: datetime | None = None) -> "AsyncGenerator[Counted, None]":
+    def approval_statistics(self, since: datetime | None = None) -> "AsyncGenerator[Statistics, None]":
         """Count approvals requested since a time and their cost, then changes that would save some."""
         ...
 
@@ -443,7 +452,18 @@ class HubApi(HistoryApi, DecisionApi):
 
 
 class AgentStarter(Api):
-    """Starting of agents on a server. Operations raise `ValueError` for an invalid description."""
+    """Starting of agents on a server, and the rules they are under there.
+
+    Operations raise `ValueError` for an invalid description.
+    """
+
+    @remote("rules.running", "look")
+    async def running_rules(self) -> RunningRules:
+        """Show the server's own rules, as new sessions are judged by them.
+
+        Raises `ValueError` for more of them than fit into an answer.
+        """
+        ...
 
     @remote("session.start", "administer", may_repeat=False)
     async def start(self, spec: dict[str, JsonValue], *, by: Operator) -> str:

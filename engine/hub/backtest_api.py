@@ -15,7 +15,7 @@ from .api import DecisionApi
 
 # Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Counted, Judged
+    from ..backtest.source import Backtested, Judged, Statistics
 
 
 class BacktestSource(DecisionSource, DecisionApi):
@@ -55,7 +55,7 @@ class BacktestSource(DecisionSource, DecisionApi):
 
         return stream_progress(work)
 
-    def approval_statistics(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
+    def approval_statistics(self, since: datetime | None = None) -> AsyncGenerator[Statistics, None]:
         from ..backtest.source import count_approvals
         from ..backtest.threaded import stream_progress
 

@@ -1,10 +1,11 @@
-"""Event stream of the hub: journalled events, and streamed pieces that are never kept."""
+"""Event stream of the hub: journalled events, and what is never kept: streams, lost connections."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
@@ -36,10 +37,22 @@ class Streaming(BaseModel):
         return self.session, self.kind, self.call_id, self.tool, self.place
 
 
+class DisconnectedCalls(BaseModel):
+    """Calls of an external agent's session that no connection waits for, and since when, by their ids.
+
+    Each such event has all of them; the journal has none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    session: str
+    calls: dict[str, datetime]
+
+
 STREAMED = 65_536
 """Characters of streamed text that wait for a subscriber with a limit."""
 
-HubEvent: TypeAlias = JournalEvent | Streaming
+HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls
 
 
 class Subscription:

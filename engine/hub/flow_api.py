@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ..core.condition import Surroundings
 from ..history.model.events import SessionStatus
 from ..net.net import SkillNet
-from ..recording.resume import ResumeError, check_reason
+from ..recording.resume_checks import ResumeError, check_reason
 from ..sessions.config import SessionConfig
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import SessionRegistry, new_id
@@ -54,9 +54,9 @@ class FlowApi:
 
         hosting = _hosting(flow, config.registry, context, factory, limits, trace)
         config = _with_tool_nets(config, hosting)
-        around = _around(hosting.ctx)
+        surroundings = _surroundings(hosting.ctx)
         session_id = session_id or new_id(flow.__name__)
-        with self._live.beginning(session_id, config, around, FlowSession) as hosted:
+        with self._live.begin(session_id, config, surroundings, FlowSession) as hosted:
             run = FlowRun(hosted, flow, value, hosting)
             opened = hosted.opening(flow.__name__, run.graph, config)
             await hosted.record(opened, run.beginning(), SessionStatus(status="running"))
@@ -87,8 +87,8 @@ class FlowApi:
 
         hosting = _hosting(flow, config.registry, context, factory, limits, trace)
         config = _with_tool_nets(config, hosting)
-        around = _around(hosting.ctx)
-        async with self._live.reviving(session_id, config, around, FlowSession) as back:
+        surroundings = _surroundings(hosting.ctx)
+        async with self._live.revive(session_id, config, surroundings, FlowSession) as back:
             hosted, mode = back.hosted, config.mode or back.state.mode
             check_reason(back.state, back.fit, config.registry, mode, back.state.max_cost, config.reason)
             was = RunRecord.of(back.events)
@@ -99,7 +99,7 @@ class FlowApi:
             await hosted.record(*hosted.resuming(flow.__name__, config, back.fit, back.events))
             await hosted.switching.catch_up()
             # What an earlier host left without a result never gets one.
-            await hosted.calls.rest(but=was.asks)
+            await hosted.calls.end_turn(waiting_id=was.asks)
             self._live.add(hosted)
             hosted.start(run)
         return hosted.id
@@ -111,10 +111,10 @@ class FlowApi:
         hosted = self._live.hosted(session_id)
         if not isinstance(hosted, FlowSession):
             raise UnknownSessionError(f"Session '{session_id}' runs no flow")
-        await hosted.ended()
+        await hosted.wait_for_end()
 
 
-def _around(ctx: Context) -> Surroundings:
+def _surroundings(ctx: Context) -> Surroundings:
     """The runtime of a flow's agents: what their tools reach the world through says it."""
     from ..agents.runtime.local.runtime import LocalRuntime
     from ..sessions.config import surroundings_of

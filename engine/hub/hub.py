@@ -22,9 +22,9 @@ from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
 from ..recording.masked_view import Streams
-from ..recording.resume import DIED, BranchError, Nets, ResumeError
+from ..recording.resume_checks import DIED, BranchError, Nets, ResumeError
 from ..recording.session_end import end_left_open
-from ..sessions.call_answers import CallAnswer
+from ..sessions.call_answer import CallAnswer
 from ..sessions.config import SessionConfig
 from ..sessions.errors import (
     CallIdUsed,
@@ -42,7 +42,7 @@ from ..sessions.submitted import SubmittedSession
 from .agent_api import AgentApi
 from .api import DEFAULT_LIMIT, Outcome, Revealed
 from .backtest_api import BacktestSource
-from .events import HubEvent, Streaming, Subscription
+from .events import DisconnectedCalls, HubEvent, Streaming, Subscription
 from .flow_api import FlowApi
 from .operator_api import OperatorActions
 
@@ -54,6 +54,7 @@ __all__ = [
     "CallIdUsed",
     "CallRefused",
     "CallWithdrawn",
+    "DisconnectedCalls",
     "ExternalAgent",
     "ExternalSessionError",
     "Hub",
@@ -150,6 +151,10 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
     @property
     def database(self) -> Path:
         return self._journal.path
+
+    def name_server(self, url: str) -> None:
+        """Name the server on which this hub is reached, for processes that find its journal in use."""
+        self._journal.name_server(url)
 
     async def close(self) -> None:
         """End every session, then the journal. What could not be recorded is raised at the end."""
@@ -343,9 +348,15 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
                 shown = Streaming(session=session_id, kind="failure", text=text)
             case JournalEvent(body=body):
                 if isinstance(body, MessageAdded | CallResult):
-                    self._streams.ended(session_id, body.call_id)
+                    self._streams.forget(session_id, body.call_id)
                 self.note_end(body)
                 shown = event
+        self._hand_over(shown)
+
+    def _show_disconnected(self, event: DisconnectedCalls) -> None:
+        self._hand_over(event)
+
+    def _hand_over(self, shown: HubEvent) -> None:
         for subscription in self._subscriptions:
             subscription.put(shown)
 

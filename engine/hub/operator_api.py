@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
 
 from pydantic import JsonValue
 
-from ..approvals.queue import Unread, longest_first
-from ..approvals.requests import Credential, Reply
-from ..core.durations import LONGEST
+from ..approvals.request_order import Unread, longest_first
+from ..approvals.requests import Credential, OperatorAnswer, Reply
+from ..core.durations import LONGEST, format_duration
 from ..gate.types import GrantTerms, Mode
 from ..history.fold.approvals import end_of, own_end
 from ..history.fold.event_text import dollars
 from ..history.journal.journal import JournalError
 from ..history.model.events import ApprovalDecided, EventBody, LimitRaised
 from ..history.model.state import ApprovalState
-from ..history.redaction.restore import StillMaskedError
+from ..history.redaction.unmasking import StillMaskedError
 from ..recording.explanation import ExplanationView
 from ..sessions.errors import UnknownSessionError
 from ..sessions.hosted import HostedSession
 from ..sessions.registry import SessionRegistry
 from ..sessions.subagents import HostedChild
-from ..sessions.switching import Switching
+from ..sessions.switching import Switching, SwitchTerms
 from .api import HubApi, Outcome, Revealed
 
 UNCHANGED = "the edited input is the one that was asked for. Change something, or approve it as it is"
@@ -64,25 +66,26 @@ class OperatorActions(HubApi):
             edited = None if input is None else hosted.unmasked(approval_id, input)
             if approved and edited is not None and hosted.is_as_asked(approval_id, edited):
                 return Outcome(ok=False, message=f"Not decided: {UNCHANGED}")
-            reply = await hosted.questions.answer(
-                approval_id,
-                approved=approved,
-                by=by,
-                reason=reason or None,
-                edited=edited,
-                digest=digest,
-                grant=grant,
-                credential=credential,
-            )
+            asked = hosted.shown.approvals.get(approval_id)
+            answer = OperatorAnswer(approved, by, reason or None, edited, digest, grant, credential)
+            reply = await hosted.questions.answer(approval_id, answer)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
         except StillMaskedError as error:
             return Outcome(ok=False, message=f"Not decided: {error}")
         if reply is None:
             return self._no_longer(approval_id, by)
+        if reply.ok and asked is not None and (since := (hosted.disconnected or {}).get(asked.call_id)):
+            reply = replace(reply, message=f"{reply.message}, but {self._unattended(hosted, since)}")
         if reply.ok and stop and not approved:
             return await self._stop_too(hosted.id, reply, by, reason)
         return Outcome(ok=reply.ok, message=reply.message)
+
+    @staticmethod
+    def _unattended(hosted: HostedSession, since: datetime) -> str:
+        """Consequence of a decision on a call that no connection waits for."""
+        lost = format_duration((hosted.journal.clock() - since).total_seconds())
+        return f"its agent has been disconnected for {lost}: nobody will act on this unless it comes back"
 
     async def reveal(self, approval_id: str, *, by: str) -> Revealed:
         hosted = self._asker(approval_id)
@@ -175,8 +178,7 @@ class OperatorActions(HubApi):
         credential: Credential | None = None,
     ) -> Outcome:
         return await self._switch(
-            session_id,
-            lambda s: s.toggle(net, active, by, reason=reason, seconds=seconds, credential=credential),
+            session_id, lambda s: s.toggle(net, active, SwitchTerms(by, reason, seconds, credential))
         )
 
     async def set_mode(
@@ -190,8 +192,7 @@ class OperatorActions(HubApi):
         credential: Credential | None = None,
     ) -> Outcome:
         return await self._switch(
-            session_id,
-            lambda s: s.set_mode(mode, by, reason=reason, seconds=seconds, credential=credential),
+            session_id, lambda s: s.set_mode(mode, SwitchTerms(by, reason, seconds, credential))
         )
 
     async def confirm_change(

@@ -89,22 +89,22 @@ class Transition:
         return self.type == "auto" and not self.tools and self.after is None
 
 
-def _listed(what: str, value: Iterable[T]) -> tuple[T, ...]:
+def _listed(name: str, value: Iterable[T]) -> tuple[T, ...]:
     """`value` as a tuple; a string would silently become its characters."""
     if not isinstance(value, str | Mapping):
         try:
             return tuple(value)
         except TypeError:
             pass
-    raise NetError(f"{what} must be a list, got {value!r}")
+    raise NetError(f"{name} must be a list, got {value!r}")
 
 
-def _pair(what: str, value: Iterable[str]) -> tuple[str, str]:
-    match _listed(what, value):
+def _pair(name: str, value: Iterable[str]) -> tuple[str, str]:
+    match _listed(name, value):
         case (source, target):
             return source, target
         case other:
-            raise NetError(f"{what} must be pairs of places, got {other!r}")
+            raise NetError(f"{name} must be pairs of places, got {other!r}")
 
 
 @frozen
@@ -268,11 +268,15 @@ def define_skill_net(
     tools, a timed one that has tools or more than one input place, a condition on no name.
     """
     here = f"net '{name}':"
+    made = _listed(f"{here} transitions", transitions)
+    for each in cast("tuple[object, ...]", made):
+        if not isinstance(each, Transition):
+            raise NetError(f"{here} {_no_transition(each)}")
     places = _listed(f"{here} places", places)
     net = SkillNet(
         name=name,
         places=places,
-        transitions=_listed(f"{here} transitions", transitions),
+        transitions=made,
         initial_marking={**dict.fromkeys(places, 0), **initial_marking},
         terminal_places=_listed(f"{here} terminal places", terminal_places),
         free_tools=_listed(f"{here} free tools", free_tools),
@@ -286,6 +290,16 @@ def define_skill_net(
     )
     _check(net)
     return net
+
+
+def _no_transition(value: object) -> str:
+    """The problem of a value in place of a transition, and for a dict the remedy."""
+    expected = "Transition(name, inputs, outputs, tools)"
+    if isinstance(value, Mapping):
+        name = cast("Mapping[object, object]", value).get("name")
+        which = f"transition {name!r}" if isinstance(name, str) else "a transition"
+        return f"{which} is a dict, expected {expected}: write Transition(**that)"
+    return f"a transition is {expected}, got {value!r}"
 
 
 def _check(net: SkillNet) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 from ..core.sanitize import visible
 from ..history.model.events import CallResult, EventBody, JournalEvent, MessageAdded
-from ..history.model.records import CallRecord
+from ..history.model.records import CallEnd, CallRecord
 from ..history.model.state import SessionState
-from .resume import ENDS, BranchError, status_of
+from .resume_checks import BranchError, status_of
 
 
 def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
@@ -25,12 +26,11 @@ def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
     points = _points(events)
     if at in points:
         return
-    [*_, before] = (point for point in points if point < at)
-    after = next((point for point in points if point > at), None)
-    nearest = (before,) if after is None else (before, after)
-    calls = ", ".join(
-        f"{visible(call.tool)} (call {visible(call.call_id)})" for call in _open(events[:at])
-    )
+    [*_, earlier] = (point for point in points if point < at)
+    later = next((point for point in points if point > at), None)
+    nearest = (earlier,) if later is None else (earlier, later)
+    [*_, (_, unanswered)] = _unanswered(events[:at])
+    calls = ", ".join(f"{visible(c.tool)} (call {visible(c.call_id)})" for c in unanswered.values())
     raise BranchError(
         f"Session '{session}' cannot be branched at event {at}: no result there yet of {calls}. "
         f"The nearest events where it can be are {' and '.join(map(str, nearest))}.",
@@ -40,31 +40,21 @@ def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
 
 def _points(events: Iterable[JournalEvent]) -> list[int]:
     """The numbers of the events after which no call is open; the first is always one."""
-    points: list[int] = []
+    return [seq for seq, unanswered in _unanswered(events) if not unanswered]
+
+
+def _unanswered(events: Iterable[JournalEvent]) -> Iterator[tuple[int, dict[str, CallRecord]]]:
+    """The number of each event, with the calls that have no result after it."""
     unanswered: dict[str, CallRecord] = {}
     for event in events:
-        _follow(unanswered, event)
-        if not unanswered:
-            points.append(event.seq)
-    return points
-
-
-def _open(events: Iterable[JournalEvent]) -> list[CallRecord]:
-    unanswered: dict[str, CallRecord] = {}
-    for event in events:
-        _follow(unanswered, event)
-    return list(unanswered.values())
-
-
-def _follow(unanswered: dict[str, CallRecord], event: JournalEvent) -> None:
-    match event.body:
-        case MessageAdded(role="assistant", calls=calls):
-            unanswered.clear()
-            unanswered.update({call.call_id: call for call in calls})
-        case MessageAdded(role="tool", call_id=str(call_id)):
-            unanswered.pop(call_id, None)
-        case _:
-            pass
+        match event.body:
+            case MessageAdded(role="assistant", calls=calls):
+                unanswered = {call.call_id: call for call in calls}
+            case MessageAdded(role="tool", call_id=str(call_id)):
+                unanswered.pop(call_id, None)
+            case _:
+                pass
+        yield event.seq, unanswered
 
 
 def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
@@ -81,7 +71,8 @@ def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBod
                 outputs[call_id] = output
             case MessageAdded(role="tool", call_id=str(call_id)) as body:
                 text = outputs.get(call_id, "") if body.text is None else body.text
-                ended = ENDS.get(status_of(state, call_id), "skipped")
+                status = status_of(state, call_id)
+                ended = status if status in get_args(CallEnd) else "skipped"
                 messages.append(body.model_copy(update={"text": text, "ended": ended}))
             case MessageAdded() as body:
                 messages.append(body.model_copy(update={"message_id": None}))

@@ -7,26 +7,33 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from ..agents import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage, UserMessage
+from ..agents.messages import RulesChange
 from ..agents.models.base import ModelRequest
 from ..agents.models.openai_format import wire_messages
 from ..agents.turn.compaction import prompt_of
-from ..history.model.events import CallResult, JournalEvent, MessageAdded
-from ..history.model.records import CallRecord
+from ..core.json_equality import same_json
+from ..gate.wrapping.messages import OUTCOME_FIELD
+from ..history.model.events import (
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    SessionOpened,
+    SessionResumed,
+)
+from ..history.model.records import CallEnd, CallRecord
 from .records import json_input
 
 
-def message_record(
-    message: Message, *, in_result: bool = False, gated: bool = True, message_id: str | None = None
-) -> MessageAdded:
+def message_record(message: Message, *, in_result: bool = False, gated: bool = True) -> MessageAdded:
     """A message as the journal keeps it.
 
     With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. One
-    of a call that was not `gated` says itself how the call ended, and what it ran with. `message_id` is a
-    user's message's that was queued.
+    of a call that was not `gated` says itself how the call ended, and what it ran with.
     """
     match message:
         case UserMessage():
-            return MessageAdded(role="user", text=message.text, by=message.by, message_id=message_id)
+            return MessageAdded(role="user", text=message.text, by=message.by)
         case AssistantMessage():
             calls = tuple(
                 CallRecord(
@@ -37,7 +44,14 @@ def message_record(
                 )
                 for call in message.tool_calls
             )
-            return MessageAdded(role="assistant", text=message.text, calls=calls)
+            rules = message.rules or RulesChange()
+            return MessageAdded(
+                role="assistant",
+                text=message.text,
+                calls=calls,
+                rules_added=rules.added,
+                rules_removed=rules.removed,
+            )
         case SummaryMessage():
             return MessageAdded(role="summary", text=message.text, by=message.by, kept=message.kept)
         case ToolMessage():
@@ -67,6 +81,15 @@ def conversation(events: Iterable[JournalEvent]) -> list[Message]:
     return messages
 
 
+def first_rules(events: Iterable[JournalEvent]) -> tuple[str, ...] | None:
+    """Sentences on the rules that the system prompt of a recorded session ends with (G-73)."""
+    found: tuple[str, ...] | None = None
+    for event in events:
+        if isinstance(event.body, SessionOpened | SessionResumed) and event.body.rules is not None:
+            found = event.body.rules
+    return found
+
+
 def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
     """A recorded message; a tool's text may be among `outputs`, the results' by call id."""
     match body.role:
@@ -77,7 +100,11 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
                 ProposedCall(call_id=c.call_id, name=c.tool, args=c.input, malformed=c.malformed)
                 for c in body.calls
             )
-            return AssistantMessage(text=body.text or "", tool_calls=calls)
+            rules = RulesChange(added=body.rules_added, removed=body.rules_removed)
+            changed = bool(rules.added or rules.removed)
+            return AssistantMessage(
+                text=body.text or "", tool_calls=calls, rules=rules if changed else None
+            )
         case "summary":
             return SummaryMessage(text=body.text or "", kept=body.kept or 0, by=body.by)
         case "tool":
@@ -98,6 +125,59 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
 def message_log(events: Iterable[JournalEvent]) -> list[JsonValue]:
     """The messages in a session's events as its model would be sent them next, without instructions.
 
-    What was compacted is there as its summary; the record itself has every word.
+    What was compacted is there as its summary; the record itself has every word. Each result says how its
+    call ended and, where another input ran than the model wrote, which; `replay_entries` reads it (G-62).
     """
-    return wire_messages(ModelRequest(messages=tuple(prompt_of(conversation(events)))))
+    events = list(events)
+    log = wire_messages(ModelRequest(messages=tuple(prompt_of(conversation(events)))))
+    # Results keep their order, and those that a summary replaced come first.
+    ends = _ends(events)
+    for message in reversed(log):
+        if isinstance(message, dict) and message.get("role") == "tool" and ends:
+            message[OUTCOME_FIELD] = ends.pop()
+    return log
+
+
+_REPLAYED: Mapping[CallEnd, str] = {"skipped": "blocked"}
+
+
+def _ends(events: Iterable[JournalEvent]) -> list[dict[str, JsonValue]]:
+    """The end of each call that has a tool message, in the order of these messages."""
+    ends: list[dict[str, JsonValue]] = []
+    written: dict[str, dict[str, JsonValue]] = {}
+    decided: dict[str, CallDecided] = {}
+    results: dict[str, CallResult] = {}
+    for event in events:
+        match event.body:
+            case MessageAdded(role="assistant", calls=calls):
+                for call in calls:
+                    written[call.call_id] = call.input
+            case CallDecided(via=None) as body:
+                decided[body.call_id] = body
+                results.pop(body.call_id, None)
+            case CallResult() as body if body.call_id in decided and not body.anomaly:
+                results[body.call_id] = body
+            case MessageAdded(role="tool", call_id=call_id) as body:
+                key = call_id or ""
+                decision, result = decided.pop(key, None), results.pop(key, None)
+                outcome = _end(body, decision, result)
+                end: dict[str, JsonValue] = {"outcome": _REPLAYED.get(outcome, outcome)}
+                ran = body.input if decision is None else decision.input
+                started = outcome in ("done", "failed", "unknown")
+                if started and ran is not None and not same_json(ran, written.get(key, {})):
+                    end["input"] = ran
+                ends.append(end)
+            case _:
+                pass
+    return ends
+
+
+def _end(message: MessageAdded, decision: CallDecided | None, result: CallResult | None) -> CallEnd:
+    if message.ended is not None:
+        return message.ended
+    if result is not None:
+        return "unknown" if result.unknown else "failed" if result.is_error else "done"
+    if decision is None:
+        return "blocked" if message.is_error else "unknown"
+    blocked = decision.outcome == "block" and decision.mode == "enforce"
+    return "blocked" if blocked else "unknown"

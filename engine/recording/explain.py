@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..core.condition import condition_text
 from ..gate.explain import Explanation, NetExplanation
 from ..history.model.state import ApprovalState
-from ..verify import Answer, Never, PlannedCall, Way
+from ..verify import Answer, Never, Way
 from .explanation import ExplanationView, NetView, PlannedCallView, WayView
 from .records import json_input, rule_record
 
@@ -35,25 +35,25 @@ def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> Exp
     moves nothing.
     """
     asking = {net.net for net in view.nets if net.asks}
-    kept = [asked for asked in waiting if asked.net not in asking]
-    if not kept:
+    earlier = [each for each in waiting if each.net not in asking]
+    if not earlier:
         return view
-    held = {asked.net for asked in kept}
-    nets = (*(net for net in view.nets if net.net not in held), *map(_held, kept))
+    changed = {each.net for each in earlier}
+    nets = (*(net for net in view.nets if net.net not in changed), *map(_question, earlier))
     outcome = "ask" if view.outcome == "allow" else view.outcome
     return view.model_copy(update={"nets": nets, "outcome": outcome})
 
 
-def _held(asked: ApprovalState) -> NetView:
+def _question(request: ApprovalState) -> NetView:
     return NetView(
-        net=asked.net,
+        net=request.net,
         verdict="gated",
-        tool=asked.tool,
+        tool=request.tool,
         asks=True,
         reason=None,
-        marking=asked.marking,
-        rule=asked.rule,
-        people=asked.people,
+        marking=request.marking,
+        rule=request.rule,
+        people=request.people,
         note="it had asked before it was switched off or changed",
     )
 
@@ -82,20 +82,9 @@ def _people(net: NetExplanation) -> int:
 def _way(answer: Answer) -> WayView:
     match answer:
         case Way(calls, shortest):
-            planned = tuple(map(_planned, calls))
+            planned = tuple(PlannedCallView.model_validate(call, from_attributes=True) for call in calls)
             return WayView(reachable="yes", calls=planned, shortest=shortest)
         case Never(nets):
             return WayView(reachable="never", against=nets)
         case _:
             return WayView(reachable="unknown")
-
-
-def _planned(call: PlannedCall) -> PlannedCallView:
-    return PlannedCallView(
-        names=call.names,
-        approval=call.approval,
-        succeeds=call.succeeds,
-        people=call.people,
-        outside=call.outside,
-        seconds=call.seconds,
-    )

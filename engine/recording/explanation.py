@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
-from ..history.model.records import RuleRecord
+from ..history.model.records import RuleRecord, View
 
 if TYPE_CHECKING:
     from ..history.redaction.redaction import Redaction
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class NetView(_View):
+class NetView(View):
     """Verdict of one active net on the call, its marking, and the rule it was made of.
 
     `people` is how many must approve, 0 where it needs no approval. `when` is the rule's condition, where
@@ -39,7 +35,7 @@ class NetView(_View):
     note: str | None = None
 
 
-class PlannedCallView(_View):
+class PlannedCallView(View):
     """A call on the way: all its names, whether it needs approval, how it has to end.
 
     `people` is how many must approve, `outside` the nets whose conditions it must not meet. With
@@ -56,12 +52,10 @@ class PlannedCallView(_View):
     def __str__(self) -> str:
         from ..verify import PlannedCall
 
-        return str(
-            PlannedCall(self.names, self.approval, self.succeeds, self.people, self.outside, self.seconds)
-        )
+        return str(PlannedCall(**dict(self)))
 
 
-class WayView(_View):
+class WayView(View):
     """Way to have the call allowed.
 
     `reachable` is `yes` with the `calls`, itself last, `never` with the nets that are `against` it, or
@@ -77,7 +71,7 @@ class WayView(_View):
         return " → ".join(map(str, self.calls))
 
 
-class ExplanationView(_View):
+class ExplanationView(View):
     """Outcome of a call under the active nets now; see `gate.explain.Explanation`.
 
     `unclear` is why the call may do more than its names tell, `judged_as` are names of the rules that its

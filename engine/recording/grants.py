@@ -67,15 +67,15 @@ class Grants:
 
 
 def same_rules(
-    state: SessionState, nets: Mapping[str, SkillNet], kept: Iterable[str]
+    state: SessionState, nets: Mapping[str, SkillNet], keys: Iterable[str]
 ) -> dict[str, SkillNet]:
-    """The nets among `kept` whose rule says what it said when it was recorded.
+    """The nets among `keys` whose rule says what it said when it was recorded.
 
     What one may grant is in the rule and not in its net's structure.
     """
     return {
         key: nets[key]
-        for key in kept
+        for key in keys
         if _text(state.nets[key].net.rule) == _text(rule_record(nets[key].rule))
     }
 

@@ -15,6 +15,22 @@ from typing import Protocol
 from ..history.errors import JournalError
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
+from ..history.model.state import SessionState
+
+
+class EventRecorder(Protocol):
+    """A session's state, and how it changes: by events that are recorded. See `HostedSession`."""
+
+    id: str
+
+    @property
+    def state(self) -> SessionState: ...
+
+    async def record(
+        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
+    ) -> None: ...
+
+    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
 
 
 class LedgerHost(Protocol):
@@ -22,15 +38,15 @@ class LedgerHost(Protocol):
 
     id: str
 
-    def prepared(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
+    def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
         """Events as they are to be recorded. Raises `JournalError` for those that must not be."""
         ...
 
-    def written(self, event: JournalEvent) -> None:
+    def note_written(self, event: JournalEvent) -> None:
         """Take in an event in the moment in which it is known to be durable."""
         ...
 
-    def lost(self, body: EventBody) -> None:
+    def note_lost(self, body: EventBody) -> None:
         """Take note of an event that could not be recorded."""
         ...
 
@@ -63,7 +79,7 @@ class SessionLedger:
         `on_written`.
         """
         host, after = self._host, self._last if self._open else None
-        events, durable = self._journal.submit(host.id, *host.prepared(bodies), after=after)
+        events, durable = self._journal.submit(host.id, *host.prepare(bodies), after=after)
         if events:
             self._last = events[-1].seq
             self._open += 1
@@ -77,9 +93,9 @@ class SessionLedger:
             try:
                 for event in events:
                     if failure is None:
-                        host.written(event)
+                        host.note_written(event)
                     else:
-                        host.lost(event.body)
+                        host.note_lost(event.body)
             finally:
                 try:
                     if on_written is not None:

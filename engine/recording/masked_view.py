@@ -103,7 +103,7 @@ class Streams:
             self._held[session, call_id] = held[cut:]
         return self._redaction.text(held[:cut])
 
-    def ended(self, session: str, call_id: str | None) -> None:
+    def forget(self, session: str, call_id: str | None) -> None:
         """Forget what was held back: the whole is now in the record."""
         self._held.pop((session, call_id), None)
 

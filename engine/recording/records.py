@@ -171,12 +171,12 @@ _DEEPEST = 64
 _SCALARS = frozenset({str, int, bool, float, type(None)})
 
 
-def own_input(given: Mapping[str, object]) -> dict[str, JsonValue]:
+def own_input(value: Mapping[str, object]) -> dict[str, JsonValue]:
     """A call's input as plain JSON. Raises `ValueError` for anything JSON cannot hold."""
     try:
-        return cast("dict[str, JsonValue]", _plain(given, _DEEPEST))
+        return cast("dict[str, JsonValue]", _plain(value, _DEEPEST))
     except _NotPlain:
-        found = json_input(given)
+        found = json_input(value)
         json.dumps(found, allow_nan=False)
         return found
 

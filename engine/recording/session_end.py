@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..history.errors import FoldError
 from ..history.fold.flow_steps import DIED, LEFT
 from ..history.fold.fold import fold
@@ -9,7 +11,7 @@ from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, SessionStatus
 from ..history.model.records import Kind
 from ..history.model.state import SessionState
-from .resume import ResumeError, withdrawals
+from .resume_checks import ResumeError, withdrawals
 
 ENDED = ("done", "failed")
 CLOSED = "the session was closed"
@@ -18,14 +20,12 @@ SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
 
 def end_left_open(journal: Journal) -> None:
     """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
-    for left in journal.reader().unfinished():
+    for line in journal.reader().unfinished():
         questions: list[EventBody] = []
-        if left.waiting:
-            try:
-                questions = withdrawals(fold(journal.reader().events(left.id)))
-            except FoldError:
-                questions = []  # a record that makes no sense is ended all the same
-        journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
+        if line.waiting:
+            with suppress(FoldError):  # a record that makes no sense is ended all the same
+                questions = withdrawals(fold(journal.reader().events(line.id)))
+        journal.write(line.id, *questions, SessionStatus(status="failed", error=DIED))
 
 
 def ending(state: SessionState, by: str | None = None) -> SessionStatus:

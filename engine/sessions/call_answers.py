@@ -6,41 +6,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
-from ..gate.types import Mode
 from ..history.model.events import CallDecided, CallResult, EventBody, MessageAdded
 from ..history.model.fast_models import construct_model
 from ..history.model.records import CallRecord
 from ..recording.records import copied
+from .call_answer import CallAnswer
 
 NO_RESULT = (
     "Outcome unknown: the agent's turn ended without a result of this call, which may not have run"
 )
-
-
-class CallAnswer(BaseModel):
-    """Answer to a call of an external agent: `allow` to run it with exactly `input`, or `block`.
-
-    `approved` says that operators approved this very call, by the names in `approved_by`; a grant is no
-    approval of a call. `edited` says that an operator changed the input, `repeated` that the call had
-    been made before. `reason` is for the model. In shadow mode everything is allowed, and `would` is what
-    enforce mode had made of it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    outcome: Literal["allow", "block"]
-    input: dict[str, JsonValue]
-    approved: bool = False
-    approved_by: tuple[str, ...] = ()
-    edited: bool = False
-    reason: str | None = None
-    mode: Mode = "enforce"
-    repeated: bool = False
-    would: Literal["allow", "block", "ask"] | None = None
 
 
 @dataclass(slots=True)

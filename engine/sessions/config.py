@@ -14,7 +14,7 @@ from ..core.condition import Surroundings, of_one_process
 from ..gate.types import Mode
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
-from ..recording.resume import Nets, ResumePoint, standing, with_required
+from ..recording.resume_checks import Nets, ResumePoint, standing, with_required
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class UnknownCallError(CallRefused, LookupError):
 class ResultRefusedError(CallRefused):
     """A result for a call that was not allowed, or that has another one."""
 
-    def __init__(self, session_id: str, call_id: str, why: str) -> None:
+    def __init__(self, session_id: str, call_id: str, reason: str) -> None:
         super().__init__(
-            f"Result of call '{visible(call_id)}' of session '{visible(session_id)}' refused: {why}."
+            f"Result of call '{visible(call_id)}' of session '{visible(session_id)}' refused: {reason}."
         )

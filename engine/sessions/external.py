@@ -23,8 +23,8 @@ from ..history.model.events import (
     SessionStatus,
 )
 from ..history.model.records import Kind
-from ..history.redaction.restore import StillMaskedError
-from ..recording.resume import ResumePoint, unknown_result
+from ..history.redaction.unmasking import StillMaskedError
+from ..recording.resume_checks import ResumePoint, unknown_result
 from .config import SessionConfig
 from .external_driver import Driver, Prompts
 from .profile import AgentProfile
@@ -117,11 +117,11 @@ class ExternalSession(SubmittedSession):
             await self.prompts.abort(reason)
         await super().stop(reason)
 
-    async def leave(self, why: str) -> None:
+    async def shut_down(self, reason: str) -> None:
         """Let nothing of it be asked any more; where it has a driver, end that."""
-        await super().leave(why)
+        await super().shut_down(reason)
         if self.prompts is not None:
-            await self.prompts.close(why)
+            await self.prompts.close(reason)
 
     def stream(self, text: str) -> None:
         """Show text of the agent as it comes; the record gets it whole."""
@@ -157,13 +157,7 @@ class ExternalSession(SubmittedSession):
         is dropped, as a result whose outcome is unknown.
         """
         config, state = replace(config, source=agent.source), self.state
-        gone = [p for p in state.pending if p.step.net not in point.markings]
-        return [
-            *self.resumption(agent.profile, config, point, events),
-            *(
-                unknown_result(
-                    call_id, state.calls[call_id].tool, [p.step for p in gone if p.call_id == call_id]
-                )
-                for call_id in dict.fromkeys(p.call_id for p in gone)
-            ),
-        ]
+        dropped = [p for p in state.pending if p.step.net not in point.markings]
+        ids = dict.fromkeys(p.call_id for p in dropped)
+        unknown = (unknown_result(call_id, state.calls[call_id].tool, dropped) for call_id in ids)
+        return [*self.resumption(agent.profile, config, point, events), *unknown]

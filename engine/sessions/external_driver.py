@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 from uuid import uuid4
@@ -18,7 +18,8 @@ from ..agents import AgentError, SendMode
 from ..agents.messages import clean_text
 from ..history.errors import JournalError
 from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
-from ..history.model.state import QueuedState, SessionState
+from ..history.model.state import QueuedState
+from ..recording.ledger import EventRecorder
 from .messages import stopped
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ class Driver(Protocol):
     takes_edits: bool
     """True if a call of its agent can run with an edited input."""
 
-    async def turn(self, said: Sequence[str]) -> str | None:
-        """Send this message to the agent; returns when it rests, with the reason if it stopped early.
+    async def turn(self, messages: Sequence[str]) -> str | None:
+        """Send these messages to the agent; returns when it rests, with the reason if it stopped early.
 
         Raises `AgentError`, or anything else, when the turn failed.
         """
@@ -41,7 +42,7 @@ class Driver(Protocol):
         """End the turn under way, if there is one; never waits and never fails."""
         ...
 
-    async def gone(self) -> str:
+    async def wait_for_exit(self) -> str:
         """Returns when the program has ended by itself, and how; nothing of it waits any more then."""
         ...
 
@@ -50,17 +51,8 @@ class Driver(Protocol):
         ...
 
 
-class MessageHost(Protocol):
+class MessageHost(EventRecorder, Protocol):
     """The session that is spoken to; see `ExternalSession`."""
-
-    id: str
-
-    @property
-    def state(self) -> SessionState: ...
-
-    async def record(
-        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
-    ) -> None: ...
 
     def fail(self, error: JournalError) -> None:
         """Show what could not be recorded."""
@@ -110,17 +102,16 @@ class Prompts:
         if self._turns is not None:
             self._driver.interrupt()
         async with self._one_at_a_time:
-            if gone := self._withdrawn(stopped(reason)):
-                await self._host.record(*gone)
+            await self._hand_back(stopped(reason))
 
     async def wait(self) -> None:
         """Return when the agent rests."""
         while (turns := self._turns) is not None:
             await asyncio.wait([turns])
 
-    async def close(self, why: str) -> None:
+    async def close(self, reason: str) -> None:
         """End the agent's program; nothing is said to it any more."""
-        self._over, self._closing, turns = why, True, self._turns
+        self._over, self._closing, turns = reason, True, self._turns
         try:
             await self._driver.close()
         finally:
@@ -131,23 +122,26 @@ class Prompts:
             self._turns = None
         async with self._one_at_a_time:
             with suppress(JournalError):  # its end cannot be recorded either, which is then said
-                if gone := self._withdrawn(why):
-                    await self._host.record(*gone)
+                await self._hand_back(reason)
+
+    async def _hand_back(self, reason: str) -> None:
+        if withdrawn := self._withdrawn(reason):
+            await self._host.record(*withdrawn)
 
     # Turns
 
-    async def _take_turns(self, said: Sequence[str]) -> None:
+    async def _take_turns(self, messages: Sequence[str]) -> None:
         try:
-            while said:
+            while messages:
                 failed, problem = False, None
                 try:
-                    problem = await self._driver.turn(said)
+                    problem = await self._driver.turn(messages)
                 except Exception as error:
                     failed, problem = True, str(error) or type(error).__name__
                 if self._closing:
                     return
                 async with self._one_at_a_time:
-                    said = await self._next(problem, failed=failed)
+                    messages = await self._next(problem, failed=failed)
         except JournalError as error:
             log.exception("How a turn of session '%s' ended is not in its record", self._host.id)
             self._host.fail(error)
@@ -159,36 +153,36 @@ class Prompts:
         """Record how a turn ended, and what is said in the next one."""
         if self._over is not None and not failed:
             failed, problem = True, self._over
-        waiting = self._host.state.queued
-        taken: Sequence[QueuedState] = [] if failed else _first(waiting)
+        following: Sequence[QueuedState] = [] if failed else _first(self._host.state.queued)
         bodies: list[EventBody] = []
         if failed:
             bodies += self._withdrawn("the agent failed")
             bodies.append(SessionStatus(status="failed", error=problem))
-        elif not taken:
+        elif not following:
             bodies.append(SessionStatus(status="idle", error=problem))
         elif problem is not None:
             bodies.append(SessionStatus(status="running", error=problem))
         bodies += (
-            MessageAdded(role="user", text=each.text, by=each.by, message_id=each.id) for each in taken
+            MessageAdded(role="user", text=each.text, by=each.by, message_id=each.id)
+            for each in following
         )
         await self._host.record(*bodies)
-        if not taken:
+        if not following:
             self._turns = None
-        return [each.text for each in taken]
+        return [each.text for each in following]
 
     def _withdrawn(self, reason: str) -> list[EventBody]:
         return [MessageWithdrawn(message_id=each.id, reason=reason) for each in self._host.state.queued]
 
     async def _see_it_end(self) -> None:
-        why = await self._driver.gone()
+        reason = await self._driver.wait_for_exit()
         async with self._one_at_a_time:
             if self._over is not None:
                 return
-            self._over = why
+            self._over = reason
             if self._turns is None:
                 try:
-                    await self._host.record(SessionStatus(status="failed", error=why))
+                    await self._host.record(SessionStatus(status="failed", error=reason))
                 except JournalError as error:
                     self._host.fail(error)
 

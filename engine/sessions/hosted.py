@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from math import inf
 from typing import ClassVar
@@ -42,6 +43,7 @@ from ..agents import (
     TurnStart,
     UserMessage,
 )
+from ..agents.rules_notice import current_rules
 from ..agents.stores.base import Messages
 from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OpenRequests, OperatorTokens
 from ..approvals.withdrawals import INTERRUPTED
@@ -49,7 +51,7 @@ from ..core.condition import Surroundings
 from ..core.json_equality import same_json
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
-from ..gate.phases import PendingQuestion
+from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
 from ..gate.state.restore import Pending
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GateDecision, Mode, ResultRecord, ToolResult
@@ -77,7 +79,7 @@ from ..history.model.records import Kind
 from ..history.model.state import PendingState, SessionState
 from ..history.redaction.hidden_text import RevealedText, hidden_texts
 from ..history.redaction.redaction import Redaction
-from ..history.redaction.restore import unmasked
+from ..history.redaction.unmasking import unmasked
 from ..net.net import SkillNet, ToolCall
 from ..recording.conversation import conversation, message_record
 from ..recording.explain import view_of, waiting_view
@@ -86,7 +88,7 @@ from ..recording.grants import Grants, grant_record
 from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
-from ..recording.resume import ResumePoint
+from ..recording.resume_checks import ResumePoint
 from .config import SessionConfig
 from .messages import OperatorMessages, stopped
 from .profile import AgentProfile
@@ -106,6 +108,8 @@ class HostedSession:
     """Reason for withdrawing a request whose call no longer waits, if no other is known."""
     leaving: str | None = None
     """Reason for which the session is being ended, while it is."""
+    disconnected: Mapping[str, datetime] | None = None
+    """Calls that no connection waits for, and since when; `None` where none was ever lost."""
 
     def __init__(
         self,
@@ -132,12 +136,14 @@ class HostedSession:
             mode=mode,
             record=self._record_decision,
             explain_blocks=explain_blocks,
+            quote_calls=True,
             surroundings=surroundings,
             clock=lambda: journal.clock().timestamp(),
         )
         self.maps = maps_digest(registry.values())
         self.shell_fields = ShellFields(registry.values())
         self.ended_grants: tuple[str, ...] = ()
+        self.rules: tuple[str, ...] | None = None
         self.latest = -inf
         self.session: Session | None = None
         self.previews: Previews | None = None
@@ -185,11 +191,11 @@ class HostedSession:
         """Give events to the journal at once; see `SessionLedger.write`."""
         return self.ledger.write(*bodies)
 
-    def prepared(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
+    def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
         """See `LedgerHost`: events that say which fields of their input hold shell commands (G-51)."""
         return map(self._declaring, bodies) if self.shell_fields else bodies
 
-    def written(self, event: JournalEvent) -> None:
+    def note_written(self, event: JournalEvent) -> None:
         """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
         self.publish(self._told.apply(event), self.id)
         match event.body:
@@ -198,7 +204,7 @@ class HostedSession:
             case _:
                 pass
 
-    def lost(self, body: EventBody) -> None:
+    def note_lost(self, body: EventBody) -> None:
         """See `LedgerHost`."""
 
     def _declaring(self, body: EventBody) -> EventBody:
@@ -220,6 +226,10 @@ class HostedSession:
         return copy_with(body, {"shell_fields": found}) if found else body
 
     # The gate, as the loop sees it
+
+    def constraints(self) -> Sequence[str] | None:
+        """The rules in sentences for the model; none in shadow mode, in which no rule holds (G-73)."""
+        return () if self.manager.mode == "shadow" else self.manager.constraints()
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
@@ -274,11 +284,11 @@ class HostedSession:
         What is switched, revoked or settled next follows it in the record as it does in the gate.
         """
         original = self._originals.get(call.tool_call_id, call.input)
-        via = self._made_by(call.tool_call_id)
+        via = self._origin(call.tool_call_id)[0]
         return self.ledger.write_change(
             lambda: [
                 *self.preceding(call.tool_call_id),
-                *self._given(decision),
+                *self._new_grants(decision),
                 self.with_off(
                     decision, decision_record(decision, original, via=None if via is self else via.id)
                 ),
@@ -298,7 +308,7 @@ class HostedSession:
         concerned = self.manager.concerned(decision.call, [key for key in off if key not in answered])
         return copy_with(record, {"off": {key: off[key].people for key in concerned}})
 
-    def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
+    def _new_grants(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
         now = self.journal.clock().timestamp()
         grants, states = self.manager.grants, self.manager.grant_states
@@ -314,28 +324,31 @@ class HostedSession:
                 reason=None if answer is None else answer.reason,
             )
 
-    def _made_by(self, call_id: str) -> HostedSession:
-        """The session that made a call: this one, or a subagent's somewhere below it."""
-        return self._origin(call_id)[0]
+    def _path(self, call_id: str) -> tuple[list[HostedSession], str]:
+        """This session and those of the subagents that a call came through, and its id in the last."""
+        path: list[HostedSession] = [self]
+        name, slash, own_id = call_id.partition("/")
+        while slash and name in path[-1].children:
+            path.append(path[-1].children[name])
+            call_id = own_id
+            name, slash, own_id = call_id.partition("/")
+        return path, call_id
 
     def _origin(self, call_id: str) -> tuple[HostedSession, str]:
-        """The session that made a call, and the call's id there."""
-        name, below, rest = call_id.partition("/")
-        child = self.children.get(name) if below else None
-        return (self, call_id) if child is None else child._origin(rest)
+        """The session that made a call, this one or a subagent's below it, and the call's id there."""
+        path, own_id = self._path(call_id)
+        return path[-1], own_id
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]:
         """The sessions that a call came through: this one, and those of the subagents that made it."""
-        name, below, rest = call_id.partition("/")
-        child = self.children.get(name) if below else None
-        return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
+        return tuple(each.state for each in self._path(call_id)[0])
 
     def end_reason(self, call_id: str) -> str:
         """Reason why a call no longer waits for its decision."""
-        every = (self, self._made_by(call_id))
-        return next((why for each in every if (why := each._why_stopped())), self.interrupted)
+        sessions = (self, self._origin(call_id)[0])
+        return next((found for each in sessions if (found := each._stop_reason())), self.interrupted)
 
-    def _why_stopped(self) -> str | None:
+    def _stop_reason(self) -> str | None:
         """Reason why the session's agent stopped what it was doing, where that is known."""
         if self.leaving is not None or self.session is None:
             return self.leaving
@@ -375,15 +388,15 @@ class HostedSession:
         if maker is not self and (stands := maker.state.calls.get(own_id)) and stands.waits_for:
             # The request stands in this session's record, so the subagent's does not say it.
             await maker.record(CallWaits(call_id=own_id))
-        given, previews = json_input(request.call.input), maker.previews
-        preview, stands = None, None
+        arguments, previews = json_input(request.call.input), maker.previews
+        preview, unchanged = None, None
         if previews is not None:
-            version = await previews.version(given)
-            preview = await previews.preview(request.call.tool_name, given)
+            version = await previews.version(arguments)
+            preview = await previews.preview(request.call.tool_name, arguments)
             if preview is not None and version is not None:
-                stands = partial(_same_version, previews, given, version)
+                unchanged = partial(_same_version, previews, arguments, version)
         via = None if maker is self else maker.id
-        answer = await self.questions.ask(request, preview=preview, via=via, files_unchanged=stands)
+        answer = await self.questions.ask(request, preview=preview, via=via, files_unchanged=unchanged)
         await self.catch_up()
         return answer
 
@@ -486,10 +499,9 @@ class HostedSession:
             case CompactionFailed():
                 failed = SessionStatus(status="idle", error=event.reason)
                 await self.sending.withdraw(stopped(), failed)
-            case StatusEvent(status="idle") if self.state.phase == "running":
-                await self.sending.withdraw(stopped(), SessionStatus(status="idle"))
             case StatusEvent(status="idle"):
-                await self.sending.withdraw(stopped())
+                ended = [SessionStatus(status="idle")] if self.state.phase == "running" else []
+                await self.sending.withdraw(stopped(), *ended)
             case ErrorEvent():
                 await self._record_failure(event)
             case _:
@@ -526,46 +538,53 @@ class HostedSession:
 
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
         """The event with which the session's record begins."""
-        return SessionOpened(
+        opened = SessionOpened(
             agent=profile.name,
             model=profile.model,
             mode=self.manager.mode,
             nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
-            active=self.manager.active,
-            tools=profile.tools,
-            workdir=profile.workdir,
-            shell=profile.shell,
             opened_by=config.by,
-            owner=config.owner,
             kind=self.kind,
-            source=config.source,
-            labels=dict(profile.labels),
-            max_cost=profile.max_cost,
+            rules=self._first_rules(profile),
         )
+        return opened.model_copy(update=self._description(profile, config))
+
+    def _first_rules(self, profile: AgentProfile) -> tuple[str, ...] | None:
+        """Sentences on the rules for the system prompt, which stay the same from here on (G-73)."""
+        if self.rules is None and profile.tells_rules:
+            self.rules = current_rules(self)
+        return self.rules
 
     def resumed(self, profile: AgentProfile, config: SessionConfig, point: ResumePoint) -> SessionResumed:
         """Event that records the resumption of the session."""
-        return SessionResumed(
+        resumed = SessionResumed(
             agent=profile.name,
             model=profile.model,
             mode=self.manager.mode,
             nets=point.fresh,
             dropped=point.dropped,
             forgot=point.forgot,
-            active=self.manager.active,
-            tools=profile.tools,
-            workdir=profile.workdir,
-            shell=profile.shell,
             by=config.by,
             reason=config.reason,
-            owner=config.owner,
-            source=config.source,
             ended_grants=self.ended_grants,
-            labels=dict(profile.labels),
-            max_cost=profile.max_cost,
+            rules=self._first_rules(profile) if self.rules is None else None,
         )
+        return resumed.model_copy(update=self._description(profile, config))
+
+    def _description(self, profile: AgentProfile, config: SessionConfig) -> dict[str, object]:
+        """Fields that describe agent and owner in both events."""
+        return {
+            "active": self.manager.active,
+            "tools": profile.tools,
+            "workdir": profile.workdir,
+            "shell": profile.shell,
+            "owner": config.owner,
+            "source": config.source,
+            "labels": dict(profile.labels),
+            "max_cost": profile.max_cost,
+        }
 
 
-async def _same_version(previews: Previews, given: Mapping[str, JsonValue], version: str) -> bool:
+async def _same_version(previews: Previews, arguments: Mapping[str, JsonValue], version: str) -> bool:
     """Tell whether the file that a preview was made of is unchanged, as far as that can be found out."""
-    return await previews.version(given) in (version, None)
+    return await previews.version(arguments) in (version, None)

@@ -13,7 +13,7 @@ from ..core.sanitize import visible
 from ..history.model.events import ChangeDropped, EventBody, MessageAdded, MessageWithdrawn
 from ..history.model.records import Kind
 from ..history.model.state import SessionState
-from ..recording.resume import ResumeError
+from ..recording.resume_checks import ResumeError
 from .config import SessionConfig
 
 IMPORTED = "the record was imported"
@@ -49,7 +49,14 @@ def endings(state: SessionState) -> list[EventBody]:
 def reported(messages: Iterable[EventBody]) -> list[EventBody]:
     """Messages for a record of this journal's own: that a person said them is what the import says."""
     return [
-        each.model_copy(update={"by": None, "reported_by": REPORTER if each.role == "user" else None})
+        each.model_copy(
+            update={
+                "by": None,
+                "reported_by": REPORTER if each.role == "user" else None,
+                "rules_added": (),
+                "rules_removed": (),
+            }
+        )
         if isinstance(each, MessageAdded)
         else each
         for each in messages

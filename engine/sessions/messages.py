@@ -15,7 +15,7 @@ from uuid import uuid4
 from ..agents import AgentError, SendMode, Session, SessionClosedError, UserMessage
 from ..history.errors import JournalError
 from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
-from ..history.model.state import SessionState
+from ..recording.ledger import EventRecorder
 
 
 def stopped(reason: str = "") -> str:
@@ -28,17 +28,10 @@ def stopped_by(by: str | None, reason: str) -> str:
     return ": ".join(part for part in (by and f"stopped by {by}", reason) if part)
 
 
-class Recorded(Protocol):
+class MessageReceiver(EventRecorder, Protocol):
     """Part of `HostedSession` that messages need."""
 
     session: Session | None
-
-    @property
-    def state(self) -> SessionState: ...
-
-    async def record(
-        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
-    ) -> None: ...
 
 
 class OperatorMessages:
@@ -47,7 +40,7 @@ class OperatorMessages:
     A message is recognised by its identity: agents pass on the very object that was sent.
     """
 
-    def __init__(self, hosted: Recorded) -> None:
+    def __init__(self, hosted: MessageReceiver) -> None:
         self._hosted = hosted
         self._one_at_a_time = asyncio.Lock()
         self._waiting: dict[str, UserMessage] = {}
@@ -118,26 +111,25 @@ class OperatorMessages:
 
     async def store(self, message: UserMessage, body: MessageAdded) -> None:
         """Record a message that joins the conversation, and that it waits no more if it did."""
-        found = (i for i in self._unended() if self._waiting.get(i) is message)
-        message_id = next(found, None)
+        ids = [i for i in self._unended() if self._waiting.get(i) is message][:1]
 
         def stored_now(durable: bool) -> None:
             for expected, stored in self._expected if durable else ():
                 if expected is message and not stored.done():
                     stored.set_result(None)
 
-        body = body.model_copy(update={"message_id": message_id})
-        await self._end([] if message_id is None else [message_id], body, on_written=stored_now)
+        body = body.model_copy(update={"message_id": ids[0] if ids else None})
+        await self._end(ids, body, on_written=stored_now)
 
-    async def withdraw(self, reason: str, *besides: EventBody) -> None:
+    async def withdraw(self, reason: str, *events: EventBody) -> None:
         """Record as withdrawn what waited and was handed back, together with other events."""
         session = self._hosted.session
         # Of a session that never came to life nothing was handed back: it waits for the next that does.
         waiting = [] if session is None else self._unended()
         live = () if session is None else session.waiting_messages
-        gone = [i for i in waiting if not any(self._waiting.get(i) is message for message in live)]
-        withdrawn = (MessageWithdrawn(message_id=i, reason=reason) for i in gone)
-        await self._end(gone, *withdrawn, *besides)
+        ids = [i for i in waiting if not any(self._waiting.get(i) is message for message in live)]
+        withdrawn = (MessageWithdrawn(message_id=i, reason=reason) for i in ids)
+        await self._end(ids, *withdrawn, *events)
 
     def restored(self) -> list[tuple[UserMessage, SendMode]]:
         """Messages that waited when the record ended, which wait again."""
@@ -159,7 +151,7 @@ class OperatorMessages:
             return
         self._ending.update(ids)
 
-        def ended(durable: bool) -> None:
+        def note(durable: bool) -> None:
             self._ending.difference_update(ids)
             for message_id in ids if durable else ():
                 self._waiting.pop(message_id, None)
@@ -167,7 +159,7 @@ class OperatorMessages:
                 on_written(durable)
 
         try:
-            await self._hosted.record(*bodies, on_written=ended)
+            await self._hosted.record(*bodies, on_written=note)
         except JournalError:
             self._ending.difference_update(ids)
             raise

@@ -16,7 +16,7 @@ class AgentProfile:
     """Description of an agent, or of a flow, in the events that open and resume its sessions.
 
     `labels` are the tools' names for people; `workdir` and `shell` are those of its calls, and `max_cost`
-    is in US dollars.
+    is in US dollars. `tells_rules` says whether its model reads the rules in sentences (G-73).
     """
 
     name: str
@@ -26,6 +26,7 @@ class AgentProfile:
     shell: Shell | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     max_cost: float | None = None
+    tells_rules: bool = False
 
     @classmethod
     def of(cls, agent: Agent) -> AgentProfile:
@@ -38,4 +39,5 @@ class AgentProfile:
             surroundings_of(agent.runtime).shell,
             labels_of(agent.tools),
             agent.max_cost,
+            agent.tell_rules,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..agents import Agent, Message, ToolMessage
@@ -35,8 +35,8 @@ from ..history.model.events import (
     SessionStatus,
 )
 from ..history.model.state import Phase, SessionState
-from ..recording.conversation import conversation, message_of
-from ..recording.resume import (
+from ..recording.conversation import conversation, first_rules, message_of
+from ..recording.resume_checks import (
     DIED,
     NOT_YET,
     UNRESOLVED,
@@ -54,36 +54,38 @@ from ..recording.resume import (
 class RecoveryPlan:
     """Session as its host left it, and how its open calls resume or end.
 
-    `again` are calls that the gate decides now, `below` the subagents' sessions that resume, by the call
-    of this session that started each. `works` says whether it resumes by itself. `closing` ends in its
-    record what does not; `unfinished` is how the calls of its step resume or have ended. `failure` is the
-    error a subagent had failed with.
+    `undecided` are calls that the gate decides now, `children` the subagents' sessions that resume, by
+    the call of this session that started each. `resumes` says whether it does so by itself. `closing`
+    ends in its record what does not; `unfinished` is how the calls of its step resume or have ended.
+    `failure` is the error a subagent had failed with, `rules` what its system prompt says of the rules
+    (G-73).
     """
 
     state: SessionState
-    said: Sequence[Message]
-    again: tuple[str, ...]
-    below: Mapping[str, RecoveryPlan]
-    works: bool
-    closing: tuple[EventBody, ...]
+    messages: Sequence[Message]
+    undecided: tuple[str, ...] = ()
+    children: Mapping[str, RecoveryPlan] = field(default_factory=dict[str, "RecoveryPlan"])
+    resumes: bool = False
+    closing: tuple[EventBody, ...] = ()
     unfinished: tuple[ResumedCall, ...] = ()
     failure: str | None = None
+    rules: tuple[str, ...] | None = None
 
     @property
     def asked_again(self) -> tuple[str, ...]:
         """The calls that are decided now, with those of the sessions below, named as by this gate."""
-        below = (f"{left.state.id}/{i}" for left in self.below.values() for i in left.asked_again)
-        return (*self.again, *below)
+        deeper = (f"{each.state.id}/{i}" for each in self.children.values() for i in each.asked_again)
+        return (*self.undecided, *deeper)
 
     @property
     def going_on(self) -> tuple[str, ...]:
         """Calls whose subagents resume, likewise."""
-        return _named(self.below)
+        return _resumed_calls(self.children)
 
 
-def _named(below: Mapping[str, RecoveryPlan]) -> tuple[str, ...]:
-    deeper = (f"{left.state.id}/{i}" for left in below.values() for i in left.going_on)
-    return (*below, *deeper)
+def _resumed_calls(children: Mapping[str, RecoveryPlan]) -> tuple[str, ...]:
+    deeper = (f"{each.state.id}/{i}" for each in children.values() for i in each.going_on)
+    return (*children, *deeper)
 
 
 def plan_recovery(
@@ -93,60 +95,79 @@ def plan_recovery(
     agent: Agent,
     nets: Mapping[str, object],
     *,
-    imported: bool = False,
+    imported: bool,
 ) -> RecoveryPlan:
     """Recovery plan of the session of `events`, whose fold is `state`, to be resumed by `agent`.
 
     `nets` are those that keep their markings; a call pending in another one cannot resume. Of an
     `imported` session nothing resumes by itself: the author of the file chose its open calls.
     """
-    lost = frozenset(p.call_id for p in state.pending if p.step.net not in nets)
-    family = _Family(reader, [event.body for event in events], lost)
-    said, step = conversation(events), last_step(events)
+    ended = frozenset(p.call_id for p in state.pending if p.step.net not in nets)
+    family = _Family(reader, [event.body for event in events], ended)
+    record = _Record(events, state, state, conversation(events), last_step(events))
     if imported:
-        return _left(events, state, state, said, step, (), {}, works=False)
-    below = family.below(state, said, agent) if host_died(state) else {}
-    again = () if below else undecided(state, said, step)
-    works = bool(again or below or state.queued)
-    return _left(events, state, state, said, step, again, below, works)
+        return _plan(record, {}, resumes=False)
+    children = family.plans(state, record.messages, agent) if host_died(state) else {}
+    return _plan(record, children)
 
 
-def _left(
-    events: Sequence[JournalEvent],
-    state: SessionState,
-    known: SessionState,
-    said: Sequence[Message],
-    step: Sequence[EventBody],
-    again: tuple[str, ...],
-    below: Mapping[str, RecoveryPlan],
-    works: bool,
-    missed: Sequence[EventBody] = (),
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """Record of a session; `current` is its `state` with what it `missed`, `step` its last one."""
+
+    events: Sequence[JournalEvent]
+    state: SessionState
+    current: SessionState
+    messages: Sequence[Message]
+    step: Sequence[EventBody]
+    missed: Sequence[EventBody] = ()
+
+
+def _plan(
+    record: _Record, children: Mapping[str, RecoveryPlan], *, resumes: bool | None = None
 ) -> RecoveryPlan:
-    """`known` is `state` with what it `missed`."""
-    ended = closings(known, said, step, asked_again=again, going_on=_named(below))
-    closing = (*missed, *ended, *([SessionStatus(status="running")] if works else []))
-    results = (*(event.body for event in events), *closing)
+    """Plan of a session whose subagents' sessions resume as `children`.
+
+    It `resumes` where calls are open, a subagent is at work or a message waits, if nothing else is said.
+    """
+    current, messages, step = record.current, record.messages, record.step
+    open_ids = () if children or resumes is False else undecided(current, messages, step)
+    if resumes is None:
+        resumes = bool(open_ids or children or record.state.queued)
+    ended = closings(current, messages, step, asked_again=open_ids, going_on=_resumed_calls(children))
+    running = [SessionStatus(status="running")] if resumes else []
+    closing = (*record.missed, *ended, *running)
+    results = (*(event.body for event in record.events), *closing)
     outputs = {body.call_id: body.output for body in results if isinstance(body, CallResult)}
     unfinished: list[ResumedCall] = []
-    for each in continued_calls(known, said, below) if below else ():
+    for each in continued_calls(current, messages, children) if children else ():
         if isinstance(each, ProposedCall):
-            args = copy.deepcopy(known.calls[each.call_id].input)
+            args = copy.deepcopy(current.calls[each.call_id].input)
             unfinished.append(ApprovedCall(each.call_id, each.name, args))
-        elif isinstance(told := message_of(each, outputs), ToolMessage):
-            unfinished.append(told)
-    return RecoveryPlan(state, said, again, below, works, closing, tuple(unfinished))
+        elif isinstance(answer := message_of(each, outputs), ToolMessage):
+            unfinished.append(answer)
+    return RecoveryPlan(
+        record.state,
+        messages,
+        open_ids,
+        children,
+        resumes,
+        closing,
+        tuple(unfinished),
+        rules=first_rules(record.events),
+    )
 
 
 @dataclass(frozen=True)
 class _Family:
     """Record of the session at the top, and those of the sessions below it.
 
-    `lost` are calls, by their ids at the top, that cannot resume.
+    `ended` are calls, by their ids at the top, that cannot resume.
     """
 
     reader: HistoryReader
     top: Sequence[EventBody]
-    lost: frozenset[str]
+    ended: frozenset[str]
 
     @cached_property
     def children(self) -> Mapping[tuple[str, str], list[str]]:
@@ -164,27 +185,27 @@ class _Family:
                     found.setdefault((line.parent, opened.parent_call), []).append(line.id)
         return found
 
-    def below(
-        self, state: SessionState, said: Sequence[Message], agent: Agent, path: str = ""
+    def plans(
+        self, state: SessionState, messages: Sequence[Message], agent: Agent, path: str = ""
     ) -> dict[str, RecoveryPlan]:
-        """Sessions of `agent`'s subagents that resume, by call.
+        """Plans for the sessions of `agent`'s subagents that resume, by call.
 
         `path` is what the top puts before the ids of this session's calls.
         """
         tools = {tool.name: tool for tool in agent.tools}
         found: dict[str, RecoveryPlan] = {}
-        for call in open_calls(said):
+        for call in open_calls(messages):
             tool = tools.get(call.name)
             stands = state.calls.get(call.call_id)
             if not isinstance(tool, TaskTool) or tool.agent is None or stands is None:
                 continue
             if stands.status not in UNRESOLVED or stands.output is not None:
                 continue
-            if path + call.call_id in self.lost or input_problem(tool, stands.input) is not None:
+            if path + call.call_id in self.ended or input_problem(tool, stands.input) is not None:
                 continue
-            left = self._child(state.id, call.call_id, tool.agent, path)
-            if left is not None:
-                found[call.call_id] = left
+            plan = self._child(state.id, call.call_id, tool.agent, path)
+            if plan is not None:
+                found[call.call_id] = plan
         return found
 
     def _child(self, parent: str, call_id: str, agent: Agent, path: str) -> RecoveryPlan | None:
@@ -197,67 +218,54 @@ class _Family:
             state = fold(events)
             if state.agent != agent.name:
                 return None
-            return self._child_left(events, state, agent, f"{path}{state.id}/")
+            return self._child_plan(events, state, agent, f"{path}{state.id}/")
         except FoldError:
             return None
 
-    def _child_left(
+    def _child_plan(
         self, events: Sequence[JournalEvent], state: SessionState, agent: Agent, path: str
     ) -> RecoveryPlan | None:
-        said = conversation(events)
+        messages = conversation(events)
         phase = _phase_at_death(events)
         if phase == "failed":
             error = state.error or ""
-            return RecoveryPlan(state, said, (), {}, False, (), failure=error.partition(": ")[2] or error)
-        calls = {call.call_id for call in open_calls(said)}
-        seen = [body for body in self._seen(path) if body.call_id in calls]
-        missed = _missed(state, seen)
-        known = _caught_up(state, missed)
-        step = [*last_step(events), *seen]
-        if said and completion_reason(said) is not None and not state.queued:
-            return _left(events, state, known, said, step, (), {}, False, missed)
+            return RecoveryPlan(state, messages, failure=error.partition(": ")[2] or error)
+        calls = {call.call_id for call in open_calls(messages)}
+        bodies = [body for body in self._events_of(path) if body.call_id in calls]
+        missed = _missed(state, bodies)
+        current = _caught_up(state, missed)
+        record = _Record(events, state, current, messages, [*last_step(events), *bodies], missed)
         if not state.queued:
-            stopped = phase == "done" or (phase == "idle" and bool(said)) or interrupted(step, calls)
-            if stopped:
+            if messages and completion_reason(messages) is not None:
+                return _plan(record, {}, resumes=False)
+            stopped = phase == "done" or (phase == "idle" and bool(messages))
+            if stopped or interrupted(record.step, calls):
                 return None  # By a person, or for its many steps: its record does not say.
-        below = self.below(known, said, agent, path)
-        again = () if below else undecided(known, said, step)
-        return _left(events, state, known, said, step, again, below, True, missed)
+        return _plan(record, self.plans(current, messages, agent, path), resumes=True)
 
-    def _seen(self, path: str) -> Iterator[_OfCall]:
+    def _events_of(self, path: str) -> Iterator[_OfCall]:
         """Events of the top about the calls of the session at `path`, under that session's own ids."""
         for body in self.top:
-            if isinstance(body, _OF_CALLS) and body.call_id.startswith(path):
-                named = {"call_id": body.call_id.removeprefix(path)}
-                match body:
-                    case CallDecided():
-                        yield body.model_copy(update={**named, "via": None, "steps": ()})
-                    case CallResult():
-                        yield body.model_copy(update={**named, **_NO_NETS})
-                    case ApprovalRequested():
-                        yield body.model_copy(update={**named, "via": None})
-                    case _:
-                        yield body.model_copy(update=named)
+            if isinstance(body, _OfCall) and body.call_id.startswith(path):
+                call_id = body.call_id.removeprefix(path)
+                yield body.model_copy(update={"call_id": call_id, **_CHILD_FIELDS.get(type(body), {})})
 
 
-_NO_NETS: dict[str, object] = {"fired": (), "dropped": (), "undone": (), "arrived": {}}
 _OfCall = (
     CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 )
-_OF_CALLS = (
-    CallDecided,
-    CallResult,
-    ApprovalRequested,
-    ApprovalDecided,
-    ApprovalExpired,
-    ApprovalWithdrawn,
-)
+_CHILD_FIELDS: Mapping[type[EventBody], Mapping[str, object]] = {
+    CallDecided: {"via": None, "steps": ()},
+    CallResult: {"fired": (), "dropped": (), "undone": (), "arrived": {}},
+    ApprovalRequested: {"via": None},
+}
+"""Fields that the record of the session below has otherwise: it has no nets."""
 
 
-def _missed(state: SessionState, seen: Sequence[_OfCall]) -> list[EventBody]:
+def _missed(state: SessionState, bodies: Sequence[_OfCall]) -> list[EventBody]:
     """Decisions and results that the top had when the host died, and the session itself did not yet."""
-    decided = {body.call_id: body for body in seen if isinstance(body, CallDecided)}
-    ended = {body.call_id: body for body in seen if isinstance(body, CallResult) and not body.anomaly}
+    decided = {body.call_id: body for body in bodies if isinstance(body, CallDecided)}
+    ended = {body.call_id: body for body in bodies if isinstance(body, CallResult) and not body.anomaly}
     missed: list[EventBody] = [
         body for call_id, body in decided.items() if status_of(state, call_id) in NOT_YET
     ]
@@ -270,24 +278,22 @@ def _missed(state: SessionState, seen: Sequence[_OfCall]) -> list[EventBody]:
 
 def _caught_up(state: SessionState, missed: Sequence[EventBody]) -> SessionState:
     """The session's state as it will be when it has recorded what it missed."""
-    known = snapshot(state)
+    current = snapshot(state)
     resumed = SessionResumed(agent=state.agent, model=state.model, mode=state.mode)
     at = state.updated or state.opened
     assert at is not None, "a session that was folded has a beginning"
     for body in (resumed, *missed):
-        event = JournalEvent(cursor=1, session=state.id, seq=known.seq + 1, at=at, body=body)
-        apply(known, event)
-    return known
+        event = JournalEvent(cursor=1, session=state.id, seq=current.seq + 1, at=at, body=body)
+        apply(current, event)
+    return current
 
 
 def _phase_at_death(events: Sequence[JournalEvent]) -> Phase:
     """Status of a session when its host died, or its final one if it had ended before."""
     for event in reversed(events):
         match event.body:
-            case SessionStatus(status="failed", error=error) if error == DIED:
-                continue
-            case SessionStatus(status=status):
+            case SessionStatus(status=status, error=error) if (status, error) != ("failed", DIED):
                 return status
             case _:
-                continue
+                pass
     return "idle"

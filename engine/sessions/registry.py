@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from ..agents import Agent, Previews, Session
+from ..agents import Agent, Previews, Runtime, Session
 from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
 from ..core.condition import Surroundings
 from ..history.journal.journal import Journal, JournalError
@@ -26,8 +26,9 @@ from ..history.model.events import EventBody, JournalEvent, SessionResumed, Sess
 from ..history.model.state import SessionState, SessionSummary
 from ..history.redaction.redaction import Redaction
 from ..recording.branch import check_branch_point, copied
+from ..recording.conversation import first_rules
 from ..recording.grants import Grants, same_rules
-from ..recording.resume import (
+from ..recording.resume_checks import (
     ResumeError,
     ResumePoint,
     check_no_looser,
@@ -65,7 +66,7 @@ H = TypeVar("H", bound=HostedSession)
 
 
 @dataclass(frozen=True, slots=True)
-class Revived(Generic[H]):
+class Revival(Generic[H]):
     """Recorded session that is being resumed: its record, its fold and the markings of its gate.
 
     `ending` first ends what does not resume.
@@ -119,30 +120,30 @@ class SessionRegistry:
 
     async def open(self, agent: Agent, config: SessionConfig, session_id: str | None) -> str:
         """Begin a session; its id."""
-        around = surroundings_of(agent.runtime)
+        surroundings = surroundings_of(agent.runtime)
         session_id = session_id or new_id(agent.name)
-        with self.beginning(session_id, config, around, HostedSession) as hosted:
+        with self.begin(session_id, config, surroundings, HostedSession) as hosted:
             opened = hosted.opened(AgentProfile.of(agent), config)
             return await self._start(hosted, agent, opened)
 
     @contextmanager
-    def beginning(
-        self, session_id: str, config: SessionConfig, around: Surroundings, kind: type[H]
+    def begin(
+        self, session_id: str, config: SessionConfig, surroundings: Surroundings, kind: type[H]
     ) -> Generator[H, None, None]:
         """A new session, for whoever records how it begins."""
-        with self._change(session_id, _taken(session_id)):
-            yield self._prepare(session_id, config, around, kind)
+        with self._change(session_id, _already_live(session_id)):
+            yield self._prepare(session_id, config, surroundings, kind)
 
     async def resume(
         self, session_id: str, agent: Agent, config: SessionConfig, *, must_go_on: bool = False
     ) -> str:
         """Resume a recorded session; returns its id."""
-        around = surroundings_of(agent.runtime)
-        async with self.reviving(session_id, config, around, HostedSession) as back:
+        surroundings = surroundings_of(agent.runtime)
+        async with self.revive(session_id, config, surroundings, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
             mode = hosted.manager.mode
             check_reason(back.state, fit, config.registry, mode, agent.max_cost, config.reason)
-            left = await asyncio.to_thread(
+            plan = await asyncio.to_thread(
                 plan_recovery,
                 reader,
                 back.events,
@@ -151,19 +152,20 @@ class SessionRegistry:
                 fit.markings,
                 imported=back.imported,
             )
-            if must_go_on and not left.works:
+            if must_go_on and not plan.resumes:
                 raise ResumeError(
                     f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
                     "that waits, no subagent at work. Give it a task."
                 )
-            hosted.restore_pending(p for p in back.state.pending if p.call_id in left.going_on)
-            resumed = _goes_on(hosted.resumed(AgentProfile.of(agent), config, fit), left)
-            return await self._start(hosted, agent, *back.ending, resumed, *left.closing, left=left)
+            hosted.rules = None if back.imported else first_rules(back.events)
+            hosted.restore_pending(p for p in back.state.pending if p.call_id in plan.going_on)
+            resumed = _with_plan(hosted.resumed(AgentProfile.of(agent), config, fit), plan)
+            return await self._start(hosted, agent, *back.ending, resumed, *plan.closing, plan=plan)
 
     @asynccontextmanager
-    async def reviving(
-        self, session_id: str, config: SessionConfig, around: Surroundings, kind: type[H]
-    ) -> AsyncGenerator[Revived[H], None]:
+    async def revive(
+        self, session_id: str, config: SessionConfig, surroundings: Surroundings, kind: type[H]
+    ) -> AsyncGenerator[Revival[H], None]:
         """A recorded session, its gate where the record says, for whoever records how it goes on."""
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         session_id = line.id
@@ -181,7 +183,7 @@ class SessionRegistry:
             mode = config.mode or state.mode
             check_no_looser(state, fit, config.registry, mode)
             check_required(state, config.registry, mode, config.required)
-            hosted = self._prepare(session_id, config, around, kind, fit, recorded=state)
+            hosted = self._prepare(session_id, config, surroundings, kind, fit, recorded=state)
             same = {} if line.imported else same_rules(state, config.registry, fit.markings)
             grants = Grants.of(state.grants, same, hosted.maps)
             hosted.ended_grants = grants.ended
@@ -198,7 +200,7 @@ class SessionRegistry:
                 hosted.questions.keep(deadlines(events))
             hosted.go_on_from(state)
             ending = endings(state) if line.imported else ()
-            yield Revived(hosted, events, state, fit, ending, line.imported)
+            yield Revival(hosted, events, state, fit, ending, line.imported)
 
     def add(self, hosted: HostedSession) -> None:
         """List a session from now on: a caller that learns of it can find it."""
@@ -227,9 +229,10 @@ class SessionRegistry:
         check_required(state, config.registry, mode, config.required)
         check_reason(state, fit, config.registry, mode, agent.max_cost, config.reason)
         branch_id = branch_id or new_id(agent.name)
-        with self._change(branch_id, _taken(branch_id)):
-            around = surroundings_of(agent.runtime)
-            hosted = self._prepare(branch_id, config, around, HostedSession, fit, recorded=state)
+        with self._change(branch_id, _already_live(branch_id)):
+            surroundings = surroundings_of(agent.runtime)
+            hosted = self._prepare(branch_id, config, surroundings, HostedSession, fit, recorded=state)
+            hosted.rules = None if line.imported else first_rules(events)
             origin = {
                 "kind": "branch",
                 "parent": parent,
@@ -250,14 +253,11 @@ class SessionRegistry:
         try:
             hosted.leaving = f"{CLOSED} by {by}"
             await _stop(hosted, hosted.leaving)
-            # What was being sent or withdrawn meanwhile has then been so, or was refused.
-            await hosted.questions.withdrawals.pause()
-            questions = withdrawals(hosted.state, hosted.leaving)
-            await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
+            await _record_end(hosted, hosted.leaving, by)
             self._hosted.pop(session_id, None)
             hosted.switching.disarm()
             self._forget_children(hosted, keep=0)
-            await self._leave(hosted)
+            await self._close_runtime(hosted)
         except JournalError as error:
             hosted.questions.withdrawals.resume()
             hosted.leaving = None
@@ -276,19 +276,16 @@ class SessionRegistry:
             await _stop(hosted, SHUT_DOWN)
             if hosted.state.status not in ENDED:
                 try:
-                    await hosted.questions.withdrawals.pause()
-                    questions = withdrawals(hosted.state, SHUT_DOWN)
-                    await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state))
+                    await _record_end(hosted, SHUT_DOWN)
                 except JournalError as error:
                     problems.append(error)
-        left = list(self)
-        for hosted in left:
+        for hosted in self:
             hosted.switching.disarm()
             self._hosted.pop(hosted.id, None)
-            await self._leave(hosted)
+            await self._close_runtime(hosted)
         return problems
 
-    async def _leave(self, hosted: HostedSession) -> None:
+    async def _close_runtime(self, hosted: HostedSession) -> None:
         """Close the runtime of a session that has ended, unless another session's tools run in it.
 
         Only some need it: a remote sandbox would keep running, and be paid for.
@@ -317,7 +314,7 @@ class SessionRegistry:
         self,
         session_id: str,
         config: SessionConfig,
-        around: Surroundings,
+        surroundings: Surroundings,
         kind: type[H],
         fit: ResumePoint | None = None,
         *,
@@ -337,37 +334,23 @@ class SessionRegistry:
             policy=self._policy,
             tokens=self.tokens,
             requests=self.requests,
-            surroundings=around,
+            surroundings=surroundings,
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.markings)
         return hosted
 
     async def _start(
-        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, left: RecoveryPlan | None = None
+        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, plan: RecoveryPlan | None = None
     ) -> str:
-        """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
+        """Record how a session begins or goes on, then make it live; a `plan` is of how it goes on."""
         session_id = hosted.id
         await hosted.record(*beginning)
         await hosted.switching.catch_up()
         self.add(hosted)
         try:
-            session = await agent.create_session(
-                session_id,
-                gate=hosted,
-                store=hosted,
-                spawn=lambda run: self._spawn(run, session_id),
-                subagents=HostedChildren(hosted, self._host_child, left.below if left else {}),
-                exist_ok=True,
-                # An imported record may say anything, and nothing gives money back.
-                spent=max(0.0, hosted.state.cost),
-            )
-            session.on_any(hosted.on_event)
-            hosted.previews = Previews(agent.tools, agent.runtime)
-            hosted.runtime = agent.runtime
-            hosted.session = session
-            if left is not None:
-                _take_up(hosted, session, left)
+            children = HostedChildren(hosted, self._host_child, plan.children if plan else {})
+            await self._start_agent(hosted, agent, children, plan)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             try:
@@ -379,35 +362,53 @@ class SessionRegistry:
             raise
         return session_id
 
+    async def _start_agent(
+        self,
+        hosted: HostedSession,
+        agent: Agent,
+        children: HostedChildren,
+        plan: RecoveryPlan | None,
+        runtime: Runtime | None = None,
+    ) -> Session:
+        """Make the agent's session, whose events the hosted session records, and resume its work."""
+        hosted.runtime = runtime or agent.runtime
+        hosted.previews = Previews(agent.tools, hosted.runtime)
+        session = await agent.create_session(
+            hosted.id,
+            gate=hosted,
+            store=hosted,
+            runtime=runtime,
+            spawn=lambda run: self._spawn(run, hosted.id),
+            subagents=children,
+            rules=hosted.rules,
+            exist_ok=True,
+            # An imported record may say anything, and nothing gives money back.
+            spent=max(0.0, hosted.state.cost),
+        )
+        session.on_any(hosted.on_event)
+        hosted.session = session
+        if plan is not None:
+            session.restore(hosted.sending.restored())
+            # A subagent's session without events yet waits for its task.
+            if plan.resumes and (plan.messages or hosted.state.kind != "child"):
+                session.continue_(decide_open=bool(plan.undecided), resumed_calls=plan.unfinished)
+        return session
+
     @asynccontextmanager
     async def _host_child(
-        self, child: HostedChild, agent: Agent, below: HostedChildren, left: RecoveryPlan | None
+        self, child: HostedChild, agent: Agent, children: HostedChildren, plan: RecoveryPlan | None
     ) -> AsyncGenerator[Session, None]:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
-        if left is None:
+        if plan is None:
             await child.record(child.opened(AgentProfile.of(agent), NO_CONFIG))
         else:
-            resumed = _goes_on(child.resumed(AgentProfile.of(agent), NO_CONFIG, NO_NETS), left)
-            await child.record(resumed, *left.closing)
+            resumed = _with_plan(child.resumed(AgentProfile.of(agent), NO_CONFIG, NO_NETS), plan)
+            await child.record(resumed, *plan.closing)
         self._hosted[child.id] = parent.children[child.id] = child
-        # Its tools run where its parent's do.
-        child.runtime = parent.runtime or agent.runtime
-        child.previews = Previews(agent.tools, child.runtime)
         try:
-            session = child.session = await agent.create_session(
-                child.id,
-                gate=child,
-                store=child,
-                runtime=parent.runtime,
-                spawn=lambda run: self._spawn(run, child.id),
-                subagents=below,
-                exist_ok=True,
-                spent=child.state.cost,
-            )
-            session.on_any(child.on_event)
-            if left is not None:
-                _take_up(child, session, left)
+            # Its tools run where its parent's do.
+            session = await self._start_agent(child, agent, children, plan, parent.runtime)
             async with session:
                 yield session
         finally:
@@ -443,26 +444,27 @@ class SessionRegistry:
             self._changing.discard(session_id)
 
 
-def _goes_on(resumed: SessionResumed, left: RecoveryPlan) -> SessionResumed:
-    return resumed.model_copy(update={"asked_again": left.asked_again, "going_on": left.going_on})
+def _with_plan(resumed: SessionResumed, plan: RecoveryPlan) -> SessionResumed:
+    return resumed.model_copy(update={"asked_again": plan.asked_again, "going_on": plan.going_on})
 
 
-def _take_up(hosted: HostedSession, session: Session, left: RecoveryPlan) -> None:
-    """Resume what is left of a session; a subagent's session without events yet waits for its task."""
-    session.restore(hosted.sending.restored())
-    if left.works and (left.said or hosted.state.kind != "child"):
-        session.continue_(decide_open=bool(left.again), resumed_calls=left.unfinished)
-
-
-async def _stop(hosted: HostedSession, why: str) -> None:
+async def _stop(hosted: HostedSession, reason: str) -> None:
     """Let nothing of a session's be asked any more."""
     if isinstance(hosted, SubmittedSession):
-        await hosted.leave(why)
+        await hosted.shut_down(reason)
     elif hosted.session is not None:
         await hosted.session.aclose()
 
 
-def _taken(session_id: str) -> JournalError:
+async def _record_end(hosted: HostedSession, reason: str, by: str | None = None) -> None:
+    """Record how a session that was stopped ends, its open requests withdrawn."""
+    # What was being sent or withdrawn meanwhile has then been so, or was refused.
+    await hosted.questions.withdrawals.pause()
+    questions = withdrawals(hosted.state, reason)
+    await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
+
+
+def _already_live(session_id: str) -> JournalError:
     return JournalError(f"Session '{session_id}' is live here; give the new one another id.")
 
 

@@ -6,7 +6,7 @@ of that one says what they did to the nets, the child's own what became of each 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -38,23 +38,23 @@ Host = Callable[
 What an earlier host left of it goes on.
 """
 
-NOTHING_LEFT: Mapping[str, RecoveryPlan] = MappingProxyType({})
+NO_PLANS: Mapping[str, RecoveryPlan] = MappingProxyType({})
 NOT_RECORDED = "The call was not run: it could not be recorded"
 
 
 class HostedChild(HostedSession):
     """Subagent's session, which also records the decisions of `parent` about its calls.
 
-    It was started by the call `call_id`; with `left` by an earlier host, and resumes.
+    It was started by the call `call_id`; with a `plan` by an earlier host, and resumes.
     """
 
     kind: ClassVar[Kind] = "child"
 
     def __init__(
-        self, parent: HostedSession, agent: Agent, call_id: str, left: RecoveryPlan | None = None
+        self, parent: HostedSession, agent: Agent, call_id: str, plan: RecoveryPlan | None = None
     ) -> None:
         super().__init__(
-            f"{agent.name}-{uuid4().hex[:6]}" if left is None else left.state.id,
+            f"{agent.name}-{uuid4().hex[:6]}" if plan is None else plan.state.id,
             parent.journal,
             parent.publish,
             registry={},
@@ -68,8 +68,9 @@ class HostedChild(HostedSession):
         self.parent = parent
         self.shell_fields = parent.shell_fields
         self._call_id = call_id
-        if left is not None:
-            self.go_on_from(left.state)
+        if plan is not None:
+            self.go_on_from(plan.state)
+            self.rules = plan.rules
         self._gate = SubagentGate(parent, self.id)
 
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
@@ -79,6 +80,10 @@ class HostedChild(HostedSession):
             origin["workdir"] = str(self.parent.runtime.cwd)
         return super().opened(profile, config).model_copy(update=origin)
 
+    def constraints(self) -> Sequence[str] | None:
+        """The parent's rules in sentences (G-73)."""
+        return self.parent.constraints()
+
     async def decide(self, call: ToolCall) -> GateDecision:
         """Have the parent decide, then record it. What cannot be recorded here does not run."""
         decision = await self._gate.decide(call)
@@ -86,8 +91,8 @@ class HostedChild(HostedSession):
             await self.record(decision_record(replace(decision, steps=()), call.input))
         except JournalError:
             if not decision.block:
-                lost = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
-                await self._gate.settle(lost, NOT_RECORDED, 0.0)
+                failed = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
+                await self._gate.settle(failed, NOT_RECORDED, 0.0)
             raise
         return decision
 
@@ -117,29 +122,29 @@ class HostedChild(HostedSession):
 
 
 class HostedChildren:
-    """Makes the children of one hosted session; those in `left`, by call, resume."""
+    """Makes the children of one hosted session; those in `plans`, by call, resume."""
 
     def __init__(
         self,
         parent: HostedSession,
         host: Host,
-        left: Mapping[str, RecoveryPlan] = NOTHING_LEFT,
+        plans: Mapping[str, RecoveryPlan] = NO_PLANS,
         depth: int = 1,
     ) -> None:
         self._parent = parent
         self._host = host
-        self._left = dict(left)
+        self._plans = dict(plans)
         self._depth = depth
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
         """See `SubagentSessions.open`."""
         check_depth(agent, self._depth)
-        left = self._left.pop(call_id, None)
-        if left is not None and left.failure is not None:
-            raise ToolError(left.failure)
-        child = HostedChild(self._parent, agent, call_id, left)
-        deeper = NOTHING_LEFT if left is None else left.below
-        below = HostedChildren(child, self._host, deeper, self._depth + 1)
-        async with self._host(child, agent, below, left) as session:
+        plan = self._plans.pop(call_id, None)
+        if plan is not None and plan.failure is not None:
+            raise ToolError(plan.failure)
+        child = HostedChild(self._parent, agent, call_id, plan)
+        plans = NO_PLANS if plan is None else plan.children
+        children = HostedChildren(child, self._host, plans, self._depth + 1)
+        async with self._host(child, agent, children, plan) as session:
             yield session

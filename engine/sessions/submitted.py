@@ -5,14 +5,15 @@ Its record, nets and approval requests are kept here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import ClassVar, Literal
 
 from ..agents.messages import clean_text
-from ..history.model.events import EventBody, JournalEvent, MessageAdded
-from ..recording.resume import ResumePoint, closings
+from ..history.model.events import ApprovalRequested, EventBody, JournalEvent, MessageAdded
+from ..history.model.state import mark_disconnected
+from ..recording.resume_checks import ResumePoint, closings
 from .config import SessionConfig
 from .hosted import HostedSession
 from .messages import stopped
@@ -40,18 +41,40 @@ class SubmittedSession(HostedSession):
     def now(self) -> datetime:
         return self.journal.clock()
 
-    def prepared(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
+    def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
         """See `LedgerHost`. Raises `JournalError` for what rests on a call that was lost."""
         bodies = tuple(bodies)
         self.calls.check(bodies)
-        return super().prepared(bodies)
+        return super().prepare(bodies)
 
-    def written(self, event: JournalEvent) -> None:
+    def note_written(self, event: JournalEvent) -> None:
         """See `LedgerHost`: the calls follow the record."""
-        super().written(event)
+        super().note_written(event)
         self.calls.note_written(event.body)
+        if self.disconnected and isinstance(event.body, ApprovalRequested):
+            self._mark_disconnected(self.disconnected)
 
-    def lost(self, body: EventBody) -> None:
+    def note_connection(self, call_id: str, *, connected: bool) -> bool:
+        """Note that the last connection that waits for a call went, or that one waits again.
+
+        Returns whether that is new.
+        """
+        calls = dict(self.disconnected or {})
+        if connected == (call_id not in calls):
+            return False
+        if connected:
+            del calls[call_id]
+        else:
+            calls[call_id] = self.now
+        self.disconnected = calls
+        self._mark_disconnected(calls)
+        return True
+
+    def _mark_disconnected(self, calls: Mapping[str, datetime]) -> None:
+        for state in (self.state, self.shown):
+            mark_disconnected(state.approvals, calls)
+
+    def note_lost(self, body: EventBody) -> None:
         """See `LedgerHost`."""
         self.calls.note_lost(body)
 
@@ -64,17 +87,17 @@ class SubmittedSession(HostedSession):
 
     def end_reason(self, call_id: str) -> str:
         """As every session's, or as whoever ended the call says."""
-        return self.calls.why_ended(call_id) or super().end_reason(call_id)
+        return self.calls.end_reason(call_id) or super().end_reason(call_id)
 
     async def stop(self, reason: str) -> None:
         """Block what waits for an operator."""
         await self.calls.deny_all(stopped(reason))
 
-    async def leave(self, why: str) -> None:
+    async def shut_down(self, reason: str) -> None:
         """Let nothing of it be asked any more."""
-        await self.calls.close(why)
+        await self.calls.close(reason)
 
-    async def said(
+    async def record_message(
         self, role: Literal["user", "assistant"], text: str, reported_by: str | None = None
     ) -> None:
         """Record a message, with the token that reported it, if any."""

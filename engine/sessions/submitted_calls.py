@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-from ..gate.phases import PendingQuestion
+from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
 from ..gate.types import GateDecision, ResultRecord, ToolResult
 from ..history.errors import JournalError
@@ -28,14 +28,12 @@ from ..history.model.events import (
 )
 from ..history.model.fast_models import copy_with
 from ..history.model.records import CallRecord
-from ..history.model.state import SessionState
 from ..net.net import ToolCall
+from ..recording.ledger import EventRecorder
 from ..recording.records import copied, own_input
-from .call_answers import NO_RESULT, CallAnswer, CallIndex, answer_of, digest, is_blocked
+from .call_answer import CallAnswer
+from .call_answers import NO_RESULT, CallIndex, answer_of, digest, is_blocked
 from .errors import CallIdUsed, CallWithdrawn, ResultRefusedError, UnknownCallError, UnknownSessionError
-
-# A call of an external agent on its way through the gate.
-
 
 EndingKind: TypeAlias = Literal["withdrawn", "denied", "closed"]
 
@@ -45,7 +43,8 @@ class OpenCall:
     """A call on its way through the gate; `ending` is how and why that was ended early.
 
     `decided` is done once its decision is durable, `proposed` once the call itself is, where that was
-    recorded before its decision.
+    recorded before its decision. `answers` are the futures of its callers, each with whether the call had
+    been made before.
     """
 
     call: CallRecord
@@ -54,6 +53,9 @@ class OpenCall:
     ending: tuple[EndingKind, str] | None = None
     at_gate: bool = False
     is_decided: bool = False
+    answers: list[tuple[asyncio.Future[CallAnswer], bool]] = field(
+        default_factory=list[tuple[asyncio.Future[CallAnswer], bool]]
+    )
 
     @property
     def is_lost(self) -> bool:
@@ -61,10 +63,10 @@ class OpenCall:
         proposed = self.proposed
         return proposed is not None and proposed.done() and proposed.exception() is not None
 
-    def stop(self, how: EndingKind, why: str) -> None:
+    def stop(self, kind: EndingKind, reason: str) -> None:
         """End it, where it waits for its decision. What is being recorded comes to its end."""
         if self.ending is None:
-            self.ending = how, why
+            self.ending = kind, reason
             # What the gate was told before this it hears first.
             asyncio.get_running_loop().call_soon(self._leave_gate)
 
@@ -84,21 +86,13 @@ def _tool_call(call: CallRecord) -> ToolCall:
     return ToolCall(call.call_id, call.tool, copied(call.input))
 
 
-class CallHost(Protocol):
+class CallHost(EventRecorder, Protocol):
     """The session whose calls these are; see `SubmittedSession`."""
 
-    id: str
     renews_ids: ClassVar[bool]
 
     @property
-    def state(self) -> SessionState: ...
-
-    @property
     def now(self) -> datetime: ...
-
-    async def record(self, *bodies: EventBody) -> None: ...
-
-    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
 
     async def decide(self, call: ToolCall) -> GateDecision: ...
 
@@ -128,6 +122,9 @@ class SubmittedCalls:
         self.index.take(body)
         if isinstance(body, CallDecided):
             self._since[body.call_id] = self._host.now
+            open_call = self._open.get(body.call_id)
+            if open_call is not None and open_call.is_decided:
+                self._end_open(open_call, None)
 
     def note_lost(self, body: EventBody) -> None:
         """The record could not take this event."""
@@ -142,8 +139,8 @@ class SubmittedCalls:
         for body in bodies:
             match body:
                 case CallDecided() | ApprovalRequested():
-                    asked = self._open.get(body.call_id)
-                    lost = asked is not None and asked.is_lost
+                    open_call = self._open.get(body.call_id)
+                    lost = open_call is not None and open_call.is_lost
                 case ApprovalWithdrawn():
                     lost = body.approval_id in self._unasked
                 case _:
@@ -165,7 +162,11 @@ class SubmittedCalls:
         if call.call_id in self._open or call.call_id in self.index.decided:
             return None
         reached = self._try(call)
-        return self._answer_to(reached, repeated=known) if isinstance(reached, OpenCall) else reached
+        if not isinstance(reached, OpenCall):
+            return reached
+        answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
+        reached.answers.append((answer, known))
+        return answer
 
     def submit(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
@@ -175,32 +176,36 @@ class SubmittedCalls:
         A call that needs no approval is decided here and now. Raises `CallIdUsed` where the call under
         this id is another one, `UnknownSessionError` after `close`, `ValueError` for a call that is none.
         """
-        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
+        self._submit(answer, call_id, tool, arguments)
+        return answer
+
+    def _submit(
+        self,
+        answer: asyncio.Future[CallAnswer],
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+    ) -> None:
         call, known = self._call_record(call_id, tool, arguments)
         open_call = self._open.get(call.call_id)
         if open_call is not None and open_call.ending is not None:
-            again = self._submit_after(open_call, call_id, tool, arguments)
-            return loop.create_task(again, name=f"call {call_id}")
-        if call.call_id in self.index.decided:
-            answer: asyncio.Future[CallAnswer] = loop.create_future()
+
+            def submit_again(_: object) -> None:
+                if not answer.done():
+                    try:
+                        self._submit(answer, call_id, tool, arguments)
+                    except Exception as error:
+                        answer.set_exception(error)
+
+            open_call.decided.add_done_callback(submit_again)
+        elif call.call_id in self.index.decided:
             answer.set_result(self._answer(call.call_id, repeated=True))
-            return answer
-        if open_call is None:
-            reached = self._try(call)
-            open_call = reached if isinstance(reached, OpenCall) else self._wait(call, reached)
-        return self._answer_to(open_call, repeated=known)
-
-    def is_decided(self, call_id: str) -> bool:
-        """Tell whether a submitted call waits for nothing but the record of its decision."""
-        call_id = self.index.current(call_id)
-        open_call = self._open.get(call_id)
-        return call_id in self.index.decided if open_call is None else open_call.is_decided
-
-    async def _submit_after(
-        self, ending: OpenCall, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
-    ) -> CallAnswer:
-        await asyncio.wait([ending.decided])
-        return await self.submit(call_id, tool, arguments)
+        else:
+            if open_call is None:
+                reached = self._try(call)
+                open_call = reached if isinstance(reached, OpenCall) else self._wait(call, reached)
+            open_call.answers.append((answer, known))
 
     def _call_record(
         self, own: str, tool: str, arguments: Mapping[str, JsonValue]
@@ -209,14 +214,14 @@ class SubmittedCalls:
         if not own or not tool:
             raise ValueError("A call needs an id and the name of a tool")
         index, call_id = self.index, self._id_of(own)
-        given = own_input(arguments)
+        own_arguments = own_input(arguments)
         open_call = self._open.get(call_id)
         known = index.asked.get(call_id) if open_call is None else open_call.call
-        if known is not None and digest(known.tool, known.input) != digest(tool, given):
+        if known is not None and digest(known.tool, known.input) != digest(tool, own_arguments):
             raise CallIdUsed(self._host.id, call_id)
         self._check_open()
         made_as = None if own == call_id else own
-        fields = {"call_id": call_id, "tool": tool, "input": given, "made_as": made_as}
+        fields = {"call_id": call_id, "tool": tool, "input": own_arguments, "made_as": made_as}
         return copy_with(_CALL, fields), known is not None
 
     def _id_of(self, own: str) -> str:
@@ -231,28 +236,6 @@ class SubmittedCalls:
 
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.index.decided[call_id], repeated=repeated)
-
-    def _answer_to(self, open_call: OpenCall, *, repeated: bool) -> asyncio.Future[CallAnswer]:
-        """The answer to a call that is on its way, once its decision is durable."""
-        answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
-        call_id = open_call.call.call_id
-
-        def done(decided: asyncio.Future[None]) -> None:
-            if answer.done():
-                return
-            if decided.cancelled():
-                answer.cancel()
-            elif (failure := decided.exception()) is not None:
-                answer.set_exception(failure)
-            elif call_id not in self.index.decided:
-                answer.set_exception(
-                    JournalError(f"Call '{call_id}' was not decided: it is not recorded")
-                )
-            else:
-                answer.set_result(self._answer(call_id, repeated=repeated))
-
-        open_call.decided.add_done_callback(done)
-        return answer
 
     def _try(self, call: CallRecord) -> OpenCall | PendingQuestion | None:
         """Have the gate decide a call that needs no approval; see `try_decide`.
@@ -281,11 +264,28 @@ class SubmittedCalls:
         open_call.decided = decided
 
         def done(decided: asyncio.Future[None]) -> None:
-            self._open.pop(open_call.call.call_id, None)
-            if not decided.cancelled():
-                decided.exception()  # its caller may have gone: then this is the only look
+            # Its callers may have gone: then this is the only look at an error.
+            cancelled = decided.cancelled()
+            self._end_open(open_call, asyncio.CancelledError() if cancelled else decided.exception())
 
         decided.add_done_callback(done)
+
+    def _end_open(self, open_call: OpenCall, failure: BaseException | None) -> None:
+        """Answer a call's callers: its decision is durable, or nothing was decided for `failure`."""
+        call_id = open_call.call.call_id
+        self._open.pop(call_id, None)
+        if failure is None and call_id not in self.index.decided:
+            failure = JournalError(f"Call '{call_id}' was not decided: it is not recorded")
+        answers, open_call.answers = open_call.answers, []
+        for answer, repeated in answers:
+            if answer.done():
+                continue
+            if failure is None:
+                answer.set_result(self._answer(call_id, repeated=repeated))
+            elif isinstance(failure, asyncio.CancelledError):
+                answer.cancel()
+            else:
+                answer.set_exception(failure)
 
     def unrecorded(self, call_id: str) -> Sequence[EventBody]:
         """The call as its agent made it, where it is to be recorded together with its decision."""
@@ -341,18 +341,18 @@ class SubmittedCalls:
             return None
         return copy_with(_PROPOSED, {"calls": (call,)})
 
-    async def _record_ending(self, call: CallRecord, how: EndingKind, why: str) -> None:
+    async def _record_ending(self, call: CallRecord, kind: EndingKind, reason: str) -> None:
         """Record that a call was ended before its decision. Raises unless that decides it."""
         call_id = call.call_id
-        if how == "closed":
-            raise UnknownSessionError(f"Call '{call_id}' was not decided and must not run: {why}")
+        if kind == "closed":
+            raise UnknownSessionError(f"Call '{call_id}' was not decided and must not run: {reason}")
         if self._has_request(call_id):
             # An answer that is just being recorded ends the request by itself.
             await self._host.record()
         if self._has_request(call_id):
             raise JournalError(f"The request about call '{call_id}' could not be withdrawn; try again")
         stands = self._host.state.calls.get(call_id)
-        if how == "denied":
+        if kind == "denied":
             names = (call.tool,) if stands is None else stands.names or (call.tool,)
             denied = CallDecided(
                 call_id=call_id,
@@ -361,19 +361,19 @@ class SubmittedCalls:
                 names=names,
                 outcome="block",
                 mode="enforce",
-                reason=f"{NOT_RUN}: {why}",
+                reason=f"{NOT_RUN}: {reason}",
             )
             await self._host.record(denied)
             return
-        gone = MessageAdded(
-            role="tool", text=f"{NOT_RUN}: {why}", call_id=call_id, tool=call.tool, is_error=True
+        text = f"{NOT_RUN}: {reason}"
+        await self._host.record(
+            MessageAdded(role="tool", text=text, call_id=call_id, tool=call.tool, is_error=True)
         )
-        await self._host.record(gone)
-        raise CallWithdrawn(self._host.id, call_id, why)
+        raise CallWithdrawn(self._host.id, call_id, reason)
 
     def _has_request(self, call_id: str) -> bool:
         """Tell whether the record has an open approval request about this call."""
-        return any(asked.call_id == call_id for asked in self._host.state.approvals.values())
+        return any(each.call_id == call_id for each in self._host.state.approvals.values())
 
     # Ends
 
@@ -381,38 +381,36 @@ class SubmittedCalls:
         """The agent waits no more for this call. What was decided stays decided."""
         self._check_open()
         call_id = self.index.current(call_id)
-        asked = self._open.get(call_id)
-        if asked is not None:
-            await self._end([asked], "withdrawn", reason.strip() or "the agent took it back")
+        open_call = self._open.get(call_id)
+        if open_call is not None:
+            await self._end([open_call], "withdrawn", reason.strip() or "the agent took it back")
         elif call_id not in self.index.asked:
             raise UnknownCallError(self._host.id, call_id)
 
-    def why_ended(self, call_id: str) -> str | None:
+    def end_reason(self, call_id: str) -> str | None:
         """Reason why a call that is on its way was ended before its decision; `None` where it was not."""
-        asked = self._open.get(call_id)
-        return None if asked is None or asked.ending is None else asked.ending[1]
+        open_call = self._open.get(call_id)
+        return None if open_call is None or open_call.ending is None else open_call.ending[1]
 
-    async def deny_all(self, why: str) -> None:
+    async def deny_all(self, reason: str) -> None:
         """Block all calls that wait for an operator."""
-        await self._end(list(self._open.values()), "denied", why)
+        await self._end(list(self._open.values()), "denied", reason)
 
-    async def close(self, why: str) -> None:
+    async def close(self, reason: str) -> None:
         """Nothing is asked or settled from here on; what is being recorded comes to its end."""
-        self._closed = why
-        for asked in self._open.values():
-            asked.stop("closed", why)
-        if under_way := [
-            *(asked.decided for asked in self._open.values()),
-            *(task for _, task in self._settling.values()),
-        ]:
-            await asyncio.wait(under_way)
+        self._closed = reason
+        for each in self._open.values():
+            each.stop("closed", reason)
+        work = [each.decided for each in self._open.values()]
+        if work := [*work, *(task for _, task in self._settling.values())]:
+            await asyncio.wait(work)
 
-    async def _end(self, every: list[OpenCall], how: EndingKind, why: str) -> None:
-        for asked in every:
-            asked.stop(how, why)
-        for asked in every:
-            await asyncio.wait([asked.decided])
-            problem = None if asked.decided.cancelled() else asked.decided.exception()
+    async def _end(self, calls: list[OpenCall], kind: EndingKind, reason: str) -> None:
+        for each in calls:
+            each.stop(kind, reason)
+        for each in calls:
+            await asyncio.wait([each.decided])
+            problem = None if each.decided.cancelled() else each.decided.exception()
             if isinstance(problem, JournalError):
                 raise problem
 
@@ -426,44 +424,44 @@ class SubmittedCalls:
         """Record how a call ended, once; the nets have heard of it when this returns."""
         self._check_open()
         call_id = self.index.current(call_id)
-        said = output, is_error
+        outcome = output, is_error
         decided = self.index.decided.get(call_id)
         if decided is None and call_id not in self.index.asked:
             raise UnknownCallError(self._host.id, call_id)
         if decided is None or is_blocked(decided):
             raise ResultRefusedError(self._host.id, call_id, "the call was not allowed")
-        before = self._settled(call_id)
-        if before is not None and before[0] != said:
+        earlier = self._settled(call_id)
+        if earlier is not None and earlier[0] != outcome:
             raise ResultRefusedError(self._host.id, call_id, "it has another result already")
-        if before is None:
-            work = self._settle(decided, said, seconds)
+        if earlier is None:
+            work = self._settle(decided, outcome, seconds)
             task = asyncio.get_running_loop().create_task(work, name=f"result {call_id}")
-            self._settling[call_id] = said, task
+            self._settling[call_id] = outcome, task
             task.add_done_callback(lambda done: self._forget(call_id, done))
             await asyncio.shield(task)
-        elif before[1] is not None:
-            await asyncio.shield(before[1])
+        elif earlier[1] is not None:
+            await asyncio.shield(earlier[1])
 
     @property
-    def asking(self) -> Collection[str]:
+    def open_ids(self) -> Collection[str]:
         """The calls that are on their way through the gate."""
         return self._open.keys()
 
-    async def rest(self, *, but: str | None = None) -> None:
+    async def end_turn(self, *, waiting_id: str | None = None) -> None:
         """The agent's turn is over: what was allowed and has no result may have run, or not.
 
-        The call `but` gets its result later.
+        The call `waiting_id` gets its result later.
         """
         self._check_open()
-        but = None if but is None else self.index.current(but)
+        waiting_id = None if waiting_id is None else self.index.current(waiting_id)
         state = self._host.state
         running = [each.call_id for each in state.calls.values() if each.status == "running"]
         # What an earlier host allowed is unknown already, and is waited for all the same.
         for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
             decided = self.index.decided.get(call_id)
-            if decided is not None and call_id != but and call_id not in self._settling:
-                gone = ToolResult(call_id, decided.tool, copied(decided.input), True)
-                await self._host.settle(gone, NO_RESULT, 0.0, unknown=True)
+            if decided is not None and call_id != waiting_id and call_id not in self._settling:
+                failed = ToolResult(call_id, decided.tool, copied(decided.input), True)
+                await self._host.settle(failed, NO_RESULT, 0.0, unknown=True)
                 self._since.pop(call_id, None)
 
     def _settled(self, call_id: str) -> tuple[tuple[str, bool], Awaitable[None] | None] | None:
@@ -475,13 +473,15 @@ class SubmittedCalls:
             return None
         return (stands.output or "", stands.status == "failed"), None
 
-    async def _settle(self, decided: CallDecided, said: tuple[str, bool], seconds: float | None) -> None:
-        call_id, (output, is_error) = decided.call_id, said
+    async def _settle(
+        self, decided: CallDecided, outcome: tuple[str, bool], seconds: float | None
+    ) -> None:
+        call_id, (output, is_error) = decided.call_id, outcome
         if seconds is None:
             since = self._since.get(call_id)
             seconds = 0.0 if since is None else max(0.0, (self._host.now - since).total_seconds())
-        ended = ToolResult(call_id, decided.tool, copied(decided.input), is_error)
-        await self._host.settle(ended, output, seconds)
+        result = ToolResult(call_id, decided.tool, copied(decided.input), is_error)
+        await self._host.settle(result, output, seconds)
         self._since.pop(call_id, None)
 
     def _forget(self, call_id: str, task: asyncio.Task[None]) -> None:

@@ -19,10 +19,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import uuid4
 
-from ..approvals.requests import ApprovalPolicy, ApprovalRequests, Credential, OperatorTokens, Reply
+from ..approvals.requests import (
+    ApprovalPolicy,
+    ApprovalRequests,
+    Credential,
+    OperatorTokens,
+    Reply,
+)
 from ..approvals.withdrawals import RETRY, Tasks
 from ..core.durations import LONGEST, format_duration
-from ..core.people import is_among, not_another
+from ..core.people import involvement_reason, is_among
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
 from ..gate.types import Mode
@@ -31,12 +37,11 @@ from ..history.model.events import (
     ChangeAgreed,
     ChangeDropped,
     ChangeProposed,
-    EventBody,
     ModeChanged,
     NetToggled,
 )
 from ..history.model.state import ChangeState, SessionState, SwitchState
-from ..recording.ledger import SessionLedger
+from ..recording.ledger import EventRecorder, SessionLedger
 
 PROPOSED_FOR = 15 * 60.0
 """Seconds within which the others have to agree to what was proposed."""
@@ -44,17 +49,21 @@ PROPOSED_FOR = 15 * 60.0
 log = logging.getLogger(__name__)
 
 
-class SwitchHost(Protocol):
+class SwitchHost(EventRecorder, Protocol):
     """The session whose nets these are; see `HostedSession`."""
 
-    id: str
     manager: GateManager
     questions: ApprovalRequests
 
-    @property
-    def state(self) -> SessionState: ...
 
-    async def record(self, *bodies: EventBody) -> None: ...
+@dataclass(frozen=True, slots=True)
+class SwitchTerms:
+    """An operator's terms: who, why, for how many `seconds` (for good without), with which token."""
+
+    by: str
+    reason: str | None = None
+    seconds: float | None = None
+    credential: Credential | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,11 @@ class _Switch:
     def names(self) -> str:
         """Everybody who wanted it, `ada and ben`."""
         return " and ".join(dict.fromkeys((*self.others, self.by)))
+
+    @property
+    def period(self) -> str:
+        """The time for which it is, ` for 5 min`; empty for good."""
+        return "" if self.seconds is None else f" for {format_duration(self.seconds)}"
 
 
 class Switching:
@@ -97,17 +111,8 @@ class Switching:
         self._tasks = Tasks()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def toggle(
-        self,
-        net: str,
-        active: bool,
-        by: str,
-        *,
-        reason: str | None = None,
-        seconds: float | None = None,
-        credential: Credential | None = None,
-    ) -> Reply:
-        """Turn a net on, turn it off, or propose to, for so many `seconds` if that is said.
+    async def toggle(self, net: str, active: bool, terms: SwitchTerms) -> Reply:
+        """Turn a net on, turn it off, or propose to.
 
         Raises `JournalError` when it could not be recorded: then nothing has changed.
         """
@@ -116,26 +121,18 @@ class Switching:
             manager = self._host.manager
             looser = self._losing_to(net) if active else [net] if net in manager.active else []
             if not looser:
-                return await self._toggle(net, active, _Switch(by.strip() or "unnamed"))
-            if active and seconds is not None:
+                return await self._toggle(net, active, _Switch(terms.by.strip() or "unnamed"))
+            if active and terms.seconds is not None:
                 return Reply(False, f"Not switched: {net} is turned on for good, or not at all")
             people = max(people_to_loosen(manager.nets[key].rule) for key in looser)
-            reply = await self._loosen(net, by, reason, seconds, people, credential, active=active)
+            reply = await self._loosen(net, terms, people, active=active)
             if active and reply.needs_reason:
                 named = " and ".join(looser)
                 why = f"{net} says what calls it names take, and {named} then judges them no more"
                 return replace(reply, message=f"{reply.message}. {why}")
             return reply
 
-    async def set_mode(
-        self,
-        mode: Mode,
-        by: str,
-        *,
-        reason: str | None = None,
-        seconds: float | None = None,
-        credential: Credential | None = None,
-    ) -> Reply:
+    async def set_mode(self, mode: Mode, terms: SwitchTerms) -> Reply:
         """Enforce, or switch to shadow mode, or propose to; counts from the next call on."""
         async with self._turn:
             await self._ledger.catch_up()
@@ -143,11 +140,11 @@ class Switching:
             if mode == manager.mode:
                 return Reply(True, f"{self._host.id} is now in {mode} mode")
             if mode == "enforce":
-                return await self._set_mode(mode, _Switch(by.strip() or "unnamed"))
+                return await self._set_mode(mode, _Switch(terms.by.strip() or "unnamed"))
             # What is off for a time comes back, and must then mean what it says.
             rules = (manager.nets[key].rule for key in (*manager.active, *self._returning()))
             people = max(map(people_to_loosen, rules), default=0)
-            return await self._loosen(None, by, reason, seconds, people, credential)
+            return await self._loosen(None, terms, people)
 
     def _returning(self) -> list[str]:
         """The nets that are off for a time: they will be on again."""
@@ -162,18 +159,11 @@ class Switching:
         return () if net in returning else self._host.manager.loses_to(net, returning)
 
     async def _loosen(
-        self,
-        net: str | None,
-        by: str,
-        reason: str | None,
-        seconds: float | None,
-        people: int,
-        credential: Credential | None,
-        *,
-        active: bool = False,
+        self, net: str | None, terms: SwitchTerms, people: int, *, active: bool = False
     ) -> Reply:
         """Switch a net, or to shadow mode where `net` is `None`, or propose to, which takes `people`."""
-        by, reason = by.strip(), (reason or "").strip()
+        by, reason = terms.by.strip(), (terms.reason or "").strip()
+        seconds, credential = terms.seconds, terms.credential
         problem = self._unfit(by, reason, seconds, credential)
         if problem is not None:
             return Reply(False, problem, needs_reason=bool(by) and not reason)
@@ -185,10 +175,8 @@ class Switching:
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
         if same is not None:
             return await self._agree(same, by, credential)
-        if not people:
-            return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
         own = self._not_another(by)
-        if own is None and people == 1:
+        if not people or (own is None and people == 1):
             return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
         proposed = ChangeProposed(
             change_id=uuid4().hex[:12],
@@ -254,9 +242,8 @@ class Switching:
     def _lapsed(self, change: ChangeState, credential: Credential | None) -> str | None:
         """One of those who agreed that does not count any more (G-77)."""
         for name, token in zip(change.given, change.tokens, strict=True):
-            if self._not_another(name) is not None:
-                return name
-            if not self._tokens.in_force(token, credential, "administer"):
+            in_force = self._tokens.in_force(token, credential, "administer")
+            if not in_force or self._not_another(name) is not None:
                 return name
         return None
 
@@ -290,7 +277,7 @@ class Switching:
 
     def _not_another(self, by: str) -> str | None:
         """Reason why an operator does not count as another person for a change (G-77)."""
-        return not_another(by, self._host.state, own_approvals=self._policy.own_approvals)
+        return involvement_reason(by, self._host.state, own_approvals=self._policy.own_approvals)
 
     # What is done
 
@@ -305,61 +292,40 @@ class Switching:
         outcome = manager.add_net(net) if active else manager.remove_net(net)
         if not outcome.ok:
             return Reply(False, outcome.message)
-        toggled = NetToggled(
-            net=net,
-            active=active,
-            by=switch.by,
-            message=outcome.message,
-            reason=switch.reason,
-            others=switch.others,
-            until=self._until(switch.seconds),
-            waiting=self._waiting(),
-            timed=switch.timed,
-            change_id=switch.change_id,
-        )
-        why = f"{switch.names} turned {'on' if active else 'off'} {net}"
-        await self._done(toggled, f"{net} is on again, its time is over" if switch.timed else why)
-        return Reply(True, why + self._for(switch.seconds))
+        toggled = NetToggled(net=net, active=active, by=switch.by, message=outcome.message)
+        words = f"{switch.names} turned {'on' if active else 'off'} {net}"
+        reason = f"{net} is on again, its time is over" if switch.timed else words
+        await self._record_switch(toggled, switch, reason)
+        return Reply(True, words + switch.period)
 
     async def _set_mode(self, mode: Mode, switch: _Switch) -> Reply:
         self._host.manager.mode = mode
-        changed = ModeChanged(
-            mode=mode,
-            by=switch.by,
-            reason=switch.reason,
-            others=switch.others,
-            until=self._until(switch.seconds),
-            waiting=self._waiting(),
-            timed=switch.timed,
-            change_id=switch.change_id,
-        )
-        why = f"{switch.names} switched to {mode} mode"
-        await self._done(changed, "the time for shadow mode is over" if switch.timed else why)
-        return Reply(True, f"{self._host.id} is now in {mode} mode{self._for(switch.seconds)}")
+        words = f"{switch.names} switched to {mode} mode"
+        reason = "the time for shadow mode is over" if switch.timed else words
+        await self._record_switch(ModeChanged(mode=mode, by=switch.by), switch, reason)
+        return Reply(True, f"{self._host.id} is now in {mode} mode{switch.period}")
 
-    async def _done(self, event: NetToggled | ModeChanged, why: str) -> None:
+    async def _record_switch(self, event: NetToggled | ModeChanged, switch: _Switch, reason: str) -> None:
         """Record what was switched, and have the calls that it concerns decided again."""
-        await self._ledger.record_change(event)
+        seconds = switch.seconds
+        terms = {
+            "reason": switch.reason,
+            "others": switch.others,
+            "until": None if seconds is None else self._clock() + timedelta(seconds=seconds),
+            # Calls that wait for an operator now, and keep waiting.
+            "waiting": tuple(dict.fromkeys(a.call_id for a in self._host.state.approvals.values())),
+            "timed": switch.timed,
+            "change_id": switch.change_id,
+        }
+        await self._ledger.record_change(event.model_copy(update=terms))
         self.arm()
-        await self._host.questions.ask_again(why)
-
-    def _until(self, seconds: float | None) -> datetime | None:
-        return None if seconds is None else self._clock() + timedelta(seconds=seconds)
-
-    def _for(self, seconds: float | None) -> str:
-        return "" if seconds is None else f" for {format_duration(seconds)}"
-
-    def _waiting(self) -> tuple[str, ...]:
-        """Calls that wait for an operator now, and keep waiting."""
-        return tuple(dict.fromkeys(a.call_id for a in self._host.state.approvals.values()))
+        await self._host.questions.ask_again(reason)
 
     # What time brings about
 
     def arm(self) -> None:
         """Look again when the next time in the record is over; call it whenever that may have changed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.disarm()
         state = self._host.state
         times = [*_ends(state), *(change.expires for change in state.changes.values())]
         if times:
@@ -372,11 +338,9 @@ class Switching:
             self._timer = None
 
     def _look_in(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, seconds), self._look_soon)
-
-    def _look_soon(self) -> None:
-        self._tasks.start(self._look())
+        self._timer = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._tasks.start(self._look())
+        )
 
     async def _look(self) -> None:
         try:
@@ -392,11 +356,7 @@ class Switching:
 
         Timers stop while the machine sleeps, so the clock is read whenever a call is decided.
         """
-        state = self._host.state
-        if not state.off and state.shadowed is None:
-            return False
-        ends = _ends(state)
-        return bool(ends) and min(ends) <= self._clock()
+        return any(end <= self._clock() for end in _ends(self._host.state))
 
     async def catch_up(self) -> None:
         """Switch back temporary switches that are over, and drop expired proposals.
@@ -411,8 +371,7 @@ class Switching:
                     await self._toggle(net, True, _Switch(off.by, off.others, timed=True))
             shadowed = state.shadowed
             if shadowed is not None and shadowed.until is not None and shadowed.until <= now:
-                back = _Switch(shadowed.by, shadowed.others, timed=True)
-                await self._set_mode("enforce", back)
+                await self._set_mode("enforce", _Switch(shadowed.by, shadowed.others, timed=True))
             for change in list(state.changes.values()):
                 if change.expires <= now:
                     await self._drop(change, "nobody else agreed in time")

@@ -129,8 +129,8 @@ class Bounds:
         return values
 
 
-def _value(bound: _Bound, values: Sequence[float]) -> float:
-    return bound.constant + (bound.factor * sum(values[a] for a in bound.by) if bound.by else 0)
+def _value(term: _Bound, values: Sequence[float]) -> float:
+    return term.constant + (term.factor * sum(values[a] for a in term.by) if term.by else 0)
 
 
 def _bounds(whole: NetProduct, net: int) -> list[_Bound]:

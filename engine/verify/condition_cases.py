@@ -150,12 +150,12 @@ class Cases:
                     for place, choices in enumerate(inside):
                         for choice in choices:
                             chosen[(*values[:place], choice, *values[place + 1 :])] = None
-            found += [_seen(action, fields, values) for values in chosen]
+            found += [_case_action(action, fields, values) for values in chosen]
         return found, all_of_them and self.complete
 
     def _free(self, action: Action) -> list[Action]:
         fields = self._about(action)
-        return [_seen(action, fields, values) for values in self._combined(fields)]
+        return [_case_action(action, fields, values) for values in self._combined(fields)]
 
     def _about(self, action: Action) -> list[_Field]:
         """The conditions that nets ask of the call."""
@@ -203,7 +203,7 @@ def _possible(groups: Sequence[_Group]) -> list[Values]:
     return list(found)
 
 
-def _seen(action: Action, fields: Sequence[_Field], values: tuple[Values, ...]) -> Action:
+def _case_action(action: Action, fields: Sequence[_Field], values: tuple[Values, ...]) -> Action:
     """The action as the nets see it when the conditions have these values."""
     by_net: dict[str, tuple[str, ...]] = {}
     for one, each in zip(fields, values, strict=True):

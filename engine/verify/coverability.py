@@ -30,29 +30,29 @@ class _CoverStep:
 
 def cover(
     nets: Sequence[Demands],
-    known: Mapping[int, Sequence[int]],
+    nets_of: Mapping[int, Sequence[int]],
     actions: Collection[int],
     goal: int,
     effort: Effort,
 ) -> list[int] | None:
     """The shortest way to and with `goal` that the nets' demands admit; `None` when there is none.
 
-    `known` gives the nets, by position, that each action concerns; `actions` may be called before.
+    `nets_of` gives the nets, by position, of each action; `actions` may be called before.
     Raises `SpentError`.
     """
     using: dict[int, list[int]] = {}
     for action in actions:
-        for net in known[action] if action != goal else ():
+        for net in nets_of[action] if action != goal else ():
             using.setdefault(net, []).append(action)
     weakest: list[Joint] = []
     waiting: deque[_CoverStep] = deque()
 
-    def add(demands: Iterable[Joint], action: int, then: _CoverStep | None) -> _CoverStep | None:
+    def add(demands: Iterable[Joint], action: int, following: _CoverStep | None) -> _CoverStep | None:
         for demand in demands:
             effort.charge(4 + len(weakest))
             if any(_weaker(nets, other, demand) for other in weakest):
                 continue
-            found = _CoverStep(demand, action, then)
+            found = _CoverStep(demand, action, following)
             if all(d is None or net.met(d) for net, d in zip(nets, demand, strict=True)):
                 return found
             # Waiting demands are still expanded: a stronger demand may be met in fewer calls.
@@ -61,14 +61,14 @@ def cover(
             waiting.append(found)
         return None
 
-    reached = add(_before(nets, known[goal], goal, (None,) * len(nets), effort), goal, None)
+    reached = add(_before(nets, nets_of[goal], goal, (None,) * len(nets), effort), goal, None)
     while waiting and reached is None:
         at = waiting.popleft()
         concerned = [net for net, demand in enumerate(at.demand) if demand is not None]
         useful = dict.fromkeys(action for net in concerned for action in using.get(net, ()))
         effort.charge(1 + len(useful))
         for action in useful:
-            reached = add(_before(nets, known[action], action, at.demand, effort), action, at)
+            reached = add(_before(nets, nets_of[action], action, at.demand, effort), action, at)
             if reached is not None:
                 break
     if reached is None:

@@ -16,7 +16,7 @@ from operator import le
 from typing import Protocol, TypeAlias
 
 from .local_net import BLOCKED, LocalNet
-from .machine import Step, Tokens
+from .machine import IndexedTransition, Tokens
 
 Demand: TypeAlias = int | Tokens
 """A set of states as bits, or the tokens that each place must hold."""
@@ -29,9 +29,9 @@ MAX_VARIANTS = 64
 class _Back:
     """A transition that fires, or only has to be enabled; and the partial ones that may precede it."""
 
-    step: Step
+    step: IndexedTransition
     fires: bool
-    partial: tuple[Step, ...] = ()
+    partial: tuple[IndexedTransition, ...] = ()
 
 
 class Demands(Protocol):
@@ -74,12 +74,12 @@ class Statewise:
             known = self._before[key] = self._look(action, wanted)
         return known
 
-    def _look(self, action: int, wanted: int) -> list[Demand | None]:
+    def _look(self, action: int, demand: int) -> list[Demand | None]:
         self._local.effort.charge(2 + len(self._bits) // 4)
         found = 0
         for state, bit in self._bits.items():
             after = self._local.step(state, action)
-            if after != BLOCKED and self._bits[after] & wanted:
+            if after != BLOCKED and self._bits[after] & demand:
                 found |= bit
         if not found:
             return []
@@ -126,7 +126,7 @@ class Tokenwise:
             known = self._before[key] = self._look(action, wanted)
         return known
 
-    def _look(self, action: int, wanted: Tokens) -> list[Demand | None]:
+    def _look(self, action: int, target: Tokens) -> list[Demand | None]:
         if action not in self._variants:
             self._variants[action] = self._ways(action)
         variants = self._variants[action]
@@ -134,7 +134,7 @@ class Tokenwise:
             return [None]
         found: list[Tokens] = []
         for variant in variants:
-            demands = [wanted]
+            demands = [target]
             for back in reversed(variant):
                 if back.fires:
                     demands = self._fired(back.step, self._settled(demands))
@@ -166,7 +166,9 @@ class Tokenwise:
                     return None
         return ways
 
-    def _settled(self, demands: list[Tokens], partial: tuple[Step, ...] = ()) -> list[Tokens]:
+    def _settled(
+        self, demands: list[Tokens], partial: tuple[IndexedTransition, ...] = ()
+    ) -> list[Tokens]:
         """Demands that lead to these once structural transitions have fired as often as they like.
 
         So do those of `partial`.
@@ -187,7 +189,7 @@ class Tokenwise:
                         waiting.append(earlier)
         return found
 
-    def _fired(self, step: Step, demands: Iterable[Tokens]) -> list[Tokens]:
+    def _fired(self, step: IndexedTransition, demands: Iterable[Tokens]) -> list[Tokens]:
         """The least tokens from which `step` leads to one of the demands, in reach of the bounds."""
         found: list[Tokens] = []
         for demand in demands:
@@ -202,7 +204,7 @@ class Tokenwise:
                     found.append(tuple(split))
         return self._least(found)
 
-    def _gathered(self, demand: list[int], step: Step) -> list[list[int]]:
+    def _gathered(self, demand: list[int], step: IndexedTransition) -> list[list[int]]:
         """Before transfers: what a place must hold may have come from either."""
         splits = [demand]
         for source, target in reversed(step.transfers):
@@ -234,7 +236,7 @@ class Tokenwise:
         ]
 
 
-def _at_least(demand: Tokens, step: Step) -> Tokens:
+def _at_least(demand: Tokens, step: IndexedTransition) -> Tokens:
     held = list(demand)
     for place, need in step.needs:
         held[place] = max(held[place], need)

@@ -28,7 +28,7 @@ MAX_TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class TimedFiring:
     """Time passes until a timed transition of the net with this key fires, if it can."""
 
     key: str
@@ -48,7 +48,7 @@ class Action:
     succeeds: bool = True
     by_net: Mapping[str, tuple[str, ...]] | None = None
     outside: tuple[str, ...] = ()
-    wait: Wait | None = None
+    wait: TimedFiring | None = None
 
     def names_in(self, key: str) -> tuple[str, ...]:
         return self.names if self.by_net is None else self.by_net.get(key, self.names)
@@ -136,12 +136,9 @@ class LocalNet:
         key = (state, action)
         after = self._steps.get(key)
         if after is None:
-            after = self._steps[key] = self._step(state, action)
+            moved = self._advance(state, action)
+            after = self._steps[key] = BLOCKED if moved is None else self._id(moved[0])
         return after
-
-    def _step(self, state: int, action: int) -> int:
-        moved = self._advance(state, action)
-        return BLOCKED if moved is None else self._id(moved[0])
 
     def _advance(self, state: int, action: int) -> tuple[Tokens, int] | None:
         names, succeeds = self.call(action)
@@ -164,7 +161,8 @@ class LocalNet:
             self._simulated = self._simulation()
         if (state, other) in self._simulated:
             return True
-        return self._endless and self.monotone and self._holds_more(state, other)
+        markings = self._markings
+        return self._endless and self.monotone and all(map(ge, markings[state], markings[other]))
 
     def comparing(self, state: int) -> Dominance:
         """By other state, whether it is no worse than `state`; remembered."""
@@ -172,9 +170,6 @@ class LocalNet:
         if known is None:
             known = self._compared[state] = Dominance(self, state)
         return known
-
-    def _holds_more(self, state: int, other: int) -> bool:
-        return all(map(ge, self._markings[state], self._markings[other]))
 
     @property
     def monotone(self) -> bool:
@@ -299,14 +294,14 @@ class LocalNet:
                 waiting.append(after)
         return None
 
-    def _covered(self, state: int, seen: Collection[int]) -> bool:
-        if state in seen:
+    def _covered(self, state: int, states: Collection[int]) -> bool:
+        if state in states:
             return True
         # Only a budget is long enough for it to pay to look further than equality.
         if self._budget is None:
             return False
-        self.effort.charge(len(seen) // 2)
-        return any(self.no_worse(other, state) for other in seen)
+        self.effort.charge(len(states) // 2)
+        return any(self.no_worse(other, state) for other in states)
 
 
 class Dominance(dict[int, bool]):

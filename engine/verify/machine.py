@@ -28,7 +28,7 @@ def time_name(transition: Transition) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class IndexedTransition:
     """A transition over places by number: what it needs, moves and gives of each."""
 
     needs: tuple[tuple[int, int], ...]
@@ -70,8 +70,8 @@ class Machine:
         )
         self.places = tuple(dict.fromkeys([*net.places, *marking, *arcs]))
         at = {place: number for number, place in enumerate(self.places)}
-        self.covering: dict[str, list[Step]] = {}
-        structural: list[Step] = []
+        self.covering: dict[str, list[IndexedTransition]] = {}
+        structural: list[IndexedTransition] = []
         for transition in net.transitions:
             step = _step(transition, at)
             if transition.structural:
@@ -85,7 +85,7 @@ class Machine:
         self.structural = tuple(structural)
         self._cost = 3 + (len(self.places) + 2 * len(structural)) // 16
 
-    def gated(self, names: Iterable[str]) -> list[list[Step]]:
+    def gated(self, names: Iterable[str]) -> list[list[IndexedTransition]]:
         """For each name that the net gates, the transitions that cover it."""
         return [self.covering[name] for name in names if name in self.covering]
 
@@ -97,7 +97,7 @@ class Machine:
         Names are taken in order and together (G-50); deferred transitions fire last, if the call
         succeeds. What would not come to rest is blocked, or dropped when it was deferred.
         """
-        waiting: list[Step] = []
+        waiting: list[IndexedTransition] = []
         people = 0
         effort.charge(self._cost)
         for covering in self.gated(names):
@@ -117,20 +117,24 @@ class Machine:
             if chosen.deferred:
                 waiting.append(chosen)
                 continue
-            after = self.rest(chosen.fire(marking), effort)
+            after = self.settle(chosen.fire(marking), effort)
             if after is None:
                 return None
             marking = after
         for step in waiting if succeeds else ():
             if step.enabled(marking):
-                after = self.rest(step.fire(marking), effort)
+                after = self.settle(step.fire(marking), effort)
                 # The gate drops a result that does not come to rest and leaves the net where it is.
                 marking = marking if after is None else after
         return marking, people
 
     def _chained(
-        self, marking: Tokens, chosen: Step, covering: Sequence[Step], effort: Effort
-    ) -> tuple[Tokens, Step, int] | None:
+        self,
+        marking: Tokens,
+        chosen: IndexedTransition,
+        covering: Sequence[IndexedTransition],
+        effort: Effort,
+    ) -> tuple[Tokens, IndexedTransition, int] | None:
         """`passage` from a partial transition on: the marking, the last transition, people to approve."""
         seen = {marking}
         people = int(chosen.manual)
@@ -138,7 +142,7 @@ class Machine:
             if len(seen) > LONGEST:
                 return None
             effort.charge(self._cost + len(covering) // 4)
-            after = self.rest(chosen.fire(marking), effort)
+            after = self.settle(chosen.fire(marking), effort)
             if after is None or after in seen:
                 return None
             marking = after
@@ -150,7 +154,7 @@ class Machine:
             people += chosen.manual
         return marking, chosen, people
 
-    def rest(self, marking: Sequence[int], effort: Effort) -> Tokens | None:
+    def settle(self, marking: Sequence[int], effort: Effort) -> Tokens | None:
         """`auto_advance`; `None` when the net does not come to rest."""
         now = tuple(marking)
         if not any(step.enabled(now) for step in self.structural):
@@ -171,7 +175,9 @@ class Machine:
             seen.add(now)
         return None
 
-    def alive(self, start: Tokens, names: Iterable[str]) -> tuple[set[Step], tuple[float, ...]]:
+    def alive(
+        self, start: Tokens, names: Iterable[str]
+    ) -> tuple[set[IndexedTransition], tuple[float, ...]]:
         """Transitions that may ever fire from `start` on by calls of `names`, and bounds of places.
 
         A place that none of them gives more than it takes holds no more than at the start. Looks again
@@ -193,8 +199,8 @@ class Machine:
         return alive, tuple(bounds)
 
 
-def _step(transition: Transition, at: Mapping[str, int]) -> Step:
-    return Step(
+def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
+    return IndexedTransition(
         tuple((at[place], need) for place, need in transition.needs),
         tuple((at[source], at[target]) for source, target in transition.transfers),
         tuple((at[place], given) for place, given in Counter(transition.outputs).items()),
@@ -205,7 +211,7 @@ def _step(transition: Transition, at: Mapping[str, int]) -> Step:
     )
 
 
-def _without_conflicts(marking: Tokens, enabled: list[Step]) -> list[Step]:
+def _without_conflicts(marking: Tokens, enabled: list[IndexedTransition]) -> list[IndexedTransition]:
     """Those of `enabled` that no place's other consumers can starve."""
     if len(enabled) == 1:
         return enabled

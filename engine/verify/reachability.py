@@ -27,7 +27,7 @@ from ..net.net import Marking, NetError, SkillNet, Transition, auto_advance, fir
 Move: TypeAlias = tuple[int, int, int, Callable[[int], int] | None]
 
 
-class Field(NamedTuple):
+class BitField(NamedTuple):
     """Bits of a place's tokens in a number: `one` is a single token, `guard` the guard bit."""
 
     shift: int
@@ -47,7 +47,7 @@ class Packed:
     guards`, and leads to `m + change`, or to `transferred(m)` if it transfers tokens.
     """
 
-    fields: dict[str, Field]
+    fields: dict[str, BitField]
     start: int
     moves: tuple[Move, ...]
 
@@ -62,13 +62,13 @@ def pack(net: SkillNet, firings: int) -> Packed:
     Raises `NetError` for a place that starts with less than no tokens.
     """
     start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
-    fields: dict[str, Field] = {}
+    fields: dict[str, BitField] = {}
     shift = 0
     for place, most in _bounds(net, start, firings).items():
         if most < 0:
             raise NetError(f"net '{net.name}': place '{place}' starts with {most} tokens")
         end = shift + most.bit_length()
-        fields[place] = Field(shift, 1 << shift, 1 << end)
+        fields[place] = BitField(shift, 1 << shift, 1 << end)
         shift = end + 1
     moves = (_move(transition, fields) for transition in net.transitions)
     code = sum(tokens << fields[place].shift for place, tokens in start.items())
@@ -92,7 +92,7 @@ def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
     return {place: total if place in grows else tokens for place, tokens in start.items()}
 
 
-def _move(transition: Transition, fields: dict[str, Field]) -> Move | None:
+def _move(transition: Transition, fields: dict[str, BitField]) -> Move | None:
     """Effect of a transition on numbers; `None` if a place cannot hold the tokens it needs."""
     taken = guards = given = 0
     for place, need in transition.needs:
@@ -109,15 +109,17 @@ def _move(transition: Transition, fields: dict[str, Field]) -> Move | None:
     return guards - taken, guards, 0, _transferred(taken, pairs, given)
 
 
-def _transferred(taken: int, pairs: Sequence[tuple[Field, Field]], given: int) -> Callable[[int], int]:
+def _transferred(
+    input_tokens: int, pairs: Sequence[tuple[BitField, BitField]], output_tokens: int
+) -> Callable[[int], int]:
     """Firing with transfers, in the order of `fire`: what is taken, then moved, then given."""
     moved = [(source, target.one - source.one) for source, target in pairs]
 
     def fired(packed: int) -> int:
-        packed -= taken
+        packed -= input_tokens
         for source, change in moved:
             packed += source.tokens(packed) * change
-        return packed + given
+        return packed + output_tokens
 
     return fired
 
@@ -152,18 +154,18 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     return Reachability(len(found), complete, tuple(map(packed.unpack, islice(found, keep))))
 
 
-def _explore(moves: Sequence[Move], found: list[int], seen: set[int], limit: int) -> bool:
+def _explore(moves: Sequence[Move], found: list[int], visited: set[int], limit: int) -> bool:
     """Append to `found` the markings that its own lead to, up to `limit`; true if those are all."""
     for marking in found:
         for offer, guards, change, transferred in moves:
             if (marking + offer) & guards != guards:
                 continue
             after = marking + change if transferred is None else transferred(marking)
-            if after in seen:
+            if after in visited:
                 continue
             if len(found) >= limit:
                 return False
-            seen.add(after)
+            visited.add(after)
             found.append(after)
     return True
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from ..core.durations import as_typed
@@ -15,9 +16,9 @@ from .budget import Effort
 from .call_bounds import Bounds, Most, most_calls, paces
 from .composition import NetProduct
 from .condition_cases import Cases
-from .local_net import Action, Wait
+from .local_net import Action, TimedFiring
 from .machine import Machine, Tokens
-from .search import DEFAULT_EFFORT, Forbidden, Found, SearchLimitReached, Word, find, redundant
+from .search import DEFAULT_EFFORT, ActionSequence, Forbidden, Found, SearchLimitReached, find, redundant
 from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
 from .waiting import seconds_of, waits
 
@@ -48,7 +49,7 @@ class PlannedCall:
         return f"{self.names[0]} ({', '.join(marks)})" if marks else self.names[0]
 
 
-class Shown:
+class CallSequences:
     """Words of a whole as calls; a call that occurs on many ways is made once."""
 
     def __init__(
@@ -77,7 +78,7 @@ class Shown:
         whole = self._whole
         state = whole.begin()
         planned: list[PlannedCall] = []
-        waited: list[Wait] = []
+        waited: list[TimedFiring] = []
         since: dict[int, int] = {}
         for number in self._waiting_together(word):
             wait = whole.actions[number].wait
@@ -107,7 +108,7 @@ class Shown:
             found.insert(end, number)
         return found
 
-    def _waiting(self, waited: Sequence[Wait], state: Mapping[int, int]) -> PlannedCall:
+    def _waiting(self, waited: Sequence[TimedFiring], state: Mapping[int, int]) -> PlannedCall:
         keys = {wait.key for wait in waited}
         markings = {k: self._whole.locals[self._at[k]].marking(state[self._at[k]]) for k in keys}
         seconds = seconds_of(waited, self._nets, markings)
@@ -208,23 +209,22 @@ class Together:
         self._waits = waits(nets)
         each = list(nets.values())
         self._certain = self._whole(cases.free(certain_actions(each, words)))
-        self._shown = Shown(self._certain, nets, markings)
+        self._shown = CallSequences(self._certain, nets, markings)
         self._loose = self._certain
         self._sure = True
         if combines(each, words):
             self._sure = loosely_covered(each, words)
             loose = self._whole(cases.free(loose_actions(each, words, frozenset())))
             carriers = {tool for tools in words.carriers.values() for tool in tools}
+            named = {tool: _named(loose, tool) for tool in carriers}
             never = frozenset(
                 t
-                for t in carriers
-                if any(t in a.names for a in loose.actions) and not _possible(loose, t)
+                for t, actions in named.items()
+                if actions and not any(map(loose.reached.possible, actions))
             )
             if never and self._sure:
                 loose = self._whole(cases.free(loose_actions(each, words, never)))
             self._loose = loose
-        self._bounds: Bounds | None = None
-        self._inside: _Inside | None = None
 
     @property
     def certain(self) -> NetProduct:
@@ -240,10 +240,10 @@ class Together:
 
         Of a net without a condition, to a call that it gates.
         """
-        inside = self._conditional()
+        inside = self._inside
         found, _ = _best(inside.whole, inside.governed(key, self._nets[key]), self._effort)
         match found:
-            case Word():
+            case ActionSequence():
                 return Way(inside.shown.calls(found.actions), found.shortest)
             case Forbidden() if inside.complete and self._loose is self._certain:
                 return self._never(inside.whole, found)
@@ -256,7 +256,7 @@ class Together:
 
     def _answer(self, goals: Sequence[Sequence[int]]) -> Answer:
         found, left = _best(self._certain, goals[0], self._effort)
-        if isinstance(found, Word):
+        if isinstance(found, ActionSequence):
             return Way(self._shown.calls(found.actions), found.shortest)
         if not self._cases.complete:
             return Unknown()
@@ -279,14 +279,13 @@ class Together:
     def _whole(self, actions: Sequence[Action]) -> NetProduct:
         return NetProduct(self._nets, [*self._extra, *actions, *self._waits], self._markings)
 
-    def _conditional(self) -> _Inside:
-        """All nets with calls from inside each condition as well; made when first asked for."""
-        if self._inside is None:
-            calls = certain_actions(list(self._nets.values()), self._words)
-            actions, complete = self._cases.each(calls)
-            whole = self._whole(actions)
-            self._inside = _Inside(whole, Shown(whole, self._nets, self._markings), complete)
-        return self._inside
+    @cached_property
+    def _inside(self) -> _Inside:
+        """All nets with calls from inside each condition as well."""
+        calls = certain_actions(list(self._nets.values()), self._words)
+        actions, complete = self._cases.each(calls)
+        whole = self._whole(actions)
+        return _Inside(whole, CallSequences(whole, self._nets, self._markings), complete)
 
     def most(self, name: str) -> Most:
         """The most calls of `name` that a session can make, from wherever conditions allow most."""
@@ -296,7 +295,7 @@ class Together:
         return replace(most, paces=paces(self._loose, _named(self._loose, name))) if self._waits else most
 
     def _most(self, name: str) -> Most:
-        bounds, named = self._bounds_of_certain(), _named(self._certain, name)
+        bounds, named = self._bounds, _named(self._certain, name)
         certain = most_calls(self._certain, bounds, named, self._effort // 2)
         if self._loose is self._certain or certain.unlimited:
             return certain
@@ -307,7 +306,7 @@ class Together:
         loose = most_calls(self._loose, Bounds(self._loose), named, self._effort // 2)
         return Most(certain.least, None if loose.unlimited else loose.most)
 
-    def bound(self, name: str, *, without: str) -> float:
+    def calls_bound(self, name: str, *, without: str) -> float:
         """A bound on the calls of `name` by all nets but the one with the key `without`.
 
         Where that has a condition, on those for which it holds.
@@ -318,16 +317,16 @@ class Together:
         nets = [n for n, local in enumerate(whole.locals) if local.key == without]
         if not nets or not self._sure or not self._cases.complete:
             return float("inf")
-        bounds = self._bounds_of_certain() if whole is self._certain else Bounds(whole)
+        bounds = self._bounds if whole is self._certain else Bounds(whole)
         return bounds.most(_named(whole, name), without=nets[0])
 
     def _bound_within(self, name: str, key: str) -> float:
-        inside = self._conditional()
+        inside = self._inside
         named = {*_named(inside.whole, name)}.intersection(inside.governed(key, self._nets[key]))
         nets = [n for n, local in enumerate(inside.whole.locals) if local.key == key]
         if not named or not nets or not inside.complete or self._loose is not self._certain:
             return float("inf")
-        return inside.bounds().most(named, without=nets[0])
+        return inside.bounds.most(named, without=nets[0])
 
     def redundant(self, key: str, effort: Effort) -> bool:
         """True if all other nets together are known to block every call that the net `key` blocks.
@@ -338,25 +337,23 @@ class Together:
             return False
         whole, complete = self._certain, self._cases.complete
         if self._nets[key].condition is not None:
-            inside = self._conditional()
+            inside = self._inside
             whole, complete = inside.whole, inside.complete
         net = next((n for n, local in enumerate(whole.locals) if local.key == key), None)
         return net is not None and complete and redundant(whole, net, effort)
 
-    def _bounds_of_certain(self) -> Bounds:
-        if self._bounds is None:
-            self._bounds = Bounds(self._certain)
-        return self._bounds
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return Bounds(self._certain)
 
 
 class _Inside:
     """All nets together, with calls from inside each condition; `complete` when none was left out."""
 
-    def __init__(self, whole: NetProduct, shown: Shown, complete: bool) -> None:
+    def __init__(self, whole: NetProduct, shown: CallSequences, complete: bool) -> None:
         self.whole = whole
         self.shown = shown
         self.complete = complete
-        self._bounds: Bounds | None = None
 
     def governed(self, key: str, net: SkillNet) -> list[int]:
         """The calls that the condition of a net is asked of and holds for."""
@@ -364,23 +361,18 @@ class _Inside:
         numbers = dict.fromkeys(n for name in names for n in _named(self.whole, name))
         return [n for n in numbers if not names.isdisjoint(self.whole.actions[n].names_in(key))]
 
+    @cached_property
     def bounds(self) -> Bounds:
-        if self._bounds is None:
-            self._bounds = Bounds(self.whole)
-        return self._bounds
+        return Bounds(self.whole)
 
 
 def _named(whole: NetProduct, name: str) -> list[int]:
     return whole.named.get(name, [])
 
 
-def _possible(whole: NetProduct, name: str) -> bool:
-    return any(whole.reached.possible(a) for a in _named(whole, name))
-
-
 def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, int]:
     """The shortest word to one of `goals`, forbidden only when all are; and what effort is left."""
-    best: Word | None = None
+    best: ActionSequence | None = None
     against: dict[int, None] = {}
     gave_up = False
     for position, goal in enumerate(goals):
@@ -388,7 +380,7 @@ def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, 
         found = find(whole, goal, effort // (len(goals) - position))
         effort -= before - whole.effort.left
         match found:
-            case Word() as word:
+            case ActionSequence() as word:
                 if best is None or len(word.actions) < len(best.actions):
                     best = word
             case Forbidden(nets):
@@ -396,5 +388,5 @@ def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, 
             case SearchLimitReached():
                 gave_up = True
     if best is not None:
-        return Word(best.actions, best.shortest and not gave_up), effort
+        return ActionSequence(best.actions, best.shortest and not gave_up), effort
     return SearchLimitReached() if gave_up else Forbidden(tuple(sorted(against))), effort

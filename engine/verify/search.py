@@ -126,7 +126,7 @@ SPREADING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ActionSequence:
     """Actions that lead to the goal, the goal last; `shortest` when no fewer do."""
 
     actions: tuple[int, ...]
@@ -146,7 +146,7 @@ class SearchLimitReached:
     """The effort was spent before there was an answer."""
 
 
-Found: TypeAlias = Word | Forbidden | SearchLimitReached
+Found: TypeAlias = ActionSequence | Forbidden | SearchLimitReached
 
 
 def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
@@ -165,7 +165,7 @@ def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
             return fallback
 
 
-def _planned(whole: NetProduct, goal: int) -> Word | None:
+def _planned(whole: NetProduct, goal: int) -> ActionSequence | None:
     """The plan from the start, where it works and does not take too long to make."""
     try:
         with whole.effort.within(whole.effort.left // 3):
@@ -174,7 +174,7 @@ def _planned(whole: NetProduct, goal: int) -> Word | None:
         return None
     if planned is None or whole.run(whole.begin(), planned[0]) is not None:
         return None
-    return Word(tuple(planned[0]), len(planned[0]) == planned[1])
+    return ActionSequence(tuple(planned[0]), len(planned[0]) == planned[1])
 
 
 def _refine(whole: NetProduct, goal: int) -> Found:
@@ -187,7 +187,7 @@ def _refine(whole: NetProduct, goal: int) -> Found:
             return Forbidden(_fewest(whole, goal, _with_those_left_out(whole, chosen)))
         objecting = whole.run(whole.begin(), found)
         if objecting is None:
-            return Word(tuple(found), True)
+            return ActionSequence(tuple(found), True)
         chosen.append(objecting)
 
 
@@ -252,7 +252,8 @@ def search(
         if depth[key] != taken or not best.take(key, taken):
             continue
         state = dict(zip(order, key, strict=True))
-        if _allows(whole, state, known[goal], goal, refusing):
+        # All nets let the goal pass, but the refusing one, which must not.
+        if all((whole.locals[n].step(state[n], goal) == BLOCKED) == (n == refusing) for n in known[goal]):
             return [*_trace(key, came), goal]
         effort.charge(len(actions) + len(order))
         for action in actions:
@@ -284,34 +285,25 @@ class _Seen:
         self._exact = None if refusing is None else order.index(refusing)
         self._states: list[tuple[tuple[int, ...], int]] = []
 
-    def has(self, key: tuple[int, ...], taken: int) -> bool:
-        """True if a state that is nowhere worse was expanded after no more than `taken` calls."""
+    def has(self, key: tuple[int, ...], length: int) -> bool:
+        """True if a state that is nowhere worse was expanded after no more than `length` calls."""
         latest = self._states[-self.COMPARED :]
         self._effort.charge(1 + len(latest) // 16)
         compared = [local.comparing(state) for local, state in zip(self._locals, key, strict=True)]
         # Only the latest are compared with: a drop is a saving, never needed for a right answer.
         return any(
-            calls <= taken
+            calls <= length
             and (self._exact is None or other[self._exact] == key[self._exact])
             and all(map(getitem, compared, other))
             for other, calls in latest
         )
 
-    def take(self, key: tuple[int, ...], taken: int) -> bool:
+    def take(self, key: tuple[int, ...], calls: int) -> bool:
         """Go on from a state, unless `has` says it is of no use."""
-        if self.has(key, taken):
+        if self.has(key, calls):
             return False
-        self._states.append((key, taken))
+        self._states.append((key, calls))
         return True
-
-
-def _allows(
-    whole: NetProduct, state: Mapping[int, int], nets: Iterable[int], action: int, refusing: int | None
-) -> bool:
-    """True if all nets let `action` pass, but the refusing one, which must not."""
-    return all(
-        (whole.locals[net].step(state[net], action) == BLOCKED) == (net == refusing) for net in nets
-    )
 
 
 def _moved(

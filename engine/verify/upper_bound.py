@@ -70,13 +70,13 @@ class Spread:
         """True if the nets have not been found to forbid `action`."""
         return self._missing[action] == 0
 
-    def _pay(self, net: int, work: Callable[[int, T], None], what: T) -> None:
+    def _pay(self, net: int, work: Callable[[int, T], None], argument: T) -> None:
         """Do work on one net, from what is its own first; when nothing is left it allows everything."""
         effort = self._whole.effort
         before = effort.left
         try:
             with effort.within(self._own[net] + self._pool):
-                work(net, what)
+                work(net, argument)
         except SpentError:
             self._large.pop(net, None)
             self._states[net] = {}

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..net.net import NetError, SkillNet, Transition, auto_advance, fire, is_enabled
 from ..net.timed import arrivals
-from .local_net import Action, Wait
+from .local_net import Action, TimedFiring
 from .machine import time_name
 
 
 def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
     """One action for each timed transition: time passes until it fires."""
     return [
-        Action((), by_net={key: (time_name(timed),)}, wait=Wait(key, timed))
+        Action((), by_net={key: (time_name(timed),)}, wait=TimedFiring(key, timed))
         for key, net in nets.items()
         for timed in net.timed
     ]
 
 
 def seconds_of(
-    fired: Iterable[Wait], nets: Mapping[str, SkillNet], markings: Mapping[str, Mapping[str, int]]
+    fired: Iterable[TimedFiring], nets: Mapping[str, SkillNet], markings: Mapping[str, Mapping[str, int]]
 ) -> float:
     """The longest time until all of `fired` have fired, in this order, from these markings, in seconds.
 

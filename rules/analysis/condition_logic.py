@@ -62,21 +62,21 @@ def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | No
     return ruled_out((wide, FAILS), *within, effort=effort)
 
 
-def _laid_out(condition: Condition, wanted: Answers, effort: Effort) -> list[_Conjunction]:
-    """The conjunctions of which one must be, for a condition to come out as `wanted`."""
+def _laid_out(condition: Condition, answers: Answers, effort: Effort) -> list[_Conjunction]:
+    """The conjunctions of which one must be, for a condition to come out as `answers`."""
     match condition:
         case Compare():
-            return [{condition: wanted}]
+            return [{condition: answers}]
         case Not(inner=inner):
-            turned = frozenset(None if answer is None else not answer for answer in wanted)
+            turned = frozenset(None if answer is None else not answer for answer in answers)
             return _laid_out(inner, turned, effort)
         case And(parts=parts):
-            every = wanted in (HOLDS, NOT_FAILS)
+            every = answers in (HOLDS, NOT_FAILS)
         case Or(parts=parts):
-            every = wanted in (FAILS, NOT_HOLDS)
+            every = answers in (FAILS, NOT_HOLDS)
         case _:
             assert_never(condition)
-    each = [_laid_out(part, wanted, effort) for part in parts]
+    each = [_laid_out(part, answers, effort) for part in parts]
     if not every:
         return [choice for choices in each for choice in choices]
     joined: list[_Conjunction] = [{}]

@@ -260,7 +260,7 @@ def _about_limit(
             message = f"this limit is redundant beside a {'smaller' if smaller else 'tighter'} one"
             remedy = f"that is in {other.brief(limit)}{': remove the larger' if smaller else ''}"
             return False, at_word(limit.source, None, message, remedy)
-    bound = together.bound(rule.tool, without=limit.key)
+    bound = together.calls_bound(rule.tool, without=limit.key)
     # Where none is left, a block covers all that the limit is about, which is said of it already.
     if bound == inf or bound > rule.limit or bound == 0:
         return None
@@ -344,15 +344,15 @@ def _unknown(
         if m.tool not in tools:
             message = f"{quote(m.tool)} is not among the tools"
             close = get_close_matches(m.tool, sorted(tools), n=1)
-            yield at_word(m.source, f"{m.tool}.", message, _meant(close))
+            yield at_word(m.source, f"{m.tool}.", message, _suggestion(close))
     for one in placed:
         for name in tools_named(one.rule):
             if name in known or name in RESERVED or (name.partition(".")[0] in tools and "." in name):
                 continue
             message = f"{quote(name)} is neither mapped nor among the tools"
             close = get_close_matches(name, sorted(known), n=1)
-            yield at_word(one.source, name, message, _meant(close))
+            yield at_word(one.source, name, message, _suggestion(close))
 
 
-def _meant(close: Sequence[str]) -> str:
+def _suggestion(close: Sequence[str]) -> str:
     return f"did you mean {quote(close[0])}?" if close else "add it to the tools, or map it"

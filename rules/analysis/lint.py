@@ -11,7 +11,7 @@ from ...engine.core.sanitize import folded_name
 from ..errors.fault import closest
 from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
-from ..parse.durations import meant
+from ..parse.durations import nearest_duration
 from ..parse.lines import code, head
 from ..parse.statements import HUMAN, SESSION, Allowance, Map, Statement
 from ..unclear import about_allowances, about_rules
@@ -96,9 +96,9 @@ def _quoted(m: Map) -> Problem:
     return Problem(m.source.file, m.source.line, at + 1, len(pattern), m.source.text, message, remedy)
 
 
-def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) -> list[Problem]:
+def _about_rule(rule: Rule, source: RuleSource, sources: dict[Rule, RuleSource]) -> list[Problem]:
     found: list[Problem] = []
-    first = seen.setdefault(bare(rule), source)
+    first = sources.setdefault(bare(rule), source)
     if first is not source:
         where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
         found.append(
@@ -112,7 +112,7 @@ def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) ->
         case SequenceRule():
             found += _about_sequence(rule, source)
         case LimitRule(window=None) if rule.scope != SESSION:
-            like = _like_session(rule.scope) or meant(rule.scope)
+            like = _like_session(rule.scope) or nearest_duration(rule.scope)
             if like is not None:
                 message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
                 found.append(at_word(source, rule.scope, message, f"did you mean '{like}'?"))
@@ -127,10 +127,10 @@ def _like_session(scope: str) -> str | None:
     return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
 
 
-def _about_reserved(name: str, source: RuleSource, known: Collection[str]) -> Iterator[Problem]:
+def _about_reserved(name: str, source: RuleSource, tools: Collection[str]) -> Iterator[Problem]:
     """A name that was to be a reserved one (G-64, G-66)."""
     plain = folded_name(name).replace("_", "-")
-    close = None if name in RESERVED or name in known else closest(plain, sorted(RESERVED), _NEAR_MISS)
+    close = None if name in RESERVED or name in tools else closest(plain, sorted(RESERVED), _NEAR_MISS)
     if close is not None:
         message = f"{quote(name)} is taken as a tool's name"
         yield at_word(source, name, message, f"did you mean '{close}'?")
@@ -152,8 +152,8 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
 
 
 def bare(rule: Rule) -> Rule:
-    """A rule without its position; of two that say the same, `per 60m` and `per 1h`, both are alike."""
-    alone = replace(rule, source=None)
+    """A rule without its position and reason; `per 60m` and `per 1h`, which say the same, are alike."""
+    alone = replace(rule, source=None, because=None)
     slides = isinstance(alone, LimitRule) and alone.window is not None
     return replace(alone, scope=SESSION) if slides else alone
 

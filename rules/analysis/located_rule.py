@@ -21,11 +21,11 @@ class LocatedRule:
         """The tool that the rule restricts."""
         return self.rule.dependent if isinstance(self.rule, SequenceRule) else self.rule.tool
 
-    def line(self, beside: LocatedRule) -> str:
-        """`line 4`, or `deploy.rules:4` where `beside` is in another file."""
-        same = self.source.file == beside.source.file
+    def line(self, other: LocatedRule) -> str:
+        """`line 4`, or `deploy.rules:4` where `other` is in another file."""
+        same = self.source.file == other.source.file
         return f"line {self.source.line}" if same else self.source.where
 
-    def brief(self, beside: LocatedRule) -> str:
-        """`line 4 (block rm)`, as a message at `beside` names it."""
-        return f"{self.line(beside)} ({code(self.source.text).strip()})"
+    def brief(self, other: LocatedRule) -> str:
+        """`line 4 (block rm)`, as a message at `other` names it."""
+        return f"{self.line(other)} ({code(self.source.text).strip()})"

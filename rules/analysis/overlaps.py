@@ -102,9 +102,7 @@ def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator
             same = isinstance(one.rule, BlockRule)
             mutual = same and one is first and covers(one.rule.when, other.rule.when, effort)
             if not mutual and covers(other.rule.when, one.rule.when, effort):
-                message = "this rule can never matter: whatever it is about is blocked"
-                remedy = f"by {other.brief(one)}: remove one of the two"
-                yield at_word(one.source, None, message, remedy), one.key
+                yield _redundant(one, other), one.key
                 return
     match first.rule, later.rule:
         case BlockRule(when=None), BlockRule():
@@ -117,9 +115,9 @@ def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator
             return
 
 
-def _redundant(block: LocatedRule, wide: LocatedRule) -> Problem:
+def _redundant(one: LocatedRule, block: LocatedRule) -> Problem:
     message = "this rule can never matter: whatever it is about is blocked"
-    return at_word(block.source, None, message, f"by {wide.brief(block)}: remove one of the two")
+    return at_word(one.source, None, message, f"by {block.brief(one)}: remove one of the two")
 
 
 def _asked_twice(

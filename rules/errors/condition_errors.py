@@ -13,6 +13,7 @@ from ..parse.patterns import PatternError, no_pattern
 from ..parse.statements import HUMAN
 from .fault import Fault, closest, either, start
 from .field_errors import in_single_quotes, misnamed
+from .option_errors import behind_reason, no_text
 from .problems import cut, quote
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under")
@@ -66,6 +67,10 @@ def unexpected(line: str, begin: int, words: Sequence[Token], word: Token) -> Fa
     if word.type != _END and word.startswith('"') and word.type == "WORD":
         return _unclosed(line, word)
     before = words[-1].type if words else "AND"
+    if before == "BECAUSE":
+        return no_text(line, word)
+    if len(words) > 1 and words[-2].type == "BECAUSE":
+        return behind_reason(line, word, words[-1])
     negated = before == "NOT" and len(words) > 1 and words[-2].type == "FIELD"
     bracket = _open(words, "LSQB", "RSQB")
     if negated or before == "FIELD":
@@ -189,7 +194,7 @@ def _no_value(line: str, sign: Token, word: Token) -> Fault:
     return _bare(line, word, what)
 
 
-def _bare(line: str, word: Token, what: str) -> Fault:
+def _bare(line: str, word: Token, noun: str) -> Fault:
     """A text without its quotes, or with others. The words of a pattern want slashes."""
     single = re.match(r"'([^'#]*)'", line[start(word) :])
     if single is not None:
@@ -199,10 +204,10 @@ def _bare(line: str, word: Token, what: str) -> Fault:
         length, inside = len(word), str(word)
         message = f"a text stands in double quotes, got {quote(word)}"
     instead = _quoted(inside)
-    if what == "a pattern":
+    if noun == "a pattern":
         message = f"a pattern stands between two slashes, got {quote(line[start(word) :][:length])}"
         instead = f"/{_escaped(inside)}/"
-    elif what == "a list":
+    elif noun == "a list":
         message = f"a list stands in brackets, got {quote(line[start(word) :][:length])}"
         instead = f"[{instead}]"
     remedy = write(line, start(word), length, instead)
@@ -223,7 +228,7 @@ def _no_regex(line: str, word: Token) -> Fault:
             end -= line[:end].endswith(")")
         remedy = write(line, end, 0, "/")
         return Fault.at(word, f"the pattern {quote(word)} has no closing slash", remedy)
-    return Fault.within(word, no_pattern(str(word)))
+    return Fault.at_part(word, no_pattern(str(word)))
 
 
 def _in_list(line: str, bracket: Token, before: Token, word: Token) -> Fault:
@@ -284,7 +289,8 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
         return Fault.at(opened, "'(' is not closed", write(line, len(code(line)), 0, ")"))
     if word.type == "RPAR":
         return Fault.at(word, "')' closes nothing", _swap(line, word, ""))
-    message = f"expected 'and', 'or' or the end of the line after {quote(words[-1])}, got {_got(word)}"
+    expected = "expected 'and', 'or', 'because' or the end of the line"
+    message = f"{expected} after {quote(words[-1])}, got {_got(word)}"
     lower = word.lower()
     if lower in _OPTIONS:
         if HUMAN not in line[:begin]:
@@ -379,7 +385,7 @@ def too_large(word: Token) -> Fault:
 
 
 def bad_pattern(word: Token, error: PatternError) -> Fault:
-    return Fault.within(word, error)
+    return Fault.at_part(word, error)
 
 
 def _quoted(text: str) -> str:

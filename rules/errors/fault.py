@@ -29,14 +29,19 @@ class Fault:
         return cls(start(word), len(word), message, remedy)
 
     @classmethod
-    def within(cls, word: Token, error: PatternError) -> Fault:
+    def at_part(cls, word: Token, error: PatternError) -> Fault:
         """A fault of the part of `word` that `error` names."""
         return cls(start(word) + error.offset, error.length, error.message, error.remedy)
 
 
 def either(words: Sequence[str]) -> str:
     """`'a', 'b', or 'c'`."""
-    *others, last = map(quote, words)
+    return one_of([*map(quote, words)])
+
+
+def one_of(kinds: Sequence[str]) -> str:
+    """`a word, a number, or the end of the line`."""
+    *others, last = kinds
     if len(others) > 1:
         return f"{', '.join(others)}, or {last}"
     return f"{others[0]} or {last}" if others else last

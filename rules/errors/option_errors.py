@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
 from lark import Token
 
-from ..parse.durations import LIMITS, MOST, ONE_UNIT, joined, meant
+from ..parse.durations import LIMITS, MOST, ONE_UNIT, joined, nearest_duration
 from ..parse.grammar import Grammar, LineReading, Unexpected
 from ..parse.lines import code, write
 from ..parse.statements import HUMAN, MAX_PEOPLE
@@ -17,7 +18,7 @@ from .problems import quote
 TIME = f"a time such as 90s, 15m, 1h or 2d, at most {MOST}"
 PEOPLE = f"a number of people from 1 to {MAX_PEOPLE}"
 
-_KEYWORDS = ("by", "within", "risk", "no", "when")
+_KEYWORDS = ("by", "within", "risk", "no", "when", "because")
 _OPTION = {
     **dict.fromkeys(("when", "whenever", "if", "where", "while", "iff"), "when"),
     **dict.fromkeys(("within", "timeout", "expires", "expire", "expiring"), "within"),
@@ -27,6 +28,7 @@ _OPTION = {
     **dict.fromkeys(("high-risk", "highrisk"), "risk high"),
     **dict.fromkeys(("medium-risk", "mediumrisk"), "risk medium"),
     **dict.fromkeys(("low-risk", "lowrisk"), "risk low"),
+    **dict.fromkeys(("because", "since", "reason", "why"), "because"),
 }
 _RISK = {
     **dict.fromkeys(("critical", "severe", "hi", "danger", "dangerous", "3"), "high"),
@@ -35,9 +37,21 @@ _RISK = {
 }
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER = {word: str(number) for number, word in enumerate(_NUMBERS, 1)}
-_EXAMPLES = {"NUMBER": "2", "DURATION": "15m", "LOW": "high", "GRANTS": "grants"}
+_EXAMPLES = {
+    "NUMBER": "2",
+    "DURATION": "15m",
+    "LOW": "high",
+    "GRANTS": "grants",
+    "REASON": '"<reason>"',
+}
 _END = "$END"
-_WHAT = {"NUMBER": PEOPLE, "DURATION": TIME, "CONDITION": "a condition", _END: "the end of the line"}
+_WHAT = {
+    "NUMBER": PEOPLE,
+    "DURATION": TIME,
+    "CONDITION": "a condition",
+    "REASON": "a text in double quotes",
+    _END: "the end of the line",
+}
 
 
 def people(line: str, words: Sequence[Token]) -> Fault | None:
@@ -69,10 +83,26 @@ def misfit(line: str, reading: LineReading, shape: Sequence[str], grammar: Gramm
     wrong = reading.misfit
     if wrong is None or wrong.position <= len(shape):
         return None
+    before = reading.words[wrong.position - 2]
+    if before.type == "REASON":
+        return behind_reason(line, wrong.word, before)
     fault = _nearly(line, wrong, grammar)
     if fault is None and wrong.position > len(shape) + 1:
-        fault = _tail(line, wrong, reading.words[wrong.position - 2], grammar)
+        fault = _tail(line, wrong, before, grammar)
     return fault
+
+
+def behind_reason(line: str, word: Token, reason: Token) -> Fault:
+    """A word behind the text of a `because`, which ends its rule."""
+    if word == "because":
+        return Fault.at(word, "a rule has one 'because'", "join the two texts")
+    at = line.rfind("because", 0, start(reason))
+    clause, tail = line[at : start(reason) + len(reason)], code(line)[start(word) :].strip()
+    if _OPTION.get(word.lower()) is not None:
+        message = f"{quote(word)} stands before 'because'"
+        return Fault.at(word, message, write(f"{line[:at]}{tail} {clause}", 0, 0, ""))
+    message = f"'because' and its text end a rule, got {quote(word)}"
+    return Fault.at(word, message, "remove it, or make it a comment with '#'")
 
 
 def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
@@ -89,6 +119,9 @@ def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
     if option == "when" and not sign and wrong.accepted == (_END,):
         message = "a map has no 'when': it gives names, and rules say what they mean"
         return Fault.at(word, message, "write the condition behind the rule that has the map's name")
+    if option == "because" and wrong.accepted == (_END,):
+        message = "only a rule has a 'because': maps and 'allow' block nothing"
+        return Fault.at(word, message, "write it behind the rule, or make it a comment with '#'")
     known = [k for k in _KEYWORDS if k in {grammar.fixed(terminal) for terminal in wrong.accepted}]
     if option is None or not known:
         return None
@@ -128,14 +161,14 @@ def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Faul
 def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[str]) -> Fault | None:
     """The fault of a word where a part of an option is expected; `None` in any other position."""
     if "DURATION" in accepted and "SESSION" not in accepted:
-        instead, otherwise = meant(str(word)), f"write {TIME}"
+        instead, otherwise = nearest_duration(str(word)), f"write {TIME}"
         message = f"expected {TIME}, got {quote(word)}"
         if joined(word) is not None:
             message = f"{ONE_UNIT}, got {quote(word)}"
         if word.isascii() and word.isdigit():
             message = f"the time {quote(word)} has no unit: expected s, m, h or d"
             unit = re.match(r"\s+([a-z]+)\b", line[start(word) + len(word) :])
-            apart = meant(word + unit[1]) if unit else None
+            apart = nearest_duration(word + unit[1]) if unit else None
             if unit and apart:
                 message = f"a time is one word, got {quote(word + unit[0])}"
                 length = len(word) + unit.end()
@@ -149,10 +182,38 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
     elif "LOW" in accepted:
         instead, otherwise = _RISK.get(word.lower()) or closest(word, fixed), f"write {either(fixed)}"
         message = f"expected {either(fixed)} after 'risk', got {quote(word)}"
+    elif "REASON" in accepted:
+        return no_text(line, word)
     else:
         return None
     remedy = write(line, start(word), len(word), instead) if instead else otherwise
     return Fault.at(word, message, remedy)
+
+
+def no_text(line: str, word: Token) -> Fault:
+    """A reason without its quotes, with others, or with one only."""
+    end = len(code(line))
+    text = line[start(word) : end]
+    if not text:
+        message = "expected a text in double quotes after 'because', got the end of the line"
+        return Fault(end, 1, message, write(line, end, 0, ' "<reason>"'))
+    if word.startswith('"'):
+        message = f"the text {quote(text)} has no closing quote"
+        return Fault.at(word, message, write(line, start(word), len(text), f'{text}"'))
+    inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    message = f"'because' takes a text in double quotes, got {quote(text)}"
+    quoted = json.dumps(inside, ensure_ascii=False)
+    return Fault(start(word), len(text), message, write(line, start(word), len(text), quoted))
+
+
+def no_reason(word: Token, length: int, most: int) -> Fault:
+    """A reason that is empty, or too long for a sentence."""
+    if length:
+        message = f"a reason has at most {most} characters, got {length}"
+        return Fault.at(word, message, "say it shorter")
+    return Fault.at(
+        word, "the text after 'because' is empty", "say why the rule is there, or leave it out"
+    )
 
 
 def no_time(word: Token) -> Fault:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lark import Token
 
-from ..parse.durations import ONE_UNIT, joined, meant
+from ..parse.durations import ONE_UNIT, joined, nearest_duration
 from ..parse.grammar import Grammar, LineReading, Unexpected
-from .fault import Fault, closest, either, start
+from .fault import Fault, closest, either, one_of, start
 from .option_errors import TIME
 from .problems import quote
 
@@ -91,7 +91,7 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: LineReading, grammar
     if word.type == _END:
         last = reading.words[-1]
         return Fault(start(last) + len(last), 1, f"{expected}, got the end of the line", usage)
-    if "DURATION" in accepted and (time := meant(str(word))) is not None:
+    if "DURATION" in accepted and (time := nearest_duration(str(word))) is not None:
         what = expected if joined(word) is None else ONE_UNIT
         return Fault.at(word, f"{what}, got {quote(word)}", f"write: wait {time}")
     fixed = [keyword for terminal in accepted if (keyword := grammar.fixed(terminal))]
@@ -104,8 +104,5 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: LineReading, grammar
 def _kinds(accepted: Sequence[str], grammar: Grammar) -> str:
     """The kinds of words that are accepted: `a word or the end of the line`."""
     # A text or a word is what people look for; who writes JSON knows that it may stand there.
-    kinds = [f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON"]
-    *others, last = kinds
-    if len(others) > 1:
-        return f"{', '.join(others)}, or {last}"
-    return f"{others[0]} or {last}" if others else last
+    kinds = (f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON")
+    return one_of([*kinds])

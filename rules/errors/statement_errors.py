@@ -141,7 +141,7 @@ def _no_count(word: Token, shape: Sequence[str]) -> Fault:
 
 
 def _no_pattern(word: Token, shape: Sequence[str]) -> Fault:
-    return Fault.within(word, no_pattern(word))
+    return Fault.at_part(word, no_pattern(word))
 
 
 _INSTEAD_OF: Mapping[str, Callable[[Token, Sequence[str]], Fault]] = {

@@ -26,6 +26,7 @@ from ..errors.condition_errors import (
     wrong_value,
 )
 from ..errors.fault import Fault
+from ..errors.problems import quote
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, no_pattern
 
@@ -42,6 +43,17 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
 
     What is out of place ends the reading; of what can be read every fault is reported.
     """
+    condition, reason, wrong = read_clauses(line, start)
+    if reason is not None:
+        wrong = [
+            *wrong,
+            Fault.at(reason, f"a condition has no reason, got {quote(reason)}", "leave it out"),
+        ]
+    return (None if wrong else condition), wrong
+
+
+def read_clauses(line: str, start: int = 0) -> tuple[Condition | None, Token | None, list[Fault]]:
+    """The condition and the text of a `because` behind it, if any; otherwise as `read_condition`."""
     parsed = grammar(GRAMMAR, told_apart=True).parse(line[start:])
     for word in parsed.words:
         word.start_pos = start + (word.start_pos or 0)
@@ -50,15 +62,20 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
         word.start_pos = len(line) if word.start_pos is None else start + word.start_pos
     deep = _too_deep(parsed.words)
     if deep is not None:
-        return None, [too_deep(deep, MAX_DEPTH)]
+        return None, None, [too_deep(deep, MAX_DEPTH)]
     if parsed.tree is None:
         assert parsed.unexpected is not None
-        return None, [unexpected(line, start, parsed.words, parsed.unexpected.word)]
+        return None, None, [unexpected(line, start, parsed.words, parsed.unexpected.word)]
     if parsed.tree.data == "line":
-        return None, [unexpected(line, start, (), Token("$END", "", start_pos=len(line)))]
-    reader = _ConditionReader(line)
-    condition = reader.condition(parsed.tree)
-    return (None if reader.wrong else condition), reader.wrong
+        return None, None, [unexpected(line, start, (), Token("$END", "", start_pos=len(line)))]
+    reader, tree, reason = _ConditionReader(line), parsed.tree, None
+    if tree.data == "reasoned":
+        inner, reason = tree.children
+        assert isinstance(inner, Tree)
+        assert isinstance(reason, Token)
+        tree = inner
+    condition = reader.condition(tree)
+    return (None if reader.wrong else condition), reason, reader.wrong
 
 
 def _too_deep(words: tuple[Token, ...]) -> Token | None:

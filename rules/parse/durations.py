@@ -43,11 +43,10 @@ def joined(word: str) -> int | None:
     return length
 
 
-def meant(word: str, unit: str = "m") -> str | None:
+def nearest_duration(word: str) -> str | None:
     """The time that `word` is nearly: `15` and `15min` are `15m`, `1.5h` is `90m`, `hour` is `1h`.
 
-    `1h30m`, several in one, is `90m`. A number without a unit is taken to have `unit`; `None` when it is
-    no time at all.
+    `1h30m`, several in one, is `90m`. A number alone counts minutes; `None` when it is no time at all.
     """
     length = joined(word)
     if length is not None:
@@ -57,7 +56,7 @@ def meant(word: str, unit: str = "m") -> str | None:
     if found is None or not word:
         return None
     number, name = found[1] or "1", found[2]
-    known = _MEANT.get(name) if name else unit
+    known = _MEANT.get(name) if name else "m"
     if known is None or not (name or found[1]):
         return None
     if "." in number or known == "w":

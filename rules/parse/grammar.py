@@ -136,7 +136,7 @@ class Grammar:
                 reading.unexpected.append(Unexpected(word, position, expected))
                 if position == 1:
                     return reading
-                self._put(parser, word, expected)
+                self._feed(parser, word, expected)
         if reading.words:
             reading.statement = self._end(parser, reading)
         return reading
@@ -150,10 +150,10 @@ class Grammar:
             missing = Unexpected(Token(_END, ""), len(reading.words) + 1, self._accepted(parser))
             reading.misfit = missing
         while _END not in (accepted := self._accepted(parser)):
-            self._put(parser, Token(_WORD, ""), accepted)
+            self._feed(parser, Token(_WORD, ""), accepted)
         return parser.feed_eof()
 
-    def _put(self, parser: _Parser, word: Token, accepted: Iterable[str]) -> None:
+    def _feed(self, parser: _Parser, word: Token, accepted: Iterable[str]) -> None:
         """Make the parser take `word` for one that it accepts; the word keeps its type."""
         own = word.type
         # `require` alone may go on in two ways; that with any tool says more than that with one word.

@@ -9,6 +9,8 @@ from ..errors.problems import cut
 _BLANK = r"[\t\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 # `when` is a keyword where what follows can begin a condition; elsewhere it is a tool's name.
 _WHEN = re.compile(rf"(?<={_BLANK})when(?={_BLANK}+(?:input\b|\(|not\b))")
+_BECAUSE = re.compile(rf'(?<={_BLANK})because(?={_BLANK}+")')
+"""`because` is a keyword where a text follows."""
 # The words of a condition, as condition.lark has them: only a text may hold a `#`, only a pattern a quote
 # that begins no text, and a slash begins a pattern only where a word begins.
 _SIGNS = r"#()\[\]\"=<>!,\t\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -21,20 +23,36 @@ WRITTEN = 160
 
 
 def head(text: str) -> str:
-    """A rule without its condition and its comment."""
-    plain = text.partition("#")[0]
-    when = _WHEN.search(plain)
-    return (plain[: when.start()] if when else plain).rstrip()
+    """A rule without its condition, its reason and its comment."""
+    when, because, end = _edges(text)
+    return text[: min(edge for edge in (when, because, end) if edge is not None)].rstrip()
 
 
 def code(text: str) -> str:
-    """A rule without its comment. In the texts of a condition `#` starts none."""
+    """A rule without its comment. In the texts of a condition and of a reason `#` starts none."""
+    return text[: _edges(text)[2]].rstrip()
+
+
+def _edges(text: str) -> tuple[int | None, int | None, int]:
+    """The positions of a rule's `when` and `because`, and of its end, which a comment follows."""
     plain = text.partition("#")[0]
-    when = _WHEN.search(plain)
-    for found in _WORDS.finditer(text, when.end()) if when else ():
+    when, because = _WHEN.search(plain), _BECAUSE.search(plain)
+    if when is None and because is None:
+        return None, None, len(plain)
+    if when is None or (because is not None and because.start() < when.start()):
+        assert because is not None
+        return None, because.start(), _end_of_words(text, because.end())
+    for found in _WORDS.finditer(text, when.end()):
         if found[0] == "#":
-            return text[: found.start()].rstrip()
-    return (text if when else plain).rstrip()
+            return when.start(), None, found.start()
+        if found[0] == "because" and _BECAUSE.match(text, found.start()):
+            return when.start(), found.start(), _end_of_words(text, found.end())
+    return when.start(), None, len(text)
+
+
+def _end_of_words(text: str, start: int) -> int:
+    """The position of the comment behind `start`, or the end of the text."""
+    return next((found.start() for found in _WORDS.finditer(text, start) if found[0] == "#"), len(text))
 
 
 def write(line: str, start: int, length: int, instead: str) -> str:

@@ -48,7 +48,7 @@ def _wordy(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _within(operator: str, argument: object, character: str) -> bool:
+def _is_member(operator: str, argument: object, character: str) -> bool:
     """Tell whether a character is in one part of a class."""
     match operator:
         case "LITERAL":
@@ -118,11 +118,11 @@ class _Walk:
                 self._alive = True
                 return places
 
-    def _one(self, places: set[int], wanted: Sequence[str] | None) -> set[int]:
+    def _one(self, places: set[int], characters: Sequence[str] | None) -> set[int]:
         """One character on; `None` means any, in which no name is spelt out."""
-        if wanted is None:
+        if characters is None:
             return self._by(places, lambda _character: True, spelt=False)
-        return self._by(places, lambda character: character in wanted, spelt=True)
+        return self._by(places, lambda character: character in characters, spelt=True)
 
     def _by(self, places: set[int], fits: Callable[[str], bool], *, spelt: bool) -> set[int]:
         found: set[int] = set()
@@ -142,7 +142,9 @@ class _Walk:
         def fits(character: str) -> bool:
             forms = {character, character.upper()} if self._fold else {character}
             within = any(
-                _within(str(operator), argument, form) for operator, argument in items for form in forms
+                _is_member(str(operator), argument, form)
+                for operator, argument in items
+                for form in forms
             )
             return within != negated
 

@@ -161,7 +161,7 @@ def _check_unicode(word: str) -> None:
 
 
 def _regex_error(error: Exception, body: str, options: _Options) -> PatternError:
-    text = _said(error)
+    text = _message(error)
     kind, _, culprit = text.partition(": ")
     if kind == "unexpected )":
         # Of these two RE2 names the whole pattern.
@@ -182,7 +182,7 @@ def _regex_error(error: Exception, body: str, options: _Options) -> PatternError
     )
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     said = error.args[0] if error.args else b""
     return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
 
@@ -201,7 +201,7 @@ def _place(body: str, culprit: str, text: str, options: _Options) -> int:
         try:
             re2().compile(part, options)
         except re2().error as error:
-            return _said(error).startswith(text)
+            return _message(error).startswith(text)
         return False
 
     if body.endswith(culprit) and not refused(body[:-1]):
@@ -233,10 +233,10 @@ def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
 def _whole_word(word: str) -> str:
     literal = "".join(c if not c.isascii() or _ascii_word(c) else f"\\{c}" for c in word)
     piece = word[0] in "-."
-    return _left(word[0], piece) + literal + _right(word[-1], piece)
+    return _left_boundary(word[0], piece) + literal + _right(word[-1], piece)
 
 
-def _left(edge: str, piece: bool) -> str:
+def _left_boundary(edge: str, piece: bool) -> str:
     if piece:
         return r"(?:^|[^\w.\-])"
     if _ascii_word(edge):

@@ -12,6 +12,8 @@ MAX_LIMIT = 1_000_000
 SESSION = "session"
 HUMAN = "human-approval"
 MAX_PEOPLE = 10
+MOST_REASON = 200
+"""Characters of the text after `because`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Every line is read to its end, so that a file's errors come together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -22,15 +23,16 @@ from ...engine.core.rule import (
     RuleSource,
     SequenceRule,
 )
+from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
-from ..errors.option_errors import no_people, no_time, twice
+from ..errors.option_errors import no_people, no_reason, no_time, twice
 from ..errors.problems import Problem, quote
 from ..errors.statement_errors import WHOLE_NUMBER, faults
-from .conditions import read_condition
+from .conditions import read_clauses
 from .durations import seconds
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
-from .statements import MAX_LIMIT, MAX_PEOPLE, SESSION, Allowance, Map, Statement
+from .statements import MAX_LIMIT, MAX_PEOPLE, MOST_REASON, SESSION, Allowance, Map, Statement
 
 # Clauses that may follow a rule: options in any order, and its condition.
 
@@ -46,19 +48,37 @@ class Clauses:
         self._wrong = wrong
         self._options: dict[str, Token] = {}
         self.when: Condition | None = None
+        self.because: str | None = None
         for tree in trees:
             words = [child for child in tree.children if isinstance(child, Token)]
             if str(tree.data) == "when":
                 self.when = self._condition(words[0])
+            elif str(tree.data) == "because":
+                self.because = self._reason(words[0])
             else:
                 self._take(str(tree.data), words)
 
     def _condition(self, word: Token) -> Condition | None:
         if word.type != "CONDITION":
             return None
-        condition, wrong = read_condition(self._line, start(word))
+        condition, reason, wrong = read_clauses(self._line, start(word))
         self._wrong += wrong
+        if reason is not None:
+            self.because = self._reason(reason)
         return condition
+
+    def _reason(self, word: Token) -> str | None:
+        """The text of a `because`, on one line."""
+        if word.type not in {"REASON", "TEXT"}:
+            return None
+        try:
+            text = " ".join(cast("str", json.loads(word, strict=False)).split())
+        except json.JSONDecodeError as error:
+            self._wrong.append(bad_escape(word, error))
+            return None
+        if not 0 < len(text) <= MOST_REASON:
+            self._wrong.append(no_reason(word, len(text), MOST_REASON))
+        return text
 
     def _take(self, option: str, words: Sequence[Token]) -> None:
         if option in self._options:
@@ -70,16 +90,17 @@ class Clauses:
         by = self._options.get("by")
         if by is not None and number is not None:
             self._wrong.append(twice(self._line, self._keyword(by), by))
-        within = self._options.get("within")
+        window = self._options.get("within")
         risk = self._options.get("risk")
         return ApprovalRule(
             tool,
             source,
             self.when,
             people=self._people(number or by),
-            within=None if within is None else time(within, self._wrong),
+            within=None if window is None else time(window, self._wrong),
             risk=cast("Risk", str(risk)) if risk is not None else None,
             grants="no_grants" not in self._options,
+            because=self.because,
         )
 
     def _keyword(self, by: Token) -> Token:
@@ -144,13 +165,13 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
             tool, _, key = field.partition(".")
             return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
         case "sequence", [first, then]:
-            return SequenceRule(str(first), str(then), source, clauses.when)
+            return SequenceRule(str(first), str(then), source, clauses.when, clauses.because)
         case "approval", [tool]:
             return clauses.approval(str(tool), source)
         case "people", [number, tool]:
             return clauses.approval(str(tool), source, number)
         case "block", [tool]:
-            return BlockRule(str(tool), source, clauses.when)
+            return BlockRule(str(tool), source, clauses.when, clauses.because)
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
         case "allow", [tool]:
@@ -164,7 +185,7 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
     match statement, words:
         case "map" | "shell_map", [field, _, name]:
             tool = Token.new_borrow_pos("WORD", field.partition(".")[0], field)
-            return _pattern_name(tool), _no_tool(tool), _pattern_name(name), _taken(name)
+            return _pattern_name(tool), _no_tool(tool), _pattern_name(name), _reserved_fault(name)
         case "sequence", [first, then]:
             return _pattern_name(first), _unlocking(first, "require"), _pattern_name(then)
         case "limit", [tool, _, scope]:
@@ -188,20 +209,20 @@ def _no_tool(tool: Token) -> Fault | None:
     return Fault.at(tool, f"{quote(tool)} is a reserved name, and no tool's", "name a tool")
 
 
-def _taken(name: Token) -> Fault | None:
+def _reserved_fault(name: Token) -> Fault | None:
     """The fault of a map to a reserved name, which calls get for what they are."""
     if str(name) not in RESERVED:
         return None
     return Fault.at(name, f"{quote(name)} is a reserved name: no map gives it", "choose another name")
 
 
-def _unlocking(name: Token, what: str) -> Fault | None:
+def _unlocking(name: Token, event: str) -> Fault | None:
     """The fault of a name whose success proves nothing, since it is not known what ran."""
     if str(name) not in RESERVED:
         return None
     why = "could not be read" if str(name) == UNCLEAR else "no rule knows"
     message = f"{quote(name)} unlocks nothing: what was called {why}"
-    remedy = "name the tool whose success restores it" if what == "restore" else "name a tool"
+    remedy = "name the tool whose success restores it" if event == "restore" else "name a tool"
     return Fault.at(name, message, remedy)
 
 
@@ -221,7 +242,7 @@ def _limit(
         message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
         remedy = f"name another tool after 'per', or write 'per {SESSION}'"
         wrong.append(Fault.at(scope, message, remedy))
-    return LimitRule(str(tool), limit, str(scope), source, clauses.when, window)
+    return LimitRule(str(tool), limit, str(scope), source, clauses.when, window, clauses.because)
 
 
 def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
@@ -231,7 +252,7 @@ def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
         if word.type == "LITERAL":
             return compile_word(str(word))
     except PatternError as error:
-        wrong.append(Fault.within(word, error))
+        wrong.append(Fault.at_part(word, error))
     return None
 
 

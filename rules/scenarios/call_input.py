@@ -27,11 +27,11 @@ def read_input(words: Sequence[Token], wrong: list[Fault]) -> dict[str, object]:
         path = _path(name, wrong)
         value = read_value(word, wrong)
         if path:
-            _put(values, path, value, name, wrong)
+            _insert(values, path, value, name, wrong)
     return values
 
 
-def _put(
+def _insert(
     values: dict[str, object], path: Sequence[str], value: object, name: Token, wrong: list[Fault]
 ) -> None:
     *outer, last = path

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .invocations import FromFile, Input
-from .parser import Source
+from .syntax_tree import Source
 from .words import Word, in_text, joined, plain, unquoted, whole, word_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def literal_words(text: str) -> list[str]:
     ]
 
 
-class Line:
+class CommandLine:
     """The words of a simple command, what is around them, and its standard input."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Line:
             case "heredoc_redirect":
                 document = document_of(node, source)
                 if descriptor == "0":
-                    self.stdin = document and document.said()
+                    self.stdin = document and document.expanded()
                 self.take(node.children_by_field_name("argument"), source)
                 for inner in node.children_by_field_name("redirect"):
                     self.redirect(inner, source)
@@ -136,7 +136,7 @@ class Document:
     tabs: bool
     quoted: bool
 
-    def said(self) -> Word:
+    def expanded(self) -> Word:
         """The text as a program reads it: expanded, unless its mark is quoted."""
         text = re.sub(r"(?m)^\t+", "", self.text) if self.tabs else self.text
         if self.quoted:

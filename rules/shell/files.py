@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from .programs.options import names
@@ -170,19 +169,6 @@ def last(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _strings() -> set[str]:
-    return set()
-
-
-def _targets() -> list[tuple[Word, int, bool]]:
-    return []
-
-
-def _paths() -> list[str]:
-    return []
-
-
-@dataclass(slots=True)
 class Files:
     """The files of one command, by their last names.
 
@@ -191,15 +177,16 @@ class Files:
     had been run before.
     """
 
-    made: set[str] = field(default_factory=_strings)
-    ran: set[str] = field(default_factory=_strings)
-    hooks: bool = False
-    _texts: set[str] = field(default_factory=_strings)
-    _unknown: list[tuple[Word, int, bool]] = field(default_factory=_targets)
-    _run: list[str] = field(default_factory=_paths)
-    _sources: set[str] = field(default_factory=_strings)
-    _fed: bool = False
-    _scripts: bool = False
+    def __init__(self) -> None:
+        self.made: set[str] = set()
+        self.ran: set[str] = set()
+        self.hooks = False
+        self._texts: set[str] = set()
+        self._unknown: list[tuple[Word, int, bool]] = []
+        self._run: list[str] = []
+        self._sources: set[str] = set()
+        self._fed = False
+        self._scripts = False
 
     def makes(self, path: str) -> None:
         """Note a file that a command writes or puts somewhere."""
@@ -230,7 +217,7 @@ class Files:
             self._scripts = True
         self.ran.add(last(path))
 
-    def program(self, name: str, known: Sequence[str], unknown: Sequence[Word], fed: bool) -> None:
+    def program(self, name: str, words: Sequence[str], unknown: Sequence[Word], fed: bool) -> None:
         """Note the files that one of `WRITERS` is given, by the words after its name.
 
         `unknown` are the words of which not all is known; `fed` tells that the command holds its input.
@@ -240,9 +227,9 @@ class Files:
             return
         if name in _MAKERS:
             if name not in _READERS_UNLESS:
-                outputs = known
-            elif _writes(name, known, unknown):
-                outputs = [*_outputs(known)] if name in _TO_OPTION else known
+                outputs = words
+            elif _writes(name, words, unknown):
+                outputs = [*_outputs(words)] if name in _TO_OPTION else words
             else:
                 return
             for word in outputs:
@@ -260,12 +247,12 @@ class Files:
             for target in unknown:
                 self._unknown.append((target, len(self._run), name == "tee"))
         if name in _DERIVERS:
-            self._sources.update(map(last, known))
+            self._sources.update(map(last, words))
             self._fed = self._fed or fed
-            if name in {"tar", "gtar", "bsdtar"} and known and "c" in known[0]:
-                self.made.update(map(last, known[1:]))
-            elif name in {"split", "csplit"} and known:
-                self._unknown.append((Word(f"{known[-1]}*", "", known=False), len(self._run), False))
+            if name in {"tar", "gtar", "bsdtar"} and words and "c" in words[0]:
+                self.made.update(map(last, words[1:]))
+            elif name in {"split", "csplit"} and words:
+                self._unknown.append((Word(f"{words[-1]}*", "", known=False), len(self._run), False))
 
     def reason(
         self, text: str, path: bool, commands: Iterable[Sequence[str]], launches: Callable[[str], bool]
@@ -363,10 +350,10 @@ def _outputs(words: Sequence[str]) -> Iterator[str]:
             yield word[found.end() :] or following
 
 
-def _writes(name: str, known: Sequence[str], unknown: Sequence[Word]) -> bool:
+def _writes(name: str, words: Sequence[str], unknown: Sequence[Word]) -> bool:
     """Tell whether a program that mostly reads is told to write: `sed -i`, `sort -o`."""
     option = _IN_PLACE if name in _IN_PLACE_ONLY else _OUTPUT_OPTION
-    for word in known:
+    for word in words:
         if word[:1] == "-" and option.match(word):
             return True
     return any(option.match(word.text) for word in unknown)

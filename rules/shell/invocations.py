@@ -10,7 +10,7 @@ from .words import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandWords:
     """A command made of these words."""
 
     words: Sequence[Word]
@@ -62,7 +62,7 @@ class FromFile:
 Input: TypeAlias = Word | FromFile | None
 """Standard input as the command itself gives it: a text, a file, or nothing, which may be a pipe."""
 
-Run: TypeAlias = Command | Script | SameCommand | ScriptFile | WrittenFile | AssumedVariables
+Run: TypeAlias = CommandWords | Script | SameCommand | ScriptFile | WrittenFile | AssumedVariables
 
 Tool: TypeAlias = Callable[[Sequence[Word], Input], Iterator[Run]]
 """Finder of what a program runs besides itself; raises `UnclearError` where its words do not show it."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from .parser import MAX_BYTES, MAX_MARKS, Source, parse
-from .reader import SimpleCommand
+from .command_reader import SimpleCommand
+from .syntax_tree import MAX_BYTES, MAX_MARKS, Source, parse
 from .words import word_of
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ Commands may pass by their names only where there is nothing of the kind.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import parser
+from . import syntax_tree
 from .command import text_of
-from .parser import Source, UnreadableError
+from .command_reader import _CommandReader  # pyright: ignore[reportPrivateUsage]
 from .programs.options import UnclearError
-from .reader import _CommandReader  # pyright: ignore[reportPrivateUsage]
+from .syntax_tree import Source, UnreadableError
 from .words import unquoted
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ def not_plain(text: str) -> str | None:
     return reader.why or (None if reader.reason is None else UNREAD)
 
 
-@dataclass
 class _PlainReader(_CommandReader):
     """Reads a command, and what it runs in turn; `why` is the first reason why it is not plain."""
 
@@ -80,7 +78,7 @@ class _PlainReader(_CommandReader):
 
     def _text(self, text: str) -> None:
         source = Source.of(text)
-        self.why = self.why or _reason(parser.parse(source), source)
+        self.why = self.why or _reason(syntax_tree.parse(source), source)
         if _KEPT.search(text):
             self.why = self.why or _REDIRECTED
         _CommandReader._text(self, text)
@@ -95,7 +93,7 @@ def _reason(root: Node, source: Source) -> str | None:
     while waiting:
         node = waiting.pop()
         why = _REASONS.get(node.type)
-        if why is None and node.type == "file_redirect" and not _within(text_of(node, source)):
+        if why is None and node.type == "file_redirect" and not _is_harmless(text_of(node, source)):
             why = _REDIRECTED
         if why is not None:
             return why
@@ -103,7 +101,7 @@ def _reason(root: Node, source: Source) -> str | None:
     return None
 
 
-def _within(redirect: str) -> bool:
+def _is_harmless(redirect: str) -> bool:
     """Tell whether a redirection, as written, joins the command's own streams or leads to `/dev/null`."""
     written = redirect.lstrip("0123456789")
     if _STREAM.fullmatch(written):

@@ -91,7 +91,7 @@ def bares(words: Iterable[Word]) -> str:
 
 def in_text(body: str) -> str:
     """The text of an unquoted here-document, or of a command in backquotes, with escapes resolved."""
-    return _ESCAPED_IN_TEXT.sub(_taken, body)
+    return _ESCAPED_IN_TEXT.sub(_unescaped, body)
 
 
 def unquoted(text: str) -> str:
@@ -133,7 +133,7 @@ def _bare_word(text: str) -> Word:
     if not _SPECIAL.search(text):
         return plain(text)
     exact = not (_GLOB.search(text) or _BRACES.search(text))
-    said = _ESCAPED.sub(_taken, text)
+    said = _ESCAPED.sub(_unescaped, text)
     return Word(said, said, exact, exact)
 
 
@@ -158,7 +158,7 @@ def _string(node: Node, source: bytes) -> Word:
 
 def _literal(part: bytes) -> Word:
     text = part.decode()
-    return plain(_ESCAPED_IN_QUOTES.sub(_taken, text) if "\\" in text else text)
+    return plain(_ESCAPED_IN_QUOTES.sub(_unescaped, text) if "\\" in text else text)
 
 
 def _pieces(node: Node, source: bytes) -> Word:
@@ -186,7 +186,7 @@ def _joined(parts: Sequence[Word]) -> Word:
     )
 
 
-def _taken(escape: re.Match[str]) -> str:
+def _unescaped(escape: re.Match[str]) -> str:
     """The character that a backslash leaves: the one after it, and nothing of the end of a line."""
     return "" if escape[1] == "\n" else escape[1]
 

@@ -9,6 +9,7 @@ MEASUREMENTS = (
     "startup",
     "hook",
     "dialog",
+    "traffic",
     "gate",
     "gate_clauses",
     "shell",

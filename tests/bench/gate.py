@@ -1,23 +1,27 @@
 """Gate round trips: one call and its successful result through all active nets.
 
-Beside them, in the same run: the same through wrapped tools, and a decision of Cedar over as many
-policies, where cedarpy is installed. Rates are the median of many short turns, taken in turns; the best
-turn stands beside it, since whatever else the machine does only slows them.
+Beside them, in the same run: the same through wrapped tools, a bare loop over the same calls and nets
+with an index by tool and nothing else, and a decision of Cedar over as many policies, where cedarpy is
+installed. Rates are the median of many short turns, taken in turns; the best turn stands beside it, since
+whatever else the machine does only slows them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import nan
 from statistics import median
 
 from interlock.engine import (
     GateContext,
     GateManager,
+    SkillNet,
     ToolCall,
     ToolResult,
+    Transition,
+    auto_advance,
     create_gate,
     create_gate_manager,
 )
@@ -66,10 +70,13 @@ def measure() -> Iterator[tuple[str, float, str]]:
     rates: dict[int, list[float]] = {n: [] for n in SIZES}
     policed: dict[int, list[float]] = {n: [] for n in cedar}
     wrapped: list[float] = []
+    bare: list[float] = []
+    plain = BareGate(rules[10])
     for turn in range(TURNS):
         for count, manager in managers.items():
             rates[count].append(asyncio.run(_rate(manager)))
         wrapped.append(_wrapped_rate(tools))
+        bare.append(_bare_rate(plain))
         for count, decide in cedar.items() if turn < 3 else ():
             policed[count].append(_decision_rate(decide))
     for count, seen in rates.items():
@@ -82,6 +89,10 @@ def measure() -> Iterator[tuple[str, float, str]]:
     )
     yield "wrapped tool calls at 10 rules", median(wrapped), "per s (goal ≥ 150,000)"
     yield "wrapped tool calls at 10 rules, best turn", max(wrapped), "per s"
+    yield "bare indexed loop at 10 rules", median(bare), "per s"
+    yield "bare indexed loop at 10 rules, best turn", max(bare), "per s"
+    yield "gate at 10 rules / bare loop", max(rates[10]) / max(bare), "ratio of best turns (goal ≥ 0.45)"
+    yield "wrapped tool calls / bare loop", max(wrapped) / max(bare), "ratio of best turns (goal ≥ 0.35)"
     for count, seen in policed.items():
         yield f"Cedar decisions at {count} rules", median(seen), "per s"
     if policed:
@@ -99,6 +110,66 @@ async def _rate(manager: GateManager) -> float:
         call = ToolCall(str(number), name)
         await manager.handle_tool_call(call, context)
         manager.handle_tool_result(ToolResult(call.tool_call_id, name))
+    return ROUND_TRIPS / (time.perf_counter() - start)
+
+
+class BareGate:
+    """The least that decides by the same nets in plain Python: an index by tool, markings as dicts."""
+
+    def __init__(self, nets: Iterable[SkillNet]) -> None:
+        self.by_tool: dict[str, list[tuple[dict[str, int], tuple[Transition, ...]]]] = {}
+        self.pending: dict[str, list[tuple[dict[str, int], Transition]]] = {}
+        for net in nets:
+            marking = dict(auto_advance(net, net.initial_marking))
+            for tool in {tool for t in net.transitions for tool in t.tools}:
+                covering = tuple(t for t in net.transitions if tool in t.tools)
+                self.by_tool.setdefault(tool, []).append((marking, covering))
+
+    def call(self, call: ToolCall) -> bool:
+        """Decide and fire; `False` where a net blocks."""
+        moves: list[tuple[dict[str, int], Transition]] = []
+        for marking, covering in self.by_tool.get(call.tool_name, ()):
+            for transition in covering:
+                for place in transition.inputs:
+                    if not marking[place]:
+                        break
+                else:
+                    moves.append((marking, transition))
+                    break
+            else:
+                return False
+        for marking, transition in moves:
+            if transition.deferred:
+                self.pending.setdefault(call.tool_call_id, []).append((marking, transition))
+            else:
+                self.fire(marking, transition)
+        return True
+
+    def result(self, result: ToolResult) -> None:
+        """Fire what waited for the call's success."""
+        for marking, transition in self.pending.pop(result.tool_call_id, ()):
+            for place in transition.inputs:
+                if not marking[place]:
+                    break
+            else:
+                self.fire(marking, transition)
+
+    @staticmethod
+    def fire(marking: dict[str, int], transition: Transition) -> None:
+        for place in transition.inputs:
+            marking[place] -= 1
+        for place in transition.outputs:
+            marking[place] += 1
+
+
+def _bare_rate(gate: BareGate) -> float:
+    start = time.perf_counter()
+    for number in range(ROUND_TRIPS):
+        name = CYCLE[number % 3]
+        call = ToolCall(str(number), name)
+        if not gate.call(call):
+            raise RuntimeError(f"the bare loop blocks {name}")
+        gate.result(ToolResult(call.tool_call_id, name))
     return ROUND_TRIPS / (time.perf_counter() - start)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from interlock.engine.gateway.server.access import SUBPROTOCOL
+from interlock.engine.gateway.server.admission import SUBPROTOCOL
 
 AT_ONCE = 50
 """Connections that are opened side by side."""

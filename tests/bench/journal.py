@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from interlock.engine.history.audit.hash_chain import ChainPosition, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.database.compiled import (
     INSERT_DECISION,
@@ -196,7 +196,7 @@ class _Making:
     def rows(self, turn: int, cursor: int, at: int) -> _Rows:
         body, session, seq, line = self._bodies[turn], self._session, turn + 2, self._line
         text, salt = body.model_dump_json(), os.urandom(16)
-        self._head = link(ChainPosition(session, seq, at), text, salt, self._head)
+        self._head = event_hash_of_body(ChainPosition(session, seq, at), text, salt, self._head)
         line[UPDATED] = at
         line[EVENTS] += 1
         line[DECISIONS] += 1

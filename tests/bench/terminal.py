@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
+from ..support.terminal_grid import TerminalGrid
+
 
 class Terminal:
     """A child process on a pty of its own; reads what it paints."""
@@ -26,6 +28,7 @@ class Terminal:
             os.execvp(command[0], list(command))
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._seen = b""
+        self._grid = TerminalGrid()
 
     def __enter__(self) -> Terminal:
         return self
@@ -42,6 +45,20 @@ class Terminal:
         """Type."""
         os.write(self._fd, keys.encode())
 
+    def _take(self, written: bytes) -> None:
+        """Fill the grid with what was written; what follows is still to be seen."""
+        self._grid.take(written.decode(errors="replace"))
+        self._seen = self._seen[len(written) :]
+
+    def count_bytes(self, seconds: float) -> int:
+        """The number of bytes that the program writes within so many seconds."""
+        deadline = time.monotonic() + seconds
+        written = 0
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([self._fd], [], [], left)[0]:
+                written += len(os.read(self._fd, 1 << 16))
+        return written
+
     def wait_for_end(self, *, seconds: float = 20.0) -> int:
         """The exit code, once the program has ended. Raises `TimeoutError`."""
         deadline = time.monotonic() + seconds
@@ -56,9 +73,10 @@ class Terminal:
         raise TimeoutError(f"still running after {seconds} s")
 
     def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
-        """The monotonic time at which `text` had been painted since the last call.
+        """The monotonic time at which `text` had been painted since the last call, or stands there.
 
-        Raises `TimeoutError` with what was painted instead.
+        Only cells that change are written: of a new text perhaps not all of it. Raises `TimeoutError`
+        with what was painted instead.
         """
         wanted = text.encode()
         deadline = time.monotonic() + seconds
@@ -66,9 +84,13 @@ class Terminal:
             ready, _, _ = select.select([self._fd], [], [], deadline - time.monotonic())
             if not ready:
                 break
-            self._seen += os.read(self._fd, 1 << 16)
+            written = os.read(self._fd, 1 << 16)
+            painted = time.monotonic()
+            self._seen += written
             if wanted in self._seen:
-                painted = time.monotonic()
-                self._seen = self._seen.partition(wanted)[2]
+                self._take(self._seen.partition(wanted)[0] + wanted)
+                return painted
+            self._take(self._seen[: max(0, self._seen.rfind(b"\x1b"))])
+            if any(text in line for line in self._grid.lines()):
                 return painted
         raise TimeoutError(f"{text!r} was not painted within {seconds} s; last: {self._seen[-300:]!r}")

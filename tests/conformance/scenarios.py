@@ -172,7 +172,9 @@ class Wrapped:
         self._logs = [Log()]
         tools: Json = {name: _Tool(name, self._execute) for name in self._case["tools"]}
         described = {name: SchemaOnly() for name in self._case["schema_only"]}
-        session = self.gate.wrap_tools({**tools, **described}, messages=messages)
+        session = self.gate.wrap_tools(
+            {**tools, **described}, messages=messages, passthrough=list(described)
+        )
         assert all(session.tools[name] is tool for name, tool in described.items())
         self.sessions.append(session)
         return {

@@ -15,7 +15,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.fold import FoldError, fold
 from interlock.engine.history.journal.reader import HistoryReader, open_reader
 from interlock.engine.history.journal.schema import connect_readonly, inspect
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -30,7 +30,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.history.model.state import SessionState, SessionSummary
-from interlock.engine.recording.resume import HOST_GONE
+from interlock.engine.recording.resume_checks import HOST_GONE
 
 from .family import at_top, below, not_as_it_was, unlike_their_parents
 from .flows_check import not_as_alone, runs_in
@@ -177,7 +177,7 @@ def _read(found: Found, reader: HistoryReader, line: SessionSummary) -> list[str
         found.states[line.id] = fold(events)
     except FoldError as error:
         return [f"the record makes no sense: {error}"]
-    if session_summary(events) != line:
+    if SessionLine.of(events).summary() != line:
         return [f"the line of {line.id} is not what its events say"]
     return []
 

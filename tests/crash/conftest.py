@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -12,12 +11,10 @@ import pytest
 
 from interlock.engine.history.journal.journal import Journal
 
+from ..support.memory import in_memory
 from .disk import NoCompilerError, compiled
 from .host import Host
 
-MEMORY = Path("/dev/shm")
-ROOM = 1 << 30
-"""Bytes that must be free there."""
 _passed = pytest.StashKey[bool]()
 
 
@@ -27,16 +24,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call":
         item.stash[_passed] = report.passed
     return report
-
-
-def in_memory() -> Path | None:
-    """Where files are in memory, if there is such a place and room in it."""
-    try:
-        free = os.statvfs(MEMORY)
-    except OSError:
-        return None
-    roomy = free.f_bavail * free.f_frsize >= ROOM and os.access(MEMORY, os.W_OK | os.X_OK)
-    return MEMORY if roomy else None
 
 
 @pytest.fixture

@@ -45,13 +45,13 @@ class Tally:
         return self.deaths >= runs and all(self.left[what] > 0 for what in (*often, *seldom))
 
 
-def seeds() -> list[int]:
-    """As many as CRASH_RUNS says, four by default and ten in the thorough run: half always the same, half
-    new. Or CRASH_SEEDS.
+def seeds(usual: int = 2) -> list[int]:
+    """As many as CRASH_RUNS says, `usual` by default and ten in the thorough run: half always the same,
+    half new. Or CRASH_SEEDS.
     """
     if chosen := os.environ.get("CRASH_SEEDS"):
         return [int(seed) for seed in chosen.split()]
-    runs = int(os.environ.get("CRASH_RUNS", "10" if THOROUGH else "4"))
+    runs = int(os.environ.get("CRASH_RUNS", 10 if THOROUGH else usual))
     fixed = (runs + 1) // 2
     return [*range(1, fixed + 1), *(SystemRandom().randrange(10**3, 10**9) for _ in range(runs - fixed))]
 

@@ -32,9 +32,9 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import ToolCall
-from interlock.engine.recording import resume as resuming
+from interlock.engine.recording import resume_checks as resuming
 from interlock.engine.recording.records import decision_record
-from interlock.engine.sessions.call_answers import CallAnswer
+from interlock.engine.sessions.call_answer import CallAnswer
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.flow.gate import RunGate
 from interlock.engine.sessions.flow.session import FlowSession
@@ -138,7 +138,7 @@ def call_ids_reused() -> None:
         return tuple(calls)
 
     ScriptedModel._call = numbered
-    setattr(import_module("interlock.engine.agents.turn.loop"), "_with_own_ids", unchanged)  # noqa: B010
+    setattr(import_module("interlock.engine.agents.turn.loop"), "with_own_ids", unchanged)  # noqa: B010
 
 
 def allowed_calls_run_again() -> None:
@@ -217,7 +217,8 @@ def flows_repeat_approved_calls() -> None:
 
     def again(_: RunGate, call: ToolCall, __: str, answer: CallAnswer) -> GateDecision:
         ran = ToolCall(call.tool_call_id, call.tool_name, answer.input)
-        return GateDecision(ran, answer.outcome, reason=answer.reason)
+        outcome = "allow" if answer.outcome == "allow" else "block"
+        return GateDecision(ran, outcome, reason=answer.reason)
 
     RunGate._repeated_decision = again
 

@@ -19,7 +19,8 @@ def test_same_id_same_answer(host: Host, empty: Path, tmp_path: Path) -> None:
     that got out was in the file before.
     """
     left: Counter[str] = Counter()
-    for turn, seed in enumerate(seeds()):
+    tried = seeds(usual=4)  # each way is another, and most have to die
+    for turn, seed in enumerate(tried):
         way = WAYS[turn % len(WAYS)]
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -40,7 +41,7 @@ def test_same_id_same_answer(host: Host, empty: Path, tmp_path: Path) -> None:
         assert not problems, f"'{way}' with seed {seed} left in {folder}: {problems}"
         left.update({what: int(str(number)) for what, number in second.value.items()})
         shutil.rmtree(folder)
-    runs = len(seeds())
+    runs = len(tried)
     at_stake = ("answers", "unsettled", "unheard") if runs >= 10 else ("answers",)
     assert left["killed"] > runs // 2, left
     assert all(left[what] > 0 for what in at_stake), left

@@ -8,14 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.engine.history.audit.hash_chain import ChainPosition, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 
 from . import disk, planted
 from .busy import database_in
@@ -88,7 +88,7 @@ def copy_sessions(connection: sqlite3.Connection, ending: str) -> None:
         events = connection.execute("SELECT * FROM event WHERE session = ? ORDER BY seq", (session,))
         previous = None
         for _, _, seq, at, kind, body, salt, content, _ in events.fetchall():
-            previous = link(ChainPosition(session + ending, seq, at), body, salt, previous)
+            previous = event_hash_of_body(ChainPosition(session + ending, seq, at), body, salt, previous)
             values = None, session + ending, seq, at, kind, body, salt, content, previous
             connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
@@ -141,7 +141,7 @@ def problems_of(path: Path, before: Held) -> list[str]:
             fold(events)
         except FoldError as error:
             found.append(f"{line.id} makes no sense: {error}")
-        if session_summary(events) != line:
+        if SessionLine.of(events).summary() != line:
             found.append(f"the line of {line.id} is not what its events say")
     if not any(_is_copy(copy, before) for copy in path.parent.glob(f"{path.name}.*.bak")):
         found.append("there is no copy from before")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import importlib
-import inspect
 import json
 import os
 import re
@@ -33,9 +33,16 @@ from interlock.engine import LitellmModel, ScriptedModel, agents, flows
 from interlock.rules import load_rules
 
 from ..engine.gateway.served import served
+from ..support.forked import HUB, python_with
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
 
 LANGUAGES = {"bash", "json", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"}
+COMMANDS = (
+    *HUB,
+    "interlock.app.cli.main",
+    "interlock.app.config.loader",
+    "interlock.app.hosting.headless",
+)
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
 
@@ -99,6 +106,7 @@ class TestShell:
     def test_it_runs(self, page: Path, tmp_path: Path) -> None:
         """The blocks of a page run one after the other, on the files that the page shows."""
         write_files(page, tmp_path)
+        put_interlock(tmp_path / "bin")
         for block in blocks_of(page):
             if _is_run(block, "bash"):
                 done = subprocess.run(
@@ -126,10 +134,20 @@ def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         main(arguments)
 
 
+def put_interlock(folder: Path) -> None:
+    """Write an `interlock` that forks a process which has imported it, where pages find the command."""
+    folder.mkdir()
+    start = shlex.join([*python_with(*COMMANDS), "-m", "interlock.app.cli"])
+    (folder / "interlock").write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
+    (folder / "interlock").chmod(0o755)
+
+
 def environment(home: Path) -> dict[str, str]:
     """The environment of somebody who has just installed Interlock, in an empty home."""
     return {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(
+            [str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         "HOME": str(home / "home"),
         "XDG_CONFIG_HOME": str(home / "home" / "config"),
         "XDG_DATA_HOME": str(home / "home" / "data"),
@@ -150,9 +168,29 @@ class TestPython:
                 if _is_run(block, "python"):
                     await run(block, names)
 
+    def test_the_readme_s_is_a_program(self, tmp_path: Path) -> None:
+        """The README's Python is one file that Python runs as it stands, answered at the terminal."""
+        page = ROOT / "README.md"
+        write_files(page, tmp_path)
+        [block] = [block for block in blocks_of(page) if _is_run(block, "python")]
+        (tmp_path / "program.py").write_text(block.text, encoding="utf-8")
+        for answer, end in (("yes", "deployed to prod"), ("no", "rejected by human review")):
+            done = subprocess.run(
+                [sys.executable, "program.py"],
+                cwd=tmp_path,
+                env=environment(tmp_path),
+                input=answer,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            assert end in done.stdout
+
     @pytest.mark.parametrize("block", named(b for b in blocks("python") if b.title or b.reason))
     def test_what_is_not_run_has_its_names(self, block: Block) -> None:
         """It compiles, and what it imports from Interlock is there."""
+        compile(block.text, block.where, "exec")
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interlock"):
                 module = importlib.import_module(node.module or "")
@@ -199,11 +237,8 @@ def made_in(tree: ast.AST) -> set[str]:
 
 
 async def run(block: Block, names: dict[str, object]) -> None:
-    """Run a block whose top level may wait."""
-    code = compile(block.text, block.where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    done = eval(code, names)
-    if inspect.isawaitable(done):
-        await done
+    """Run a block as a program, in a thread: it may have a loop of its own, or wait without one."""
+    await asyncio.to_thread(exec, compile(block.text, block.where, "exec"), names)
 
 
 @asynccontextmanager

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import interlock.engine
+import interlock.engine.gate
+import interlock.engine.gateway
 import interlock.rules
 
 PUBLIC = """
@@ -16,6 +22,7 @@ create_gate_state handle_tool_call handle_tool_result classify_nets resolve_tool
 create_gate_manager GateManager ToolCall ToolResult GateContext GateDecision ApprovalRequest ReplayEntry
 create_gate GateSession ToolCallBlockedError tool_approval_net Agent tool Hub Hooks ModelCall
 ModelRequest FinishedCall ToolCallEvent Allow Deny Override CostLimitError
+Model Runtime SessionStore AgentClient SyncAgentClient ConsoleClient Blocked BlockedCallError
 """
 
 
@@ -36,6 +43,20 @@ class TestNames:
         imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
         seen = {alias.name for node in imports for alias in node.names}
         assert seen == set(interlock.engine.__all__)
+
+    @pytest.mark.parametrize(
+        "package", [interlock.engine, interlock.engine.gateway, interlock.engine.gate]
+    )
+    def test_dir_lists_public_names_only(self, package: ModuleType) -> None:
+        """Completion offers the exported names, without those that the package itself imports."""
+        names = [name for name in dir(package) if not name.startswith("__")]
+        assert names == sorted(package.__all__)
+        assert all(hasattr(package, name) for name in names)
+
+    def test_version(self) -> None:
+        """The version is that of pyproject.toml."""
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+        assert interlock.engine.__version__ == project["version"]
 
     def test_hooks_are_light(self) -> None:
         """A module that only writes hooks pays for no database, console or model client."""

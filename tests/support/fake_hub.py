@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from interlock.engine.approvals.queue import Unread, longest_first
+from interlock.engine.approvals.request_order import Unread, longest_first
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.model.events import (
     ApprovalDecided,

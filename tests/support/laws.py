@@ -1,14 +1,43 @@
-"""Numbers of examples of laws: few with each change, all of them in `make thorough`."""
+"""Cases that are tried with each change, and those that only `make thorough` tries too."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+
+import pytest
+from _pytest.mark import ParameterSet
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 """True in `make thorough`."""
-FEWEST = 25
+FEWEST = 10
 
 
-def examples(thorough: int) -> int:
-    """The examples of a law that takes `thorough` of them in the thorough run: a quarter, at least 25."""
-    return thorough if THOROUGH else min(thorough, max(FEWEST, thorough // 4))
+def examples(thorough: int, *, usual: int | None = None) -> int:
+    """The examples of a law that takes `thorough` of them in the thorough run.
+
+    Otherwise it takes `usual`, or a quarter and at least ten: a law of few thorough ones is a slow one.
+    """
+    if THOROUGH:
+        return thorough
+    return usual if usual is not None else min(thorough, max(FEWEST, thorough // 4))
+
+
+def pairs(one: Mapping[str, object], other: Mapping[str, object]) -> list[ParameterSet]:
+    """Parameters of a test for each case of `one` with each of `other`.
+
+    With each change every case is tried in one pair at least, in the thorough run every pair: for
+    lists of cases that have nothing to do with each other, such as a text and the size of a terminal.
+    """
+    length = max(len(one), len(other))
+    tried = {(number % len(one), number % len(other)) for number in range(length)}
+    return [
+        pytest.param(
+            first,
+            second,
+            id=f"{name}-{other_name}",
+            marks=() if (row, column) in tried else pytest.mark.thorough,
+        )
+        for row, (name, first) in enumerate(one.items())
+        for column, (other_name, second) in enumerate(other.items())
+    ]

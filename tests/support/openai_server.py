@@ -54,6 +54,12 @@ class Request:
     headers: Mapping[str, str]
     body: dict[str, Any]
 
+    @property
+    def conversation(self) -> list[str]:
+        """The texts of its messages, without what it says of rules."""
+        texts = [str(m.get("content") or "").partition("## Rules for")[0] for m in self.body["messages"]]
+        return [text.strip() for text in texts if text and not text.startswith("Rules for tool calls")]
+
 
 Piece = dict[str, Any] | Cut | End | Raw
 Answer = Sequence[Piece] | Refusal

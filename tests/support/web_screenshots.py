@@ -74,9 +74,9 @@ async def _draw(web: Started, out: Path) -> None:
 
 async def _work(session: AgentSession) -> asyncio.Task[str]:
     """An agent that tests, and asks to deploy."""
-    await session.said("user", "Release v1.4.0 to production once the tests pass.")
+    await session.report_message("user", "Release v1.4.0 to production once the tests pass.")
     await session(test)(suite="all")
-    await session.said("assistant", "All 214 tests pass, so I deploy v1.4.0 now.")
+    await session.report_message("assistant", "All 214 tests pass, so I deploy v1.4.0 now.")
     return asyncio.create_task(session(deploy)(env="production", version="v1.4.0"))
 
 

@@ -6,7 +6,15 @@ import argparse
 import os
 from pathlib import Path
 
-from ...config.arguments import BAD_INPUT, database, in_terminal, needs_terminal, redaction, refuse
+from ...config.arguments import (
+    BAD_INPUT,
+    database,
+    in_terminal,
+    journal_options,
+    needs_terminal,
+    redaction,
+    refuse,
+)
 from ..options import add_appearance, add_connect, add_journal, add_operator, add_read_only
 
 FAILED = 1
@@ -55,7 +63,14 @@ def _on_journal(args: argparse.Namespace) -> int:
     try:
         if args.read_only:
             return watch(database(args), args.operator, redaction(args), args.appearance)
-        return show(database(args), args.operator, None, redaction(args), args.appearance)
+        return show(
+            database(args),
+            args.operator,
+            None,
+            redaction(args),
+            args.appearance,
+            named=journal_options(args),
+        )
     except (JournalError, FoldError, SettingsError) as error:
         return refuse("", error)
 

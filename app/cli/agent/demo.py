@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ...config.arguments import in_terminal, refuse_read_only
+from ...config.arguments import database, in_terminal, refuse_read_only
 from ..options import add_hosting, add_switch
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
         args.headless = True
     if args.answer is None:
         args.answer = "approve"
+    _use_own_journal(args)
     pace = 0.0 if args.headless else SECONDS_PER_WORD
     if args.flow:
         from ...demo.release import host_release
@@ -48,3 +49,20 @@ def run(args: argparse.Namespace) -> int:
         return session
 
     return host(args, start)
+
+
+def _use_own_journal(args: argparse.Namespace) -> None:
+    """Record in a journal beside the user's, unless the line names one.
+
+    While a console has a journal open, hooks of other agents that record there are refused.
+    """
+    if "db" in args.typed:
+        return
+    usual = database(args)
+    args.db = usual.with_name(f"{usual.stem}-demo{usual.suffix}")
+    args.typed |= {"db"}
+    args.journal_notice = f"The demo has a journal of its own: {args.db}"
+    if args.headless:
+        print(
+            f"interlock demo: {args.journal_notice[0].lower()}{args.journal_notice[1:]}", file=sys.stderr
+        )

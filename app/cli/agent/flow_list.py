@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.journal.lock import is_written
 from ....engine.history.journal.reader import HistoryReader, open_reader
 from ....engine.history.model.events import JournalEvent, SessionOpened
 from ....engine.history.model.records import FlowStepped
@@ -22,9 +23,10 @@ def list_runs(database: Path, *, limit: int, out: TextIO) -> int:
     rows: list[Sequence[str]] = []
     if database.exists():
         reader = open_reader(database)
+        written = is_written(database)
         for session in reader.sessions(limit=100_000):
             if session.kind == "flow" and len(rows) < limit:
-                rows.append(_row(reader, session))
+                rows.append(_row(reader, session, hosted=written and not session.imported))
     if not rows:
         print(EMPTY, file=out)
         return 0
@@ -35,16 +37,24 @@ def list_runs(database: Path, *, limit: int, out: TextIO) -> int:
     return 0
 
 
-def _row(reader: HistoryReader, session: SessionSummary) -> Sequence[str]:
+def _row(reader: HistoryReader, session: SessionSummary, *, hosted: bool) -> Sequence[str]:
+    """The cells of a run. One that no process can host now was stopped, whatever its record says."""
     step, waits = _last(reader.events(session.id))
-    seen = session_look(session)
+    look = session_look(session)
+    if not hosted and session.status not in ("done", "failed"):
+        look = STOPPED
+    word = look.word
+    if session.imported:
+        word = f"imported, {word}"
+    elif look is STOPPED:
+        word += ", can be resumed"
     stands = "" if step is None else ", ".join(step.live)
     if step is not None and step.done:
         stands = f"its end, {stands}"
     elif waits:
         stands += ", waits for a person"
     return (
-        f"{seen.symbol} {seen.word}{', can be resumed' if seen is STOPPED else ''}",
+        f"{look.symbol} {word}",
         visible_words(session.id),
         visible_words(session.agent),
         f"{session.opened.astimezone():%m-%d %H:%M}",

@@ -91,12 +91,12 @@ async def _run(
     from ....engine.gateway.client.agent import AgentClient
     from ....engine.gateway.mcp.child import run_child
     from ....engine.gateway.mcp.http import run_http
-    from ....engine.gateway.mcp.proxy import PATIENCE, GateSession
+    from ....engine.gateway.mcp.proxy import PATIENCE, ProxySession
 
     def agent_name() -> str:
         return name or "/".join(filter(None, (gate.client, gate.server))) or "mcp"
 
-    session = GateSession(
+    session = ProxySession(
         agent_name,
         session=session_id,
         client=lambda: AgentClient(name="interlock mcp", patience=PATIENCE),

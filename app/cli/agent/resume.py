@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from ...config.arguments import BAD_INPUT, database, refuse, refuse_hosting, report_directory
-from ..options import AGENT, add_agent, add_hosting, add_resumption, dollars, positive
+from ...config.arguments import (
+    BAD_INPUT,
+    database,
+    is_for_this_run,
+    refuse,
+    refuse_hosting,
+    report_directory,
+)
+from ..options import add_agent, add_hosting, add_resumption, dollars, positive
 
 if TYPE_CHECKING:
     from ....engine.history.model.state import SessionSummary
@@ -59,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from ...sessions.start import resume_or_branch
 
     # interlock.toml applies to agents without a limit; a recorded one has its own.
-    limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
+    limited = is_for_this_run(args, "max_cost")
     try:
         # Before anything is opened for writing: a misspelt id is the likeliest mistake.
         session = open_reader(database(args)).session(args.session)
@@ -76,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 must_go_on=bool(args.headless) and args.task is None,
                 max_cost=args.max_cost if limited else None,
                 reason=args.reason,
-                given=prepared,
+                prepared=prepared,
                 server=ServerRules(texts=rule_texts(args)),
             )
 
@@ -97,17 +103,18 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
     """
     from ....engine.history.model.state import Origin
     from ...agents.builder import prepare
-    from ...agents.command_line import from_command_line
+    from ...agents.command_line import AGENT_OPTIONS, from_command_line
     from ...agents.spec import AgentSpecError
     from ...config.trust import rule_texts
     from ...sessions.imported_session import is_resumable, record_lines, remedy
 
     if not session.imported:
-        named = [f"--{name.replace('_', '-')}" for name in AGENT if name in args.typed]
-        if named:
+        names = [name for name in ("agent", *AGENT_OPTIONS) if name in args.typed]
+        if names:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
             raise AgentSpecError(
                 [
-                    f"{', '.join(named)}: only for a session that was imported; '{session.id}' goes on "
+                    f"{options}: only for a session that was imported; '{session.id}' goes on "
                     "as its record says. Leave it out, or start a new session: interlock run"
                 ]
             )

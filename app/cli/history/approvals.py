@@ -27,9 +27,9 @@ WIDTH = 80
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
     """Print the statistics. Returns the exit code: 2 for an invalid moment or an unreadable journal."""
     try:
-        begin = None if args.since is None else moment(args.since, now or datetime.now(UTC), zone)
+        start = None if args.since is None else moment(args.since, now or datetime.now(UTC), zone)
         path = open_reader(database(args)).path
-        found = fatigue(path, begin)
+        found = fatigue(path, start)
         less = list(suggested(path, found, redaction(args)))
     except (JournalError, ValueError) as error:
         return refuse("history approvals", error)
@@ -64,10 +64,10 @@ def _lines(
         yield heading("by operator", width)
         for operator in found.operators:
             yield row(shown(operator.name), operator.tally, width)
-    for rule, what in less:
+    for rule, change in less:
         yield ""
         yield from wrap(rule_text(rule), width)
-        for sentence in saved_lines(rule, what):
+        for sentence in saved_lines(rule, change):
             yield from (f"    {line}" for line in wrap(sentence, width - 4))
     if less:
         yield ""
@@ -96,14 +96,14 @@ def _json(found: Fatigue, less: list[tuple[RuleFatigue, Saved]]) -> str:
             "suggestions": [
                 {
                     "net": rule.net,
-                    "sessions": what.sessions,
-                    "asked": what.asked,
-                    "grant_uses": what.uses,
-                    "saved_by_grant": what.by_grant,
-                    "condition": what.when,
-                    "saved_by_condition": what.by_condition,
+                    "sessions": change.sessions,
+                    "asked": change.asked,
+                    "grant_uses": change.uses,
+                    "saved_by_grant": change.by_grant,
+                    "condition": change.when,
+                    "saved_by_condition": change.by_condition,
                 }
-                for rule, what in less
+                for rule, change in less
             ],
         },
         indent=2,

@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "what", metavar="WHAT", nargs="*", help="sessions, or exported files (default: all sessions)"
     )
     add_switch(verify, "--json", "print the findings as JSON")
+    add_switch(verify, "--quiet", "print nothing where all is whole; the exit code says so, too")
     verify.add_argument(
         "--key", metavar="FILE", type=Path, help="the key that stubs are signed with here"
     )
@@ -43,14 +44,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an export made before, to see whether the journal still has all of it",
     )
 
-    export = _add_part(parts, "export", "write one session into a file of its own, secrets masked")
-    export.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    export = _add_part(parts, "export", "write sessions, each into a file of its own, secrets masked")
+    export.add_argument(
+        "session", metavar="SESSION", nargs="?", help="its id, or the first letters of it"
+    )
+    add_switch(export, "--all", "every session, into a directory")
+    export.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="sessions that went on since: 24h, 7d, or a date; into a directory",
+    )
     export.add_argument(
         "--format",
         choices=("jsonl", "csv", "messages"),
         help="the whole record, a table of it, or the conversation for other programs (default: jsonl)",
     )
-    export.add_argument("-o", "--out", metavar="FILE", type=Path, help="where to (default: printed)")
+    export.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help="where to: a file (default: printed); for several sessions a directory, made if missing",
+    )
     add_switch(export, "--unmasked", "passwords and keys as they are")
 
     imported = _add_part(parts, "import", "take an exported session into this journal")

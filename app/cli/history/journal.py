@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import quote
 
 from ....engine.core.sanitize import visible, visible_json
+from ....engine.gateway.protocol.token_paths import config_directory
 from ....engine.history.audit.compare import compare
 from ....engine.history.audit.export import Mask, as_csv, as_jsonl, linked_events
 from ....engine.history.audit.importing import ExportError, import_session, read_export
@@ -24,6 +27,7 @@ from ....engine.history.audit.verify import ChainCheck, check_file, verify_journ
 from ....engine.history.errors import JournalError, SessionNotFound
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
+from ....engine.history.model.since import moment
 from ....engine.history.model.times import to_ms
 from ...config.arguments import database, redaction, refuse
 from ...config.quantities import age
@@ -37,6 +41,8 @@ from ...format.journal_findings import (
 from ...format.text import count
 
 BROKEN = 1
+LONGEST_NAME = 200
+"""Characters of an exported file's name without its ending; file systems take 255."""
 KEY_NAME = "journal-key.pem"
 
 
@@ -47,17 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """
     path = database(args)
     try:
-        match args.part:
-            case "verify":
-                return _verify(args, path)
-            case "export":
-                return _export(args, path)
-            case "import":
-                return _import(args, path)
-            case "prune":
-                return _prune(args, path)
-            case _:
-                return _rebuild(path)
+        return _PARTS[args.part](args, path)
     except BrokenPipeError:
         raise
     except (JournalError, SessionNotFound, ExportError, ValueError, OSError) as error:
@@ -80,12 +76,15 @@ def _verify(args: argparse.Namespace, journal: Path) -> int:
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
     if found.stubs or any(check.keys for check in found.checks):
         found = replace(found, own=public_key(_key(args)), trusted=trusted)
+    wrong = found.broken or found.unknown or found.unsure
+    if args.quiet and not wrong:
+        return 0
     if args.json:
         print(json.dumps(findings_json(found), indent=2))
     else:
         for line in findings_lines(found):
             print(line)
-    return BROKEN if found.broken or found.unknown or found.unsure else 0
+    return BROKEN if wrong else 0
 
 
 def _compared(path: Path, journal: Path) -> ExportComparison:
@@ -114,27 +113,73 @@ def _named(names: list[str], journal: Path) -> Iterator[ChainCheck]:
 
 
 def _export(args: argparse.Namespace, journal: Path) -> int:
-    reader = open_reader(journal)
-    session = reader.session(args.session)
-    hidden = redaction(args)
-    mask: Mask | None = None if args.unmasked else hidden.body
-    match args.format or "jsonl":
-        case "jsonl":
-            lines = as_jsonl(session.id, linked_events(journal, session.id), mask)
-        case "csv":
-            lines = as_csv(linked_events(journal, session.id), mask)
-        case _:
-            from ....engine.recording.conversation import message_log
-
-            events = reader.events(session.id)
-            shown = events if args.unmasked else map(hidden.event, events)
-            lines = iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
+    chosen = [args.session is not None, bool(args.all), args.since is not None]
+    if sum(chosen) != 1:
+        raise ValueError("name one SESSION, or --all, or --since WHEN")
+    if args.session is None:
+        return _export_many(args, journal)
+    session = open_reader(journal).session(args.session).id
+    lines = _exported(args, journal, session)
     if args.out is None:
         _print(lines, exact=args.format != "csv")
         return 0
     _save(lines, args.out.expanduser(), journal)
-    print(f"Exported {visible(session.id)} to {visible(str(args.out))}", file=sys.stderr)
+    print(f"Exported {visible(session)} to {visible(str(args.out))}", file=sys.stderr)
     return 0
+
+
+def _exported(args: argparse.Namespace, journal: Path, session: str) -> Iterator[str]:
+    """The lines of a session's export."""
+    hidden = redaction(args)
+    mask: Mask | None = None if args.unmasked else hidden.body
+    match args.format or "jsonl":
+        case "jsonl":
+            return as_jsonl(session, linked_events(journal, session), mask)
+        case "csv":
+            return as_csv(linked_events(journal, session), mask)
+        case _:
+            from ....engine.recording.conversation import message_log
+
+            events = open_reader(journal).events(session)
+            shown = events if args.unmasked else map(hidden.event, events)
+            return iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
+
+
+def _export_many(args: argparse.Namespace, journal: Path) -> int:
+    """Export every session, or those since a time, subagents' among them, each into a file."""
+    if args.out is None:
+        raise ValueError("several sessions go into a directory: add -o DIRECTORY")
+    since = None if args.since is None else moment(args.since, datetime.now(UTC))
+    sessions = [
+        each.id for each in open_reader(journal).sessions(None) if since is None or each.updated >= since
+    ]
+    directory: Path = args.out.expanduser()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ValueError(f"'{directory}' is a file; name a directory") from error
+    except OSError as error:
+        raise ValueError(f"Cannot make directory '{directory}': {error.strerror}") from error
+    ending = {"csv": "csv", "messages": "json"}.get(args.format or "", "jsonl")
+    for session in sessions:
+        _save(_exported(args, journal, session), directory / f"{_file_name(session)}.{ending}", journal)
+    print(f"Exported {count(len(sessions), 'session')} to {visible(str(args.out))}", file=sys.stderr)
+    return 0
+
+
+def _file_name(session: str) -> str:
+    """Name of a session's file: its id, and for what no file's name should have its code, as in URLs.
+
+    Programs choose ids of sessions, and two of them never have one file.
+    """
+    name = quote(session, safe="")
+    if name.startswith("."):
+        name = f"%2E{name[1:]}"
+    if len(name) > LONGEST_NAME:
+        name = (
+            f"{name[: LONGEST_NAME - 65]}-{sha256(session.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        )
+    return name
 
 
 def _print(lines: Iterator[str], *, exact: bool) -> None:
@@ -169,15 +214,15 @@ def _save(lines: Iterator[str], path: Path, journal: Path) -> None:
         raise ValueError(f"'{path}' is the journal itself; choose another file")
     if path.is_dir():
         raise ValueError(f"'{path}' is a directory; name a file in it")
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    target = path if path.exists() and not path.is_file() else beside  # a device or a pipe stays one
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    target = path if path.exists() and not path.is_file() else partial  # a device or a pipe stays one
     try:
         handle = os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             in_terminal = file.isatty()
             file.writelines(f"{visible_json(line) if in_terminal else line}\n" for line in lines)
-        if target is beside:
-            beside.replace(path)
+        if target is partial:
+            partial.replace(path)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -186,7 +231,7 @@ def _save(lines: Iterator[str], path: Path, journal: Path) -> None:
             "Check the path, the free space and the permissions."
         ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _import(args: argparse.Namespace, journal: Path) -> int:
@@ -218,12 +263,12 @@ def _prune(args: argparse.Namespace, journal: Path) -> int:
     would = "Would prune" if args.dry_run else "Pruned"
     for stub in done.pruned:
         what = f"{count(stub.events, 'event')}, last on {day(stub.updated)}"
-        if asked := done.questions.get(stub.session):
-            what += f", {count(asked, 'question')} still open"
+        if questions := done.questions.get(stub.session):
+            what += f", {count(questions, 'question')} still open"
         print(f"  {visible(stub.session)}  {what}")
     for check in done.kept:
-        why = check.fault.message if check.fault else "it has no events"
-        print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(why)}")
+        reason = check.fault.message if check.fault else "it has no events"
+        print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(reason)}")
     print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.")
     if done.lingers:
         print("  Somebody reads the journal: what was removed is overwritten when they stop")
@@ -242,7 +287,7 @@ def _old_enough(text: str) -> timedelta:
     return length
 
 
-def _rebuild(journal: Path) -> int:
+def _rebuild(_: argparse.Namespace, journal: Path) -> int:
     done = rebuild(journal)
     for session in done.mended:
         print(f"  {visible(session)}  had a line that its events do not make")
@@ -256,7 +301,13 @@ def _rebuild(journal: Path) -> int:
 def _key(args: argparse.Namespace) -> Path:
     if getattr(args, "key", None) is not None:
         return args.key.expanduser()
-    from platformdirs import user_config_path
+    return config_directory() / KEY_NAME
 
-    config = os.environ.get("INTERLOCK_CONFIG_DIR")
-    return (Path(config) if config else user_config_path("interlock")) / KEY_NAME
+
+_PARTS = {
+    "verify": _verify,
+    "export": _export,
+    "import": _import,
+    "prune": _prune,
+    "rebuild": _rebuild,
+}

@@ -49,10 +49,10 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
         from ...console.driver import run_until_ended
         from ...console.history_app import HistoryConsole
         from ...sources.recorded_file import RecordedFile
-        from ...viewmodels.playback import begun
+        from ...viewmodels.playback import playable_at
 
         source = RecordedFile(database(args), hidden)
-        app = HistoryConsole(source, recorded=begun(recorded, 1), appearance=args.appearance)
+        app = HistoryConsole(source, recorded=playable_at(recorded, 1), appearance=args.appearance)
         return asyncio.run(run_until_ended(app))
     except (JournalError, SessionNotFound, FoldError) as error:
         return refuse("replay", error)

@@ -13,10 +13,10 @@ from ....engine.gateway.hooks.client import (
     GRACE,
     REFUSED,
     HookClient,
+    HookRefusedError,
     HookVerdict,
     NoTokenError,
     Opening,
-    RefusedError,
 )
 from ....engine.gateway.hooks.events import (
     HookEvent,
@@ -77,14 +77,6 @@ AGENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class HookOutput:
-    """Output of the hook command: `out` for stdout, `note` for stderr."""
-
-    out: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Hook:
     """One run of the command."""
 
@@ -128,8 +120,8 @@ def answer(
     began: float,
     interlock: tuple[str, ...],
     environ: Mapping[str, str],
-) -> HookOutput:
-    """The answer to the event in `data`.
+) -> str:
+    """The answer to the event in `data`, which goes to stdout.
 
     Raises `EnvelopeError`, `SettingsError` and `HookError`: nothing may run then.
     """
@@ -143,7 +135,7 @@ def answer(
     )
     event = read_event(data)
     if _is_unfinished(event):
-        return HookOutput()
+        return ""
     try:
         return _answer_with_server(hook, event)
     except HookError as error:
@@ -166,7 +158,7 @@ def _is_unfinished(event: HookEvent) -> bool:
             return False
 
 
-def _answer_with_server(hook: _Hook, event: HookEvent) -> HookOutput:
+def _answer_with_server(hook: _Hook, event: HookEvent) -> str:
     try:
         connected = connect(
             hook.line,
@@ -178,7 +170,7 @@ def _answer_with_server(hook: _Hook, event: HookEvent) -> HookOutput:
         )
     except (NoServerError, NoTokenError):
         if isinstance(event, Stop | SessionEnd):
-            return HookOutput()  # no server has it open
+            return ""  # no server has it open
         raise
     try:
         return _answer(hook, event, connected)
@@ -193,7 +185,7 @@ def _answer_with_server(hook: _Hook, event: HookEvent) -> HookOutput:
         connected.client.close()
 
 
-def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> HookOutput:
+def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> str:
     client = connected.client
     match event:
         case SessionStart():
@@ -203,30 +195,30 @@ def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> HookOutput:
         case PostToolUse():
             return _settle(hook, event, client)
         case Stop():
-            client.rest(hook.opening(event), hook.end)
-            return HookOutput()
+            client.end_turn(hook.opening(event), hook.end)
+            return ""
         case SessionEnd():
             client.end(hook.opening(event).session, hook.end)
-            return HookOutput()
+            return ""
 
 
-def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> HookOutput:
+def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> str:
     opened = client.open(hook.opening(event), hook.end)
-    said = [] if opened.judged else [NO_SERVER_RULES]
+    notes = [] if opened.judged else [NO_SERVER_RULES]
     if hook.line.config is None:
-        said.append(OUTDATED_HOOKS.format(agent=hook.agent.name))
+        notes.append(OUTDATED_HOOKS.format(agent=hook.agent.name))
     if console is not None:
-        said.append(f"Interlock asks about calls in: interlock console --connect {console}")
-    return HookOutput(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
+        notes.append(f"Interlock asks about calls in: interlock console --connect {console}")
+    return json.dumps({"systemMessage": "\n".join(notes)}) if notes else ""
 
 
-def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> HookOutput:
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> str:
     opening = hook.opening(event)
     try:
         judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
     except BaseException as error:
         # No operator should decide a call that is not made. A refused one is in no queue.
-        if not isinstance(error, RefusedError):
+        if not isinstance(error, HookRefusedError):
             with suppress(HookError):
                 client.give_up(
                     opening.session, event.call, "the agent stopped waiting", _short_deadline()
@@ -239,7 +231,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
     if judged.edited:
         return _edited_call(hook, event, client, judged)
     if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
-        return HookOutput()
+        return ""
     return _decision("allow", judged.reason or "approved in Interlock")
 
 
@@ -248,7 +240,7 @@ def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
-def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> HookOutput:
+def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> str:
     wait = hook.until - hook.began
     waited = f"nobody decided within {wait:.0f} s"
     if start_seconds >= 1:
@@ -267,7 +259,7 @@ def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds
     )
 
 
-def _edited_call(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerdict) -> HookOutput:
+def _edited_call(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerdict) -> str:
     if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
         return _decision(
             "allow",
@@ -286,15 +278,15 @@ def _edited_call(hook: _Hook, event: PreToolUse, client: HookClient, judged: Hoo
     )
 
 
-def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> HookOutput:
+def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> str:
     output, is_error = _result(hook, event)
     try:
         client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
-    except RefusedError as error:
+    except HookRefusedError as error:
         if error.code == REFUSED and hook.settings.on_wait == "ask":
-            return HookOutput()  # a person let it run where the agent asked
+            return ""  # a person let it run where the agent asked
         raise
-    return HookOutput()
+    return ""
 
 
 def _result(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
@@ -307,13 +299,13 @@ def _result(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
     return (f"{event.output}\nExit code {code}".strip(), True) if code else (event.output, False)
 
 
-def _decision(decision: str, reason: str, **more: object) -> HookOutput:
-    said: dict[str, object] = {
+def _decision(decision: str, reason: str, **more: object) -> str:
+    output: dict[str, object] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": decision,
         "permissionDecisionReason": reason,
     }
-    return HookOutput(json.dumps({"hookSpecificOutput": said | more}))
+    return json.dumps({"hookSpecificOutput": output | more})
 
 
 def _short_deadline() -> float:

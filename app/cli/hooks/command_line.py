@@ -53,10 +53,10 @@ class HookLine:
     @classmethod
     def read(cls, words: Sequence[str]) -> HookLine:
         """Parse the words of a line. Raises `ValueError`."""
-        line, left = cls(), iter(words)
-        for word in left:
+        line, remaining = cls(), iter(words)
+        for word in remaining:
             name, equals, value = word.partition("=")
-            value = value if equals else next(left, "")
+            value = value if equals else next(remaining, "")
             line = line._with(name, value)
         return line
 
@@ -85,12 +85,12 @@ class HookLine:
         they were when the hooks were installed: the server's socket, and the journal.
         """
         config = self.config or config_directory(environ).absolute()
-        kept = {
+        inherited = {
             name: value
             for name, value in environ.items()
             if name in (URL, TOKEN) or not name.startswith("INTERLOCK_")
         }
-        return kept | dict(self.directories) | {CONFIG_DIRECTORY: str(config)}
+        return inherited | dict(self.directories) | {CONFIG_DIRECTORY: str(config)}
 
 
 def user_directories() -> tuple[tuple[str, str], ...]:

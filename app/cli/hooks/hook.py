@@ -72,12 +72,12 @@ def _stop() -> int:
     from .stop import stop_servers
 
     try:
-        ended = stop_servers()
+        sockets = stop_servers()
     except HookError as error:
         return refuse("hook", error, 1)
-    for path in ended:
+    for path in sockets:
         print(f"Ended the server at {path}")
-    if not ended:
+    if not sockets:
         print("No server runs that a hook has started")
     return 0
 

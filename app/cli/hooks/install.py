@@ -227,8 +227,8 @@ def _our_command(agent: str, hook: object) -> str | None:
     command = _table(hook).get("command")
     if not isinstance(command, str):
         return None
-    ours = re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
-    return command if ours else None
+    match = re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
+    return command if match else None
 
 
 def _table(value: object) -> JsonObject:

@@ -13,12 +13,8 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from .command_line import HookLine
-
-if TYPE_CHECKING:
-    from .answers import HookOutput
 
 FAILED = 2
 LATE = "Interlock could not answer in time, so this is blocked."
@@ -51,24 +47,17 @@ def _main(agent: str, line: Sequence[str]) -> int:
     os.environ.update(dict(read.directories))
     from .answers import answer
 
-    answered = answer(
+    data = answer(
         agent,
         sys.stdin.buffer.read(),
         line=read,
         began=began,
         interlock=own_command(),
         environ=environ,
-    )
-    return _say(answered)
-
-
-def _say(answered: HookOutput) -> int:
-    """Write the answer. A partly written one does not count."""
-    data = answered.out.encode()
+    ).encode()
+    # A partly written answer does not count.
     while data:
         data = data[os.write(1, data) :]
-    if answered.note:
-        _tell(answered.note)
     return 0
 
 
@@ -100,14 +89,14 @@ def _fail(agent: str, error: BaseException) -> int:
     try:
         from ....engine.core.sanitize import visible
 
-        said = visible(str(error) or type(error).__name__, keep_newlines=True)
+        fault = visible(str(error) or type(error).__name__, keep_newlines=True)
     except BaseException:
-        said = type(error).__name__
+        fault = type(error).__name__
     if getattr(error, "has_run", False):
-        _tell(said)
+        _tell(fault)
         return FAILED
     remedy = "" if getattr(error, "can_retry", False) else " " + RESUME.format(agent=agent)
-    _tell(f"Interlock could not answer, so this is blocked: {said.rstrip('.')}.{remedy}")
+    _tell(f"Interlock could not answer, so this is blocked: {fault.rstrip('.')}.{remedy}")
     return FAILED
 
 

@@ -32,11 +32,11 @@ def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tu
     mention rules: the server would allow what those block.
     """
     own, users = users_file(environ), user_rules(environ)
-    lost = [each for each in installed if each not in (users or ())]
-    if lost:
+    missing = [each for each in installed if each not in (users or ())]
+    if missing:
         raise SettingsError(
-            f"{own}: no longer names {', '.join(lost)}, with which these hooks were installed; name it "
-            "again under rules, or install the hooks again"
+            f"{own}: no longer names {', '.join(missing)}, with which these hooks were installed; name "
+            "it again under rules, or install the hooks again"
         )
     if users is None:
         raise SettingsError(

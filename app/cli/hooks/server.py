@@ -90,7 +90,7 @@ def connect(
             raise
     # Read once: whether a project has a server of its own hangs on what that judges by.
     added = _project_rules(line.project, environ)
-    key = _server_name(line.project) if line.project is not None and added else None
+    key = sha256(os.fsencode(line.project)).hexdigest()[:12] if line.project and added else None
     place = directory(environ) / (key or "user")
     socket = Path(f"{place}.sock")
     url = f"unix:{socket}"
@@ -145,8 +145,8 @@ def directory(environ: Mapping[str, str]) -> Path:
     """Directory of the sockets and logs of these servers, accessible to this user only."""
     from platformdirs import user_state_path
 
-    given = environ.get("XDG_STATE_HOME")
-    directory = (Path(given) / "interlock" if given else user_state_path("interlock")) / "hook"
+    state = environ.get("XDG_STATE_HOME")
+    directory = (Path(state) / "interlock" if state else user_state_path("interlock")) / "hook"
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = directory.stat()
@@ -166,11 +166,6 @@ def _project_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[st
         raise HookError(str(error)) from error
 
 
-def _server_name(project: Path) -> str:
-    """Name of the server of a project that adds rules to the user's."""
-    return sha256(os.fsencode(project)).hexdigest()[:12]
-
-
 def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return rules_to_start(line.rules, environ)
@@ -183,14 +178,10 @@ def _lock(path: Path, until: float):
     """Let only one process at a time start a server."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() + _POLL > until:
-                    raise StartingError(STILL_STARTING.format(path.with_suffix(".log"))) from None
-                time.sleep(_POLL)
+        while not _takes_lock(descriptor):
+            if time.monotonic() + _POLL > until:
+                raise StartingError(STILL_STARTING.format(path.with_suffix(".log")))
+            time.sleep(_POLL)
         yield
     finally:
         os.close(descriptor)
@@ -213,7 +204,7 @@ def _start(
     """
     log, server = Path(f"{place}.log"), None
     latest = min(until, time.monotonic() + START_TIMEOUT)
-    # The server has this file too, and with it the lock, to its very end.
+    # The server has this file too, and with it the lock, for as long as it runs.
     alive = os.open(f"{place}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -225,8 +216,8 @@ def _start(
                 if server is not None and server.poll() is not None:
                     if quiet:
                         raise HookError(NOT_WITH_PROJECT.format(log)) from None
-                    said = log.read_text("utf-8", "replace").strip()[-2000:]
-                    raise HookError(f"a server could not be started: {said}") from None
+                    output = log.read_text("utf-8", "replace").strip()[-2000:]
+                    raise HookError(f"a server could not be started: {output}") from None
                 if time.monotonic() + _POLL > latest:
                     raise StartingError(STILL_STARTING.format(log)) from None
             except LateError as error:
@@ -236,10 +227,10 @@ def _start(
         os.close(alive)
 
 
-def _takes_lock(alive: int) -> bool:
-    """Take the lock that a server holds as long as it runs, if none does."""
+def _takes_lock(descriptor: int) -> bool:
+    """Take a file's lock, if nobody holds it."""
     try:
-        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -20,7 +20,7 @@ _MAC_LOCAL, _MAC_PEER_PID = 0, 2
 
 def stop_servers(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """End every server at the sockets of hooks; return their sockets. Raises `HookError`."""
-    ended: list[Path] = []
+    sockets: list[Path] = []
     for path in sorted(directory(environ).glob("*.sock")):
         process = _listener(path)
         if process is None:
@@ -34,8 +34,8 @@ def stop_servers(environ: Mapping[str, str] = os.environ) -> list[Path]:
             if time.monotonic() > latest:
                 raise HookError(f"process {process} at {path} does not end; run: kill -9 {process}")
             time.sleep(0.05)
-        ended.append(path)
-    return ended
+        sockets.append(path)
+    return sockets
 
 
 def _is_alive(process: int) -> bool:
@@ -57,8 +57,10 @@ def _listener(path: Path) -> int | None:
         try:
             probe.connect(str(path))
             if hasattr(socket, "SO_PEERCRED"):
-                known = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-                return struct.unpack("3i", known)[0]
+                credentials = probe.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+                )
+                return struct.unpack("3i", credentials)[0]
             return probe.getsockopt(_MAC_LOCAL, _MAC_PEER_PID)
         except OSError:
             return None

@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...config.arguments import BAD_INPUT, refuse
 from ..options import add_switch
 
+if TYPE_CHECKING:
+    from .check_report import CheckedSet
+
 FAULTY = 1
+FORMATS = ("text", "json", "sarif", "github")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,37 +24,81 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tools", metavar="A,B|FILE.json", help="the tools there are; other names are doubted"
     )
-    add_switch(parser, "--json", "print the findings as JSON")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="what is printed: text (default), json, sarif for code scanning, or github for annotations",
+    )
+    add_switch(parser, "--json", "print the findings as JSON: --format json")
     add_switch(parser, "--strict", "warnings fail the check too")
+    add_switch(parser, "--quiet", "print only what fails the check")
+    add_switch(parser, "--each", "check each file by itself, not all of them together")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile the files together, and print what they make and the findings about them.
+    """Compile the files together, or each by itself, and print what they make and the findings.
 
     Returns 0; 1 when the rules contradict each other, or with `--strict` when there is any warning; 2
-    after printing what keeps them from being compiled.
+    when errors keep them from being compiled. Those are printed as lines to the error stream, and in
+    every other format as the findings are, with nets and tools of what was compiled.
     """
-    from ....rules import RuleError, load_rules
-    from ....rules.analysis.findings import examine
     from ...agents.tools import ToolsError, known_tools
-    from ...format.text import count
     from .check_report import as_json, as_lines
+    from .code_scanning import as_github, as_sarif
 
     if not args.files:
         return refuse("check", "name at least one rules file")
+    if args.json and args.format not in (None, "json"):
+        return refuse("check", f"--json and --format {args.format} exclude each other; use one of them")
     try:
-        known = None if args.tools is None else known_tools(args.tools)
-        rules = load_rules(*args.files)
+        tools = None if args.tools is None else known_tools(args.tools)
     except ToolsError as error:
         return refuse("check", error)
-    except RuleError as error:
-        print(error, file=sys.stderr)
-        print(f"\n{count(len(error.problems), 'error')}; nothing was compiled.", file=sys.stderr)
+    groups = [[file] for file in args.files] if args.each else [args.files]
+    checked = [_checked(files, tools) for files in groups]
+    match "json" if args.json else args.format:
+        case "json":
+            print(json.dumps(as_json(checked), indent=2))
+        case "sarif":
+            print(json.dumps(as_sarif(checked), indent=2))
+        case "github":
+            for line in as_github(checked):
+                print(line)
+        case _:
+            for one in checked:
+                _print(one, quiet=bool(args.quiet), strict=bool(args.strict))
+            for line in () if args.quiet else as_lines(checked):
+                print(line)
+    if any(one.rules is None for one in checked):
         return BAD_INPUT
-    findings = examine(rules, known)
-    if args.json:
-        print(json.dumps(as_json(rules, findings), indent=2))
-    else:
-        for line in as_lines(rules, findings):
-            print(line)
-    return FAULTY if findings.errors or (args.strict and findings.warnings) else 0
+    warned = args.strict and any(one.warnings for one in checked)
+    return FAULTY if warned or any(one.errors for one in checked) else 0
+
+
+def _checked(files: Sequence[str], tools: Sequence[str] | None) -> CheckedSet:
+    """Compile and examine files as one set."""
+    from ....rules import RuleError, load_rules
+    from ....rules.analysis.findings import examine
+    from .check_report import CheckedSet
+
+    try:
+        rules = load_rules(*files)
+    except RuleError as error:
+        return CheckedSet(tuple(dict.fromkeys(files)), errors=error.problems)
+    findings = examine(rules, tools)
+    return CheckedSet(
+        tuple(rules.sources), tuple(findings.errors), tuple(findings.warnings), rules, findings
+    )
+
+
+def _print(one: CheckedSet, *, quiet: bool, strict: bool) -> None:
+    """Print to the error stream what keeps a set from being compiled; if `quiet`, all that fails it."""
+    from ...format.text import count
+
+    if one.rules is not None and not quiet:
+        return
+    problems = (*one.errors, *(one.warnings if strict else ()))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if one.rules is None:
+        print(f"\n{count(len(problems), 'error')}; nothing was compiled.", file=sys.stderr)

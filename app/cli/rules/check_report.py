@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TypeAlias
 
@@ -30,12 +31,30 @@ INDENT = 15
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
-def as_lines(rules: RuleSet, findings: Findings) -> Iterator[str]:
-    """Each net, each gated tool, and the findings about the rules."""
-    yield from _summary(rules, findings)
-    yield from _nets(rules)
-    yield from _tools(findings)
-    yield from _problems(findings)
+@dataclass(frozen=True, slots=True)
+class CheckedSet:
+    """Files that were checked as one set, and the problems; `rules` are `None` if they do not compile."""
+
+    files: tuple[str, ...]
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    rules: RuleSet | None = None
+    findings: Findings | None = None
+
+
+def as_lines(checked: Sequence[CheckedSet]) -> Iterator[str]:
+    """Of each set that compiles each net, each gated tool, and the findings about the rules."""
+    between = False
+    for one in checked:
+        if one.rules is None or one.findings is None:
+            continue
+        if between:
+            yield ""
+        between = True
+        yield from _summary(one.rules, one.findings)
+        yield from _nets(one.rules)
+        yield from _tools(one.findings)
+        yield from _problems(one.findings)
 
 
 def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
@@ -108,37 +127,44 @@ def _row(label: str, text: str) -> Iterator[str]:
         yield f"  {'' if position else label:<{INDENT - 2}}{line}"
 
 
-def as_json(rules: RuleSet, findings: Findings) -> Json:
+def as_json(checked: Sequence[CheckedSet]) -> Json:
     """Nets, tools, errors and warnings; an unknown value is `null` or says `unknown`.
 
-    A step of a way that has `seconds` is no call but a wait.
+    Files that do not compile have errors alone. A step of a way that has `seconds` is no call but a wait.
     """
     return {
-        "files": list(rules.sources),
-        "nets": [
-            {
-                "key": key,
-                "rule": _place(net.rule.source if net.rule else None),
-                "when": None if net.condition is None else condition_text(net.condition),
-                "states": v.reachable_states,
-            }
-            for (key, net), v in zip(rules.registry.items(), rules.verification, strict=True)
-        ],
+        "files": [file for one in checked for file in one.files],
+        "nets": [net for one in checked if one.rules is not None for net in _json_nets(one.rules)],
         "tools": [
-            {
-                "name": tool.name,
-                "blocked": None if tool.blocked is None else _place(tool.blocked.source),
-                **_way(tool.way),
-                "within": [
-                    {"net": within.net, "when": within.when, **_way(within.way)} for within in tool.within
-                ],
-                "most": _most(tool.most),
-            }
-            for tool in findings.tools
+            tool for one in checked if one.findings is not None for tool in _json_tools(one.findings)
         ],
-        "errors": [_problem(problem) for problem in findings.errors],
-        "warnings": [_problem(problem) for problem in findings.warnings],
+        "errors": [_problem(problem) for one in checked for problem in one.errors],
+        "warnings": [_problem(problem) for one in checked for problem in one.warnings],
     }
+
+
+def _json_nets(rules: RuleSet) -> Iterator[Json]:
+    for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
+        yield {
+            "key": key,
+            "rule": _place(net.rule.source if net.rule else None),
+            "when": None if net.condition is None else condition_text(net.condition),
+            "because": None if net.rule is None else net.rule.because,
+            "states": verified.reachable_states,
+        }
+
+
+def _json_tools(findings: Findings) -> Iterator[Json]:
+    for tool in findings.tools:
+        yield {
+            "name": tool.name,
+            "blocked": None if tool.blocked is None else _place(tool.blocked.source),
+            **_way(tool.way),
+            "within": [
+                {"net": within.net, "when": within.when, **_way(within.way)} for within in tool.within
+            ],
+            "most": _most(tool.most),
+        }
 
 
 def _place(source: RuleSource | None) -> Json:

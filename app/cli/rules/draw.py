@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     Without it the nets are printed as Mermaid. Returns 0, or 2 after printing the fault.
     """
     from ....engine.core.sanitize import visible
+    from ....engine.drawing.diagram_text import dot, mermaid
     from ....engine.drawing.svg import svg
-    from ....engine.drawing.text import dot, mermaid
     from ....rules import RuleError, load_rules
     from ...format.net_graph import net_graph
 

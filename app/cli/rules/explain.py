@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
     from ....rules.scenarios.scenarios import Call
 
+ASKS = 3
+BLOCKED = 4
+CODES = {"allow": 0, "ask": ASKS, "block": BLOCKED}
+"""The exit code of each outcome."""
+CODES_HELP = "Exit codes: 0 allowed, 3 needs approval, 4 blocked, 2 wrong input."
 WIDTH = 100
 INDENT = 8
 
@@ -38,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a call made before, approved, or 'wait 1h'; may be repeated",
     )
     add_switch(parser, "--json", "print it as JSON")
+    parser.epilog = f"{CODES_HELP} {parser.epilog or ''}".rstrip()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,8 +51,9 @@ def run(args: argparse.Namespace) -> int:
 
     Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those of `--after`
     are approved by as many operators as required, and succeed unless they end in `fails`; among them
-    `wait 1h` advances the time. They run here: paths start from the working directory. Returns 0, or 2
-    after printing what cannot be read, or which call of `--after` is blocked.
+    `wait 1h` advances the time. They run here: paths start from the working directory. Returns 0 for a
+    call that is allowed, 3 for one that needs approval, 4 for one that is blocked; 2 after printing what
+    cannot be read, or which call of `--after` is blocked.
     """
     from ....engine.core.sanitize import visible
     from ....engine.gate import create_gate_manager
@@ -62,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         earlier = list(map(_step, args.after or ()))
         call = parse_call(args.call, source="call")
         manager = create_gate_manager(
-            registry=rules.registry, surroundings=_here(), clock=lambda: now.time
+            registry=rules.registry, quote_calls=True, surroundings=_here(), clock=lambda: now.time
         )
     except (RuleError, NetError) as error:
         print(error, file=sys.stderr)
@@ -73,10 +80,10 @@ def run(args: argparse.Namespace) -> int:
     view = view_of(manager.explain(ToolCall("explained", call.tool, call.input)))
     if args.json:
         print(json.dumps(view.model_dump(mode="json"), indent=2))
-        return 0
+        return CODES[view.outcome]
     for line in explained(view):
         print(*_rows(line.label, visible(line.text)), sep="\n")
-    return 0
+    return CODES[view.outcome]
 
 
 @dataclass(slots=True)

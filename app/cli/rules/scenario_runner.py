@@ -40,14 +40,14 @@ class NetLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class ScenarioDivergence:
     """Difference between a scenario and the gate: expected and actual outcome, and every net then."""
 
     problem: Problem
     nets: tuple[NetLine, ...]
 
 
-def run_scenario(scenario: Scenario, rules: RuleSet) -> Divergence | None:
+def run_scenario(scenario: Scenario, rules: RuleSet) -> ScenarioDivergence | None:
     """First divergence of a scenario from `rules`; `None` when there is none."""
     return asyncio.run(_Run(rules).play(scenario))
 
@@ -69,7 +69,7 @@ class _Ongoing:
         """True once the scenario has stated the call's present outcome."""
         self._manager = manager
         self._call = ToolCall(f"call-{number}", step.tool, step.input)
-        self._asked = asyncio.Event()
+        self._needs_approval = asyncio.Event()
         self._answer: asyncio.Future[ApprovalAnswer] | None = None
         self._request: ApprovalRequest | None = None
         self._people: tuple[str, ...] = ()
@@ -89,14 +89,14 @@ class _Ongoing:
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         self._answer = asyncio.get_running_loop().create_future()
         self._request, self._people, self._waited = request, (), 0.0
-        self._asked.set()
+        self._needs_approval.set()
         return await self._answer
 
-    async def rest(self) -> GateDecision | None:
+    async def settle(self) -> GateDecision | None:
         """The decision, or `None` when the call needs approval."""
-        asked = asyncio.create_task(self._asked.wait())
-        await asyncio.wait([self._task, asked], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        needs_approval = asyncio.create_task(self._needs_approval.wait())
+        await asyncio.wait([self._task, needs_approval], return_when=asyncio.FIRST_COMPLETED)
+        needs_approval.cancel()
         return self._task.result() if self._task.done() else None
 
     def answer(self, approved: bool, reason: str | None) -> None:
@@ -126,7 +126,7 @@ class _Ongoing:
 
     def _give(self, answer: ApprovalAnswer) -> None:
         assert self._answer is not None
-        self._asked.clear()
+        self._needs_approval.clear()
         self._answer.set_result(answer)
 
     async def withdraw(self) -> None:
@@ -145,13 +145,13 @@ class _Run:
         self._calls = 0
         self._ongoing: _Ongoing | None = None
 
-    async def play(self, scenario: Scenario) -> Divergence | None:
+    async def play(self, scenario: Scenario) -> ScenarioDivergence | None:
         try:
             for step in scenario.steps:
                 await self._take(step)
             await self._conclude()
         except _DivergedError as diverged:
-            return Divergence(diverged.problem, self._nets())
+            return ScenarioDivergence(diverged.problem, self._nets())
         finally:
             if self._ongoing is not None:
                 await self._ongoing.withdraw()
@@ -163,7 +163,7 @@ class _Run:
                 await self._conclude()
                 self._calls += 1
                 self._ongoing = _Ongoing(step, self._calls, self._manager)
-                await self._ongoing.rest()
+                await self._ongoing.settle()
             case Expect():
                 await self._expect(step)
             case Answer():
@@ -182,7 +182,7 @@ class _Run:
                 self._now += step.seconds
                 if self._ongoing is not None:
                     self._ongoing.wait(step.seconds)
-                    await self._ongoing.rest()
+                    await self._ongoing.settle()
 
     def _last_call(self) -> _Ongoing:
         assert self._ongoing is not None, "the parser lets no such step come before a call"
@@ -190,28 +190,28 @@ class _Run:
 
     async def _expect(self, step: Expect) -> None:
         ongoing = self._last_call()
-        decision = await ongoing.rest()
+        decision = await ongoing.settle()
         outcome = "ask" if decision is None else decision.outcome
         reason = (decision.reason if decision is not None else None) or ""
         if outcome != step.outcome or (step.reason is not None and step.reason not in reason):
-            wanted = step.outcome if step.reason is None else f'{step.outcome} "{step.reason}"'
-            raise _DivergedError(step.spot, f"expected {wanted}, got {_got(decision)}")
+            expectation = step.outcome if step.reason is None else f'{step.outcome} "{step.reason}"'
+            raise _DivergedError(step.spot, f"expected {expectation}, got {_got(decision)}")
         ongoing.expected = True
 
     async def _answer(self, step: Answer) -> None:
         ongoing = self._last_call()
-        decision = await ongoing.rest()
+        decision = await ongoing.settle()
         if decision is not None:
             raise _DivergedError(step.spot, f"expected a question to answer, got {_got(decision)}")
         ongoing.answer(step.approved, step.reason)
-        await ongoing.rest()
+        await ongoing.settle()
 
     async def _conclude(self) -> None:
         """Finish the last call: without an expectation it must have run."""
         ongoing = self._ongoing
         if ongoing is None:
             return
-        decision = await ongoing.rest()
+        decision = await ongoing.settle()
         if not ongoing.expected and (decision is None or decision.block):
             outcome = "ask" if decision is None else "block"
             remedy = f"write below it, if that is meant: expect {outcome}"

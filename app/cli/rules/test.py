@@ -6,59 +6,149 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING
 
-from ...config.arguments import BAD_INPUT
+from ...config.arguments import BAD_INPUT, refuse
 
 if TYPE_CHECKING:
     from ....rules import Problem, RuleSet
     from ....rules.scenarios.scenarios import Scenario, ScenarioFile
-    from .scenario_runner import Divergence
+    from .scenario_runner import ScenarioDivergence
 
 FAILED = 1
 SUFFIX = "_test.rules"
 IGNORED = ("node_modules", "__pycache__")
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of a scenario: its seconds, and for a divergence the message and the lines printed."""
+
+    name: str
+    line: int
+    seconds: float
+    message: str | None = None
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Outcome of one file, or the problems that kept it from running."""
+
+    file: str
+    outcomes: tuple[Outcome, ...] = ()
+    problems: Sequence[Problem] = ()
+
+    @property
+    def failed(self) -> int:
+        """Number of scenarios that diverged."""
+        return sum(outcome.message is not None for outcome in self.outcomes)
+
+
+LINES = (
+    (("use FILE …",), "rules files, relative to this file; all of them apply"),
+    (('scenario "name"',), "a new session begins"),
+    (
+        ("call TOOL FIELD VALUE …",),
+        "the agent calls TOOL with this input; it runs where the rules let it, and succeeds",
+    ),
+    (("call TOOL … fails",), "the same, and it fails"),
+    (("expect allow",), "the last call ran without approval, or was approved"),
+    (("expect ask",), "the last call needs approval and waits"),
+    (
+        ("expect block", 'expect block "text"'),
+        "the last call was blocked, with a reason that holds the text",
+    ),
+    (("approve",), "somebody approves the call that waits; each `approve` is somebody else's"),
+    (("deny", 'deny "reason"'), "somebody denies it"),
+    (
+        ("switch RULE on", "switch RULE off"),
+        "an operator turns a rule on or off, by the name of its net",
+    ),
+    (("mode enforce", "mode shadow"), "the session's mode from here on"),
+    (("wait 1h",), "time passes: `90s`, `15m`, `1h`, `2d`"),
+)
+"""The lines of a file of scenarios, each with its forms and its meaning."""
+VALUES = (
+    "Values are words, texts in double quotes with JSON's escapes, or lists and objects as in JSON; "
+    "config.env prod is a field within an object. '#' starts a comment."
+)
+WIDTH = 80
+INDENT = 26
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("paths", metavar="PATH", nargs="*", help="files or directories (default: here)")
+    parser.add_argument(
+        "--junit",
+        metavar="FILE",
+        type=Path,
+        help="also write the outcome as JUnit XML, for continuous integration",
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = fill(parser.description or "", WIDTH)
+    parser.epilog = "\n\n".join((_lines(), fill(VALUES, WIDTH), fill(parser.epilog or "", WIDTH)))
+
+
+def _lines() -> str:
+    """The grammar of scenarios, as help shows it."""
+    rows = ["lines of a scenario file:"]
+    for forms, meaning in LINES:
+        text = wrap(meaning.replace("`", ""), WIDTH - INDENT)
+        left = [f"  {form}" for form in forms]
+        if len(left[0]) >= INDENT - 1:
+            text.insert(0, "")
+        rows += [
+            f"{form:<{INDENT}}{words}".rstrip() for form, words in zip_longest(left, text, fillvalue="")
+        ]
+    return "\n".join(rows)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run every scenario of the paths, one line each; a folder stands for the `*_test.rules` below it.
 
-    Without a path, the working directory's. Returns 0, 1 when a scenario diverges, or 2 after printing
-    what is wrong with the files.
+    Without a path, the working directory's. With `--junit` the outcome is written to that file, too.
+    Returns 0, 1 when a scenario diverges, or 2 after printing what is wrong with the files.
     """
     from ....rules import RuleError
     from ....rules.scenarios.scenarios import load_scenarios
 
     files, problems = _find(args.paths)
-    errors = len(problems)
+    suites = [Suite(problem.file, problems=(problem,)) for problem in problems]
     for problem in problems:
         print(problem, file=sys.stderr)
-    passed = failed = 0
     for path in files:
         try:
             file = load_scenarios(path)
             rules = _rules(file)
         except RuleError as error:
             print(error, file=sys.stderr)
-            errors += len(error.problems)
+            suites.append(Suite(path, problems=error.problems))
             continue
-        for scenario in file.scenarios:
-            diverged = _diverges(scenario, rules)
-            passed += not diverged
-            failed += diverged
-    if passed or failed:
-        print(f"\n{_summary(passed, failed)}")
+        suites.append(Suite(path, tuple(_outcome(scenario, rules) for scenario in file.scenarios)))
+    total = sum(len(suite.outcomes) for suite in suites)
+    failed = sum(suite.failed for suite in suites)
+    errors = sum(len(suite.problems) for suite in suites)
+    if total:
+        scenarios = f"{total} {'scenario' if total == 1 else 'scenarios'}"
+        print(f"\n{scenarios}, {failed} failed." if failed else f"\n{scenarios}, all as expected.")
     if errors:
         found = f"{errors} {'error' if errors == 1 else 'errors'}"
         print(f"\n{found} in what was to be tested.", file=sys.stderr)
-        return BAD_INPUT
-    return FAILED if failed else 0
+    if args.junit is not None:
+        from .junit import as_junit
+
+        try:
+            args.junit.write_text(as_junit(suites), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            return refuse("test", f"cannot write '{args.junit}': {reason or error}")
+    return BAD_INPUT if errors else FAILED if failed else 0
 
 
 def _find(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
@@ -71,17 +161,17 @@ def _find(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
         if not os.path.isdir(path):
             found[path] = None
             continue
-        below = list(_below(path))
-        if not below:
+        named = list(_scenario_files(path))
+        if not named:
             message = f"holds no file named *{SUFFIX}"
             problems.append(
                 Problem(path, 0, 0, 0, "", message, f"put scenarios into a file NAME{SUFFIX}")
             )
-        found.update(dict.fromkeys(below))
+        found.update(dict.fromkeys(named))
     return list(found), problems
 
 
-def _below(folder: str) -> Iterator[str]:
+def _scenario_files(folder: str) -> Iterator[str]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in IGNORED)
         for name in sorted(files):
@@ -100,22 +190,27 @@ def _rules(file: ScenarioFile) -> RuleSet:
     return load_rules(*(use.path for use in file.uses))
 
 
-def _diverges(scenario: Scenario, rules: RuleSet) -> bool:
-    """Run a scenario, print its outcome, and tell whether it was another than expected."""
+def _outcome(scenario: Scenario, rules: RuleSet) -> Outcome:
+    """Run a scenario and print its outcome."""
+    from time import perf_counter
+
     from ....engine.core.sanitize import visible
     from .scenario_runner import run_scenario
 
+    begun = perf_counter()
     divergence = run_scenario(scenario, rules)
+    seconds = perf_counter() - begun
     where = f"{scenario.spot.file}:{scenario.spot.line}"
     word = "ok  " if divergence is None else "FAIL"
     print(f"{word}  {visible(where)}  {visible(scenario.name)}")
-    if divergence is not None:
-        for line in _details(divergence):
-            print(f"      {line}" if line else "")
-    return divergence is not None
+    details = () if divergence is None else tuple(_details(divergence))
+    for line in details:
+        print(f"      {line}" if line else "")
+    message = None if divergence is None else divergence.problem.message
+    return Outcome(scenario.name, scenario.spot.line, seconds, message, details)
 
 
-def _details(divergence: Divergence) -> Iterator[str]:
+def _details(divergence: ScenarioDivergence) -> Iterator[str]:
     """The first divergence, with the nets' markings at that time."""
     from ....engine.core.sanitize import visible
 
@@ -127,9 +222,3 @@ def _details(divergence: Divergence) -> Iterator[str]:
         key = visible(net.key)
         inactive = "" if net.active else "  (inactive)"
         yield f"    {key:<{width}}  {visible(net.marking)}{inactive}"
-
-
-def _summary(passed: int, failed: int) -> str:
-    total = passed + failed
-    scenarios = f"{total} {'scenario' if total == 1 else 'scenarios'}"
-    return f"{scenarios}, {failed} failed." if failed else f"{scenarios}, all as expected."

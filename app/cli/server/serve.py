@@ -22,6 +22,15 @@ IN_CLEAR = (
     "Serve TLS with --certificate and --key, or listen on 127.0.0.1"
 )
 
+ONLY_HERE = (
+    "--answer decides without a person, and {} can be reached from elsewhere. Listen on 127.0.0.1 or a "
+    "unix:PATH, or leave --answer out"
+)
+UNATTENDED = {
+    "approve": "--answer approve: no operator decides, every request is approved. Use it for tests only",
+    "deny": "--answer deny: no operator decides, every request is denied",
+}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
@@ -49,6 +58,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--idle-exit",
         metavar="TIME",
         help="end after this long without a session and a connection, e.g. 30m (default: never)",
+    )
+    parser.add_argument(
+        "--answer",
+        choices=("approve", "deny"),
+        help="answer every request so, without a person: for tests and scripts on this machine; only on "
+        "the command line",
     )
     add_certificate(parser)
     add_journal(parser)
@@ -88,7 +103,13 @@ def run(args: argparse.Namespace) -> int:
             policy=approval_settings(environ=environ).policy,
             certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
+            # Headless runs have a setting of this name, which must not decide for a server.
+            answer=args.answer if "answer" in args.typed else None,
         )
+        if serving.answer is not None:
+            if not address.is_local:
+                return refuse("serve", ONLY_HERE.format(address))
+            refuse("serve", UNATTENDED[serving.answer])
         if not serving.rules:
             refuse("serve", server.NOTHING_JUDGED)
         report_directory(args, "serve")
@@ -96,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
             refuse("serve", IN_CLEAR.format(address))
 
         def ready(where: Address) -> None:
-            url = where.url if serving.certificate is None else where.url.replace("ws://", "wss://")
+            url = server.url_of(serving, where)
             idle = (
                 ""
                 if serving.idle_exit is None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....engine.core.rights import ABOUT, KINDS
@@ -25,6 +28,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new = add_command(parts, "new", "make a token; it is shown this once")
     new.add_argument("kind", choices=("agent", "operator"), help="who is to use it")
     new.add_argument("name", metavar="NAME", help="whose it is; an operator decides under this name")
+    new.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help="a new file for it that only you can read, instead of printing it",
+    )
     _add_terms(new, owner="your login name", rights="decide")
     rotate = add_command(parts, "rotate", "give a name a new token")
     rotate.add_argument("name", metavar="NAME", help="whose token")
@@ -89,14 +99,45 @@ def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
         owner = login_name(getpass.getuser)
     if rights is None and args.kind == "operator":
         rights = "decide"
-    print(tokens.issue(args.kind, args.name, owner, rights=rights))
-    whose = "" if owner is None else f" Its owner is {visible(owner)}."
+    if args.out is None:
+        print(tokens.issue(args.kind, args.name, owner, rights=rights))
+    else:
+        _save(args.out.expanduser(), lambda: tokens.issue(args.kind, args.name, owner, rights=rights))
+    note = "" if owner is None else f" Its owner is {visible(owner)}."
     if rights is not None:
-        whose += f" Of kind {rights}: {ABOUT[rights]}."
+        note += f" Of kind {rights}: {ABOUT[rights]}."
     operators = [each.name for each in tokens.tokens() if each.kind == "operator"]
     if owner is not None and not is_among(owner, operators):
-        whose += " No operator has a token under that name yet."
-    _print_note(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
+        note += " No operator has a token under that name yet."
+    if args.out is None:
+        _print_note(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{note}")
+    else:
+        way = "as INTERLOCK_TOKEN" if args.kind == "agent" else "with --token-file"
+        _print_note(f"It is in {visible(str(args.out))}, for the {args.kind} to use {way}.{note}")
+
+
+def _save(path: Path, issue: Callable[[], str]) -> None:
+    """Write a token that `issue` makes into a new file of its owner's. No token is made without the file.
+
+    Raises `ValueError`, and what `issue` raises.
+    """
+    from ....engine.core.sanitize import visible
+
+    shown = visible(str(path))
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError as error:
+        raise ValueError(
+            f"-o: {shown} is there already, and is not overwritten; name a new file"
+        ) from error
+    except OSError as error:
+        raise ValueError(f"-o: cannot write {shown}: {error.strerror}; name another file") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(issue() + "\n")
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _list(tokens: TokenFile, *, as_json: bool) -> None:
@@ -105,13 +146,18 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
     found = tokens.tokens()
     if as_json:
         listed = [
-            each.model_dump(mode="json", exclude={"digest"}) | {"rights": each.may} for each in found
+            each.model_dump(mode="json", exclude={"digest"}) | {"rights": each.effective_rights}
+            for each in found
         ]
         print(json.dumps(listed, indent=2))
         return
     for each in found:
         ends = f"  until {each.ends:%Y-%m-%d %H:%M} UTC" if each.ends else ""
-        more = f"owner {visible(each.owner or 'unknown')}" if each.may is None else each.may
+        more = (
+            f"owner {visible(each.owner or 'unknown')}"
+            if each.effective_rights is None
+            else each.effective_rights
+        )
         since = f"since {each.created:%Y-%m-%d %H:%M} UTC{ends}"
         print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
     if not found:

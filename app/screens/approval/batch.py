@@ -32,14 +32,13 @@ from ...viewmodels.stream import changes_queue
 from ...widgets.approval.batch_lines import batch_lines
 from ...widgets.approval.reviewed_list import ReviewedList
 from ...widgets.base.bars import KeyBar
-from ...widgets.base.blocks import Block
+from ...widgets.base.blocks import text_pieces
 from ...widgets.base.cursor_list import GUTTER
 from ...widgets.inputs.safe_input import TypedLine
 from ..common.guarded_keys import GuardedKeys
 from ..common.operator_context import OperatorContext
 from .keys import page_keys
 
-PIECE = 100
 FRAME = 2 + 2 + GUTTER + 1
 """Columns around the text: border, padding, the list's gutter and its scrollbar."""
 WIDEST = 140
@@ -50,19 +49,20 @@ class BatchScreen(GuardedKeys[None]):
 
     CSS_PATH = "batch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        key_binding(
-            "A",
-            "approve_all",
-            "approve all once",
-            "approval.approve-all",
-            "Let every call of the table run once",
-        ),
+        # First, as the other's name changes its width: no button may come under the mouse over another.
         key_binding(
             "D",
             "deny_all",
             "deny all",
             "approval.deny-all",
             "Refuse every call of the table, with one reason if you like",
+        ),
+        key_binding(
+            "A",
+            "approve_all",
+            "approve all once",
+            "approval.approve-all",
+            "Let every call of the table run once",
         ),
         key_binding(
             "escape", "close", "decide later", "batch.close", "Close; they stay in the queue", show=False
@@ -135,12 +135,7 @@ class BatchScreen(GuardedKeys[None]):
         self._shown = stamp
         lines = batch_lines(self.rows, self._sessions, now, width, self._viewer)
         self._body.guard.arrange(width, [line.plain for line in lines], aged=aged)
-        self._body.show(
-            [
-                Block(f"{start}", stamp, lambda _, start=start: lines[start : start + PIECE])
-                for start in range(0, len(lines), PIECE)
-            ]
-        )
+        self._body.show(text_pieces(lines, stamp))
 
     def tick(self) -> None:
         if not self.is_mounted:
@@ -152,13 +147,6 @@ class BatchScreen(GuardedKeys[None]):
         self._frame.border_title = Content(f"{title} · as {shown(self._operator_context.operator)}")
         self._frame.border_subtitle = self._note()
         self._frame.set_class(self.flashes, "-early")
-
-    @on(ReviewedList.Shown)
-    def more_was_shown(self) -> None:
-        """Say how much of the table is still to be seen."""
-        self.tick()
-        if self._body.guard.complete:
-            self.refresh_bindings()
 
     def _note(self) -> Content:
         if self._finished or not any(row.open for row in self.rows):
@@ -225,9 +213,10 @@ class BatchScreen(GuardedKeys[None]):
     # What the operator does
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is decided twice."""
+        """Nothing is decided twice; the keys stay where they are, greyed."""
         if action in ("approve_all", "deny_all"):
-            return not self.deciding and not self._finished and any(row.open for row in self.rows)
+            free = not self.deciding and not self._finished and any(row.open for row in self.rows)
+            return True if free else None
         return True
 
     @property
@@ -243,10 +232,8 @@ class BatchScreen(GuardedKeys[None]):
             return
         if self._body.guard.complete:
             self.deliberately(lambda: self._decide(True, None))
-        elif self.reads_on():
-            self._body.show_next_page()
-            self.fall_asleep()
-            self.call_after_refresh(self.tick)
+        else:
+            self.show_more(self._body.show_next_page)
 
     def action_deny_all(self) -> None:
         """Open the line for the reason; enter there denies."""
@@ -262,6 +249,8 @@ class BatchScreen(GuardedKeys[None]):
     def deny_with_reason(self, event: Input.Submitted) -> None:
         event.stop()
         if not self.deciding and not self._finished:
+            if self.sleeps_for() > 0:
+                self.say("Enter came too soon: nothing is denied yet, press it again", bad=False)
             self.deliberately(self._deny)
 
     def _deny(self) -> None:

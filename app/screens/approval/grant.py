@@ -12,14 +12,15 @@ from typing import ClassVar, cast
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ....engine.gate.types import GrantScope, GrantTerms
 from ....engine.history.model.state import ApprovalState
-from ...format.text import clip, name_shown
+from ...format.text import MUTED, clip, name_shown
 from ...terminal.bindings import key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.grant_terms import (
@@ -36,7 +37,6 @@ from ...widgets.inputs.choice import Choice
 from ...widgets.inputs.safe_input import TypedLine
 from .panel import RequestPanel
 
-MUTED = "$foreground 60%"
 BOUNDS = (("session", "this session"), ("uses", "a number of calls"), ("time", "a period"))
 WHOM = (("agent", "the agent's own calls"), ("subagents", "its subagents' calls too"))
 HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
@@ -106,24 +106,13 @@ class GrantScreen(RequestPanel[GrantChosen]):
         self._texts = {name: first for name, (first, _) in HINTS.items()}
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"Approve and grant: {clip(name_shown(self.request.tool), 40)}")
-            with Horizontal(classes="field"):
-                yield Static("What", classes="label")
-                yield self._scope
+        with self.panel_frame(f"Approve and grant: {clip(name_shown(self.request.tool), 40)}"):
+            yield _field("What", self._scope)
             yield Static("", id="narrowed")
-            with Horizontal(classes="field"):
-                yield Static("How long", classes="label")
-                yield self._bound
-            with Horizontal(classes="field", id="amount"):
-                yield Static("", classes="label")
-                yield self._typed
-            with Horizontal(classes="field"):
-                yield Static("Whose", classes="label")
-                yield self._whom
-            with Horizontal(classes="field"):
-                yield Static("Why", classes="label")
-                yield self._reason
+            yield _field("How long", self._bound)
+            yield _field("", self._typed, id="amount")
+            yield _field("Whose", self._whom)
+            yield _field("Why", self._reason)
             yield Static("", id="said")
             yield Static("", id="sentence")
             yield Static("", id="limits")
@@ -231,3 +220,8 @@ class GrantScreen(RequestPanel[GrantChosen]):
             return
         if self.is_current and not self.over and sentence(self.request, chosen) == self._said:
             self.dismiss(GrantChosen(chosen, reason))
+
+
+def _field(label: str, editor: Widget, *, id: str | None = None) -> Horizontal:  # noqa: A002 - Textual's own
+    """A line of the panel: a label, and what chooses or takes text."""
+    return Horizontal(Static(label, classes="label"), editor, classes="field", id=id)

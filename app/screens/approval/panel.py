@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.content import Content
-from textual.widgets import Static
 
 from ....engine.history.model.state import ApprovalState
 from ...format.text import shown
@@ -48,9 +47,7 @@ class RequestPanel(GuardedKeys[Answer]):
         return Content("")
 
     def say(self, text: str, *, bad: bool = True) -> None:
-        said = self.query_one("#said", Static)
-        said.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
-        said.display = True
+        self.show_text("#said", shown(text), "bold $text-error" if bad else "bold $text-warning")
 
     def request_over(self, text: str) -> None:
         """The request is gone or another: nothing can be decided here."""

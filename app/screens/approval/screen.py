@@ -12,21 +12,23 @@ from functools import partial
 from typing import ClassVar, Protocol, runtime_checkable
 
 from pydantic import JsonValue
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
-from ....engine.approvals.queue import in_order
+from ....engine.approvals.request_order import in_order
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.hub.hub import Outcome, Revealed
 from ...format.times import with_more
 from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
-from ...terminal.keymap import clickable, hints
+from ...terminal.keymap import clickable, hints, key_of
+from ...viewmodels.answer_schema import AnswerDraft
 from ...viewmodels.grant_terms import no_grant_reason
+from ...viewmodels.input_draft import InputDraft
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.title import request_title
@@ -40,7 +42,7 @@ DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
 
 @dataclass
-class Answered(Message):
+class DecisionSent(Message):
     """The hub's answer to the decision taken here, and whether the request is still open after it."""
 
     request: str
@@ -85,7 +87,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._clock = context.clock
         self.request: ApprovalState
         self._frame = RequestFrame(context.viewer, context.clock, deny_reasons)
-        self._drafts = FormDrafts()
+        self._inputs = FormDrafts(lambda request: request.input, lambda r: InputDraft(r.input))
+        self._answers = FormDrafts(lambda request: request.wants, AnswerDraft.of)
         self._reset()
 
     def present(
@@ -299,25 +302,15 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return self._frame.foldable or self._frame.expanded
         return True
 
-    @on(RequestList.Shown)
-    def more_was_shown(self) -> None:
-        """Say how much is still to be seen; once all was, the keys do what they are there for."""
-        self.tick()
-        if self._frame.guard.complete:
-            self.refresh_bindings()
-
     def _all_seen(self) -> bool:
         """Tell whether all of the request was on screen; if not, show more of it."""
         if self._frame.guard.complete:
             return True
         if self._frame.guard.concealed:
-            if self.awake():
+            if self.accepts_key():
                 self._run(self._reveal(self.request))
             return False
-        if self.reads_on():
-            self._frame.show_next()
-            self.fall_asleep()
-            self.call_after_refresh(self.tick)
+        self.show_more(self._frame.show_next)
         return False
 
     @on(Unmasked)
@@ -338,11 +331,11 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Show what was not on screen yet; then approve this call, or open the form for its answer."""
         if self._frame.reason.is_open or not self._all_seen():
             return
-        draft = self._drafts.answer_of(self.request)
+        draft = self._answers.draft_of(self.request)
         if not draft.fields:
             edited = None if self.request.wants is None else dict[str, JsonValue]()
             self.deliberately(lambda: self._decide(OperatorDecision(True, edited=edited)))
-        elif self.awake():
+        elif self.accepts_key():
             from .forms.answer_form import AnswerForm
 
             send = partial(self._answer, self.request)
@@ -356,22 +349,22 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     def action_edit(self) -> None:
         """Open the form for the input, as it was left, once all of the input was on screen."""
-        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
+        if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
-        from .forms.edit_input import EditInput
+        from .forms.edit_input import InputForm
 
         request = self.request
-        draft = self._drafts.input_of(request)
+        draft = self._inputs.draft_of(request)
 
         def answered(edited: dict[str, JsonValue] | None) -> None:
             if edited is not None and self._still(request):
                 self._decide(OperatorDecision(True, edited=edited))
 
-        self.app.push_screen(EditInput(request, draft, self.monotonic, self.quiet), answered)
+        self.app.push_screen(InputForm(request, draft, self.monotonic, self.quiet), answered)
 
     def action_grant(self) -> None:
         """Choose what passes from now on, once all was on screen, or learn why nothing can."""
-        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
+        if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         request = self.request
         why = no_grant_reason(request)
@@ -391,6 +384,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         same = (request.id, request.digest) == (self.request.id, self.request.digest)
         return same and not self._over and not self.deciding
 
+    @on(events.Key)
+    def explain_enter(self, event: events.Key) -> None:
+        """Say that enter decides nothing here: typed right after the key that opened this, it is lost."""
+        if event.key == "enter" and not (self._frame.reason.is_open or self._over or self.deciding):
+            approve, deny = (key_of(ApprovalScreen, f"approval.{each}") for each in ("approve", "deny"))
+            self.say(f"Enter decides nothing here: {approve} approves, {deny} denies", bad=False)
+
     def action_deny(self) -> None:
         """Open the line for the reason; enter there denies."""
         self._ask_reason(stop=False)
@@ -400,8 +400,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._ask_reason(stop=True)
 
     def _ask_reason(self, *, stop: bool) -> None:
-        if self.awake():
-            self._frame.reason.open(stop=stop, who=self.request.agent or self.request.session)
+        if self.accepts_key():
+            self._frame.reason.open(stop=stop, agent=self.request.agent or self.request.session)
             # At once: what is typed next is the reason, and must not reach the keys.
             self.set_focus(self._frame.reason.input)
             self._frame.refit()
@@ -422,6 +422,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def deny_with_reason(self, event: ReasonLine.Denied) -> None:
         event.stop()
         if not self._over and not self.deciding:
+            if self.sleeps_for() > 0:
+                self.say("Enter came too soon: nothing is denied yet, press it again", bad=False)
             self.deliberately(
                 lambda: self._decide(OperatorDecision(False, event.reason, stop=event.stopping))
             )
@@ -429,7 +431,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def action_extend(self) -> None:
         """Give the request more time before it is denied by itself."""
         seconds = with_more(self.request, self._clock())
-        if seconds is not None and self.awake():
+        if seconds is not None and self.accepts_key():
             self._run(self._extend(self.request, seconds))
 
     @on(Extended)
@@ -448,7 +450,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     async def _send(self, request: ApprovalState, decision: OperatorDecision) -> Message:
         outcome = await self._operator_context.decide(request, decision)
         still_open = not outcome.ok and await self._operator_context.is_open(request)
-        return Answered(request.id, outcome, still_open)
+        return DecisionSent(request.id, outcome, still_open)
 
     async def _extend(self, request: ApprovalState, seconds: float) -> Message:
         return Extended(request.id, await self._operator_context.extend(request, seconds))
@@ -464,8 +466,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
         self.app.run_worker(finish(), group="decisions", exit_on_error=False)
 
-    @on(Answered)
-    def show_answer(self, message: Answered) -> None:
+    @on(DecisionSent)
+    def show_answer(self, message: DecisionSent) -> None:
         """Close when it took effect; otherwise say why not, and stay.
 
         A request that has been ended by others is over here too, with or without an event of the hub.
@@ -473,7 +475,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         if message.request != self.request.id:
             return
         if message.outcome.ok:
-            self._drafts.forget(self.request)
+            self._inputs.forget(self.request)
+            self._answers.forget(self.request)
         for screen in reversed(self.app.screen_stack):
             if isinstance(screen, TakesAnswers):
                 screen.answered(message.outcome)

@@ -10,25 +10,34 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
-from ...format.text import shown
-from ...terminal.keymap import hints
+from ...format.text import MUTED, shown
+from ...terminal.bindings import key_binding
 from .guarded_keys import ASLEEP
 from .panel import Panel
 
 WIDEST = 72
 
 
+def when_yes(act: Callable[[], object]) -> Callable[[bool | None], None]:
+    """Callback of a question: `act` on yes alone."""
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            act()
+
+    return answered
+
+
 class Confirm(Panel[bool]):
     """Asks `question`; `y` answers yes, `n` and escape no. Enter answers nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "yes", id="confirm.yes", tooltip="Do it"),
-        Binding("n", "answer(False)", "no", id="confirm.no", tooltip="Leave everything as it is"),
+        key_binding("y", "answer(True)", "yes", "confirm.yes", "Do it"),
+        key_binding("n", "answer(False)", "no", "confirm.no", "Leave everything as it is"),
     ]
 
     DEFAULT_CSS = """
@@ -44,14 +53,11 @@ class Confirm(Panel[bool]):
         self._shown_at: float | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = hints(
-                self, ("confirm.yes", "yes"), ("confirm.no", "no"), ("panel.close", "no")
-            )
+        answers = ("confirm.yes", "yes"), ("confirm.no", "no"), ("panel.close", "no")
+        with self.panel_frame(shown(self._title), *answers):
             yield Static(Content.styled(shown(self._question), "bold"))
             for detail in self._details:
-                yield Static(Content.styled(shown(detail), "$foreground 60%"))
+                yield Static(Content.styled(shown(detail), MUTED))
 
     def on_resize(self) -> None:
         """As wide as the question needs, as far as the screen goes."""

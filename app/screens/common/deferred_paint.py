@@ -7,23 +7,18 @@ a change of a widget is: with whatever else has changed, as soon as nothing more
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from textual.screen import Screen
 
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
+from ...widgets.base.typed_app import TypedApp
 
 Answer = TypeVar("Answer")
 Breakpoints: TypeAlias = list[tuple[int, str]]
 
 
-class SettledScreen(Screen[Answer]):
+class SettledScreen(TypedApp, Screen[Answer]):
     """Screen that paints its layouts like changes of widgets: once no message is left to handle."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     # Textual declares these for the class, and so that pyright takes them for an instance's.
     HORIZONTAL_BREAKPOINTS: ClassVar[Breakpoints | None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -39,6 +34,11 @@ class SettledScreen(Screen[Answer]):
             (height, self.VERTICAL_BREAKPOINTS),
         ):
             self.add_class(*self._get_breakpoint_classes(length, breakpoints or []), update=False)
+
+    def action_leave(self) -> None:
+        """Back to where it was opened from."""
+        if self.is_current:
+            self.dismiss()
 
     def _on_timer_update(self) -> None:
         self._painting = True

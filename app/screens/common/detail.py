@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, TypeAlias
@@ -10,17 +10,15 @@ from typing import ClassVar, TypeAlias
 from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
 from ....engine.history.model.state import CallState, TranscriptEntry
 from ....engine.recording.explanation import ExplanationView
 from ...format.calls import edited_words
-from ...format.explanation import ABOVE, Line, Moment, Tone, explained
-from ...format.text import duration, shown, shown_lines, wrap
-from ...terminal.charset import ours
-from ...terminal.keymap import hints
+from ...format.explanation import ABOVE, ExplanationLine, Moment, Tone, explained
+from ...format.text import MUTED, duration, hanging_rows, rule_line, shown, shown_lines, wrap
+from ...terminal.charset import to_charset
 from ...terminal.symbols import call_look
 from ...viewmodels.input_draft import changes
 from ...widgets.approval.call_input import input_rows
@@ -38,7 +36,7 @@ STYLES: dict[Tone, str] = {
     "good": "$text-success",
     "ask": "$text-warning",
     "bad": "$text-error",
-    "quiet": "$foreground 60%",
+    "quiet": MUTED,
 }
 
 Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
@@ -78,9 +76,7 @@ class Detail(Panel[None]):
         self._explanations: dict[Moment, Sequence[Block]] = {}
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = hints(self, *self.HINTS)
+        with self.panel_frame(shown(self._title), *self.HINTS):
             yield BlockList(cursor=False)
 
     def on_mount(self) -> None:
@@ -110,7 +106,7 @@ class Detail(Panel[None]):
     def _show(self) -> None:
         blocks = [*self._blocks]
         for moment in self._explainers:
-            asking = [fact("", "evaluating…", "$foreground 60%")]
+            asking = [fact("", "evaluating…", MUTED)]
             blocks.append(section(ABOVE[moment], first=not blocks))
             blocks += self._explanations.get(moment, asking)
         self.query_one(BlockList).show(blocks)
@@ -121,18 +117,15 @@ def explanation_blocks(view: ExplanationView, moment: Moment = "now") -> list[Bl
     return [_explanation_line(index, line) for index, line in enumerate(explained(view, moment))]
 
 
-def _explanation_line(index: int, line: Line) -> Block:
+def _explanation_line(index: int, line: ExplanationLine) -> Block:
     text = shown(line.text)
     indent = len(text) - len(text.lstrip())
 
     def lines(width: int) -> list[Content]:
-        return [
-            Content.assemble(
-                (f"{'' if i else line.label:<{LABEL}}", "$foreground 60%"),
-                (" " * (indent if i else 0) + row, STYLES[line.tone]),
-            )
-            for i, row in enumerate(wrap(text, width - LABEL - indent))
-        ]
+        first, *others = wrap(text, width - LABEL - indent)
+        rows = [first, *(" " * indent + row for row in others)]
+        style = STYLES[line.tone]
+        return hanging_rows(f"{line.label:<{LABEL}}", MUTED, [(row, style) for row in rows])
 
     return Block(f"explained {index}", line, lines)
 
@@ -142,7 +135,7 @@ def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[
     rows = shown_lines(text)
 
     def styled(_: int, row: str) -> Content:
-        return Content.assemble((bar, "$foreground 60%"), (row, style))
+        return Content.assemble((bar, MUTED), (row, style))
 
     def piece(start: int) -> Callable[[int], Sequence[Content]]:
         def lines(width: int) -> Sequence[Content]:
@@ -164,46 +157,38 @@ def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None 
         who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
         if entry.reported_by is not None:
             who = f"user, as reported by {entry.reported_by}"
-    return Detail(f"{who} {ours('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
+    return Detail(f"{who} {to_charset('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 
 def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     """The panel for a call."""
     look = call_look(call)
     name = call.names[0] if call.names else call.tool
-    facts = [("state", ours(f"{look.symbol} {look.word}"), look.style)]
-    if call.seconds is not None:
-        facts.append(("took", duration(call.seconds), ""))
-    if len(call.names) > 1:
-        facts.append(("names", ", ".join(call.names), ""))
-    if call.outcome is not None:
-        facts.append(("verdict", call.outcome, ""))
-    if call.reason:
-        facts.append(("reason", call.reason, "$text-error"))
-    if call.net:
-        facts.append(("net", call.net, ""))
-    if call.rule is not None:
-        facts.append(("rule", f"{call.rule.where}  {call.rule.text}", ""))
-    if call.approved_by:
-        facts.append(("approved by", ", ".join(call.approved_by), ""))
-    if call.granted:
-        facts.append(("allowed by", ", ".join(call.granted), ""))
-    if call.edited:
-        edited = edited_words(call.edited_by, call.original, call.input)
-        facts.append(("edited", edited, "$text-warning"))
-    if call.via:
-        facts.append(("made by", call.via, ""))
-    facts.append(("call", f"{call.call_id} {ours('·')} proposed {call.at:%H:%M:%S}", "$foreground 60%"))
-    blocks = [section("call", first=True)]
-    blocks += [fact(label, value, style) for label, value, style in facts]
+    facts = [
+        ("state", to_charset(f"{look.symbol} {look.word}"), look.style),
+        ("took", "" if call.seconds is None else duration(call.seconds), ""),
+        ("names", ", ".join(call.names) if len(call.names) > 1 else "", ""),
+        ("verdict", call.outcome or "", ""),
+        ("reason", call.reason or "", "$text-error"),
+        ("net", call.net or "", ""),
+        ("rule", rule_line(call.rule), ""),
+        ("approved by", ", ".join(call.approved_by), ""),
+        ("allowed by", ", ".join(call.granted), ""),
+        (
+            "edited",
+            edited_words(call.edited_by, call.original, call.input) if call.edited else "",
+            "$text-warning",
+        ),
+        ("made by", call.via or "", ""),
+        ("call", f"{call.call_id} {to_charset('·')} proposed {call.at:%H:%M:%S}", MUTED),
+    ]
+    blocks = [section("call", first=True), *fact_blocks(facts)]
     blocks.append(section("input"))
     blocks.append(Block("input", 0, partial(input_rows, call.input, shell_fields=call.shell_fields)))
     blocks += difference_blocks(call.original, call.input)
     blocks.append(section("output"))
     if call.output is None:
-        blocks.append(
-            fact("", "none yet" if call.status in ("waiting", "running") else "none", "$foreground 60%")
-        )
+        blocks.append(fact("", "none yet" if call.status in ("waiting", "running") else "none", MUTED))
     else:
         blocks += text_blocks("output", call.output, bar="│ ")
     return Detail(f"Call: {name}", blocks, explain=explain)
@@ -230,10 +215,15 @@ def fact(label: str, value: str, style: str) -> Block:
     """A label and, to its right, its text, folded."""
 
     def styled(index: int, row: str) -> Content:
-        return Content.assemble((f"{'' if index else label:<12}  ", "$foreground 60%"), (row, style))
+        return Content.assemble((f"{'' if index else label:<12}  ", MUTED), (row, style))
 
     def lines(width: int) -> Sequence[Content]:
         rows = [row for line in shown_lines(value) for row in wrap(line, width - 14)]
         return StyledRows(rows, styled)
 
     return Block(f"fact {label}", value, lines)
+
+
+def fact_blocks(facts: Iterable[tuple[str, str, str]]) -> list[Block]:
+    """Labels with their texts and styles, without those that have no text."""
+    return [fact(label, value, style) for label, value, style in facts if value]

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from textual import events
+from textual import events, on
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
 from ...terminal.key_order import HasKeyOrder
+from ...widgets.approval.reviewed_list import LinesShown
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -69,6 +70,20 @@ class GuardedKeys(Panel[Answer]):
     def on_mount(self) -> None:
         self.set_interval(0.1, self.tick)
 
+    @on(LinesShown)
+    def more_was_shown(self, event: LinesShown) -> None:
+        """Say how much is still to be seen; once all was, the keys do what they are there for."""
+        self.tick()
+        if event.complete:
+            self.refresh_bindings()
+
+    def show_more(self, show: Callable[[], None]) -> None:
+        """Show what was not on screen yet, for a key that decides once all was."""
+        if self.reads_on():
+            show()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
+
     def on_screen_resume(self) -> None:
         """Restart the wait whenever the panel comes into view."""
         self.fall_asleep()
@@ -100,7 +115,7 @@ class GuardedKeys(Panel[Answer]):
         style = "bold $text-error reverse" if self.flashes else "bold $text-warning"
         return Content.styled(f" keys unlock in {left:.1f} s ", style) if left > 0 else None
 
-    def awake(self) -> bool:
+    def accepts_key(self) -> bool:
         """Tell whether a key decides now. One that comes too early restarts the wait, so that a key that
         is held down never decides."""
         if self.sleeps_for() <= 0:
@@ -122,7 +137,7 @@ class GuardedKeys(Panel[Answer]):
 
     def deliberately(self, decide: Callable[[], None]) -> None:
         """Run an action if keys are active and no other key follows at once."""
-        if not self.awake() or self._coming is not None:
+        if not self.accepts_key() or self._coming is not None:
             return
         if self._moved_at is not None and self.monotonic() - self._moved_at < self.quiet:
             self.fall_asleep()

@@ -10,12 +10,12 @@ from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
-from ...format.text import pad, wrap_all
+from ....engine.core.rights import FULL
+from ...format.text import MUTED, pad, styled_rows, wrap_all
 from ...terminal.key_rights import READ_ONLY, permission_of, rights_for
 from ...widgets.base.blocks import Block
 from .detail import Detail
 
-MUTED = "$foreground 60%"
 KEYS, NAME, ID = 12, 18, 27
 """Cells of the columns; what a key does stands beside them, or below where there is little room."""
 BESIDE = 36
@@ -80,6 +80,8 @@ def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
 def _refusal(app: App[None], active: ActiveBinding) -> str:
     """The reason why a key does nothing."""
     refused = permission_of(app).refusal(rights_for(active.binding.id or ""))
+    if refused is None and permission_of(app).rights == FULL:
+        return f"{active.tooltip or active.binding.tooltip}; there is nothing to do it to now"
     return f"{refused or READ_ONLY}."
 
 
@@ -120,9 +122,9 @@ def _lines(row: _Row, width: int) -> list[Content]:
 
 def _how_in_browser(width: int) -> list[Content]:
     text = "Ctrl+w, ctrl+t and ctrl+n are the browser's; all other keys are the console's."
-    return [Content.styled(row, MUTED) for row in wrap_all([text], width)] + _how(width)
+    return styled_rows([text], width, MUTED) + _how(width)
 
 
 def _how(width: int) -> list[Content]:
     text = 'Other keys: in interlock.toml, the table [keys], a line like "live.interrupt" = "ctrl+t".'
-    return [Content.styled(row, MUTED) for row in wrap_all([text], width)]
+    return styled_rows([text], width, MUTED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
@@ -14,6 +15,14 @@ from ....engine.hub.hub import Outcome, Revealed
 from ...viewmodels.request import OperatorDecision
 from ...widgets.approval.progress import Viewer
 from .guarded_keys import QUIET
+
+
+async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = "") -> Outcome:
+    """The outcome of an operator's action; an error is told after the words of `failure`."""
+    try:
+        return await action()
+    except Exception as error:
+        return Outcome(ok=False, message=f"{failure}{str(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +49,8 @@ class OperatorContext:
 
     async def decide(self, request: ApprovalState, decision: OperatorDecision) -> Outcome:
         """Send a decision, bound to the request as it was shown."""
-        try:
-            return await self.hub.decide(
+        return await outcome_of(
+            lambda: self.hub.decide(
                 request.id,
                 approved=decision.approved,
                 by=self.operator,
@@ -50,16 +59,14 @@ class OperatorContext:
                 digest=request.digest,
                 grant=decision.grant,
                 stop=decision.stop,
-            )
-        except Exception as error:
-            return Outcome(ok=False, message=f"Not decided: {error}")
+            ),
+            "Not decided: ",
+        )
 
     async def extend(self, request: ApprovalState, seconds: float) -> Outcome:
         """Have a request wait so long from now on."""
-        try:
-            return await self.hub.extend(request.id, seconds=seconds, by=self.operator)
-        except Exception as error:
-            return Outcome(ok=False, message=f"Not extended: {error}")
+        extending = partial(self.hub.extend, request.id, seconds=seconds, by=self.operator)
+        return await outcome_of(extending, "Not extended: ")
 
     async def reveal(self, request: ApprovalState) -> Revealed:
         """The masked parts of a request that may be more than a secret."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.visual import Visual
+from textual.widgets import Static
 
 from ...terminal.ascii_filter import UnfilteredWidget
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY, key_binding
+from ...terminal.keymap import hints
 from ...widgets.base.backdrop import Backdrop
 from .deferred_paint import SettledScreen
 
@@ -23,7 +27,7 @@ class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inheri
     BINDINGS: ClassVar[list[BindingType]] = [
         *FOCUS_KEYS,
         COPY_KEY,
-        Binding("escape", "close", "close", id="panel.close", tooltip="Close without doing anything"),
+        key_binding("escape", "close", "close", "panel.close", "Close without doing anything"),
         # Under a modal the app's own bindings are out of reach.
         replace(HELP_KEY, show=False),
         replace(LEAVE_KEY, priority=False),
@@ -50,6 +54,19 @@ class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inheri
     """
 
     _backdrop: Backdrop | None = None
+
+    def panel_frame(self, title: str, *parts: tuple[str, str] | str) -> Vertical:
+        """The frame with its title, and with hints on the panel's keys; see `hints`."""
+        frame = Vertical(classes="frame")
+        frame.border_title = Content(title)
+        frame.border_subtitle = hints(self, *parts)
+        return frame
+
+    def show_text(self, selector: str, text: str, style: str) -> None:
+        """Show lines of a panel in the `Static` that `selector` finds."""
+        static = self.query_one(selector, Static)
+        static.update(Content.styled(text, style))
+        static.display = True
 
     # Textual paints what any widget may render, also of a screen.
     def render(self) -> Visual:  # pyright: ignore[reportIncompatibleMethodOverride]

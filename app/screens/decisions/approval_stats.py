@@ -28,9 +28,9 @@ from ...format.approval_stats import (
     saved_lines,
     total_line,
 )
-from ...format.text import shown, wrap
+from ...format.text import MUTED, indented, shown, styled_rows, wrap
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
-from ...widgets.base.bars import MUTED, KeyBar
+from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ..common.deferred_paint import SettledScreen
 
@@ -69,7 +69,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
 
         turn: int
         rule: RuleFatigue | None = None
-        what: Saved | None = None
+        saved: Saved | None = None
 
     @dataclass
     class Failed(Message, bubble=False):
@@ -139,10 +139,10 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     def suggested(self, message: Suggested) -> None:
         if message.turn != self._turn:
             return
-        if message.rule is None or message.what is None:
+        if message.rule is None or message.saved is None:
             self._looking = False
         else:
-            self._less.append((message.rule, message.what))
+            self._less.append((message.rule, message.saved))
         self._show()
 
     @on(Failed)
@@ -168,13 +168,13 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     def _blocks(self) -> list[Block]:
         if self._problem:
             text = f"✗ {shown(self._problem)}"
-            return [Block("problem", text, lambda width: _styled(wrap(text, width), "$text-error"))]
+            return [Block("problem", text, lambda width: styled_rows([text], width, "$text-error"))]
         found = self._found
         if found is None:
             return []
         if not found.rules:
             text = "Nobody was asked in this time."
-            return [Block("none", text, lambda width: _styled(wrap(text, width), MUTED))]
+            return [Block("none", text, lambda width: styled_rows([text], width, MUTED))]
         stamp = self._turn, self._looking, len(self._less)
         return [
             Block("rules", stamp, lambda width: _rules(found, width)),
@@ -184,30 +184,20 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
 
     def _suggestions(self, found: Fatigue, width: int) -> list[Content]:
         made = [Content(""), Content.styled("Suggestions", TITLE)]
-        for rule, what in self._less:
-            made += _styled(wrap(rule_text(rule), width), "bold")
-            for sentence in saved_lines(rule, what):
-                made += [Content(f"  {line}") for line in wrap(sentence, width - 2)]
+        for rule, saved in self._less:
+            made += styled_rows([rule_text(rule)], width, "bold")
+            made += indented(styled_rows(list(saved_lines(rule, saved)), width - 2))
         if self._looking:
             made.append(Content.styled("judging the recorded calls again…", MUTED))
         elif self._less:
-            made += _styled(wrap(WARNING, width), "$text-warning")
+            made += styled_rows([WARNING], width, "$text-warning")
         else:
             text = (
                 f"No rule of less than high risk was approved {ENOUGH} times and never denied, edited or "
                 "left to expire, where a grant or a condition would have saved questions."
             )
-            made += _styled(wrap(text, width), MUTED)
+            made += styled_rows([text], width, MUTED)
         return made
-
-    def action_leave(self) -> None:
-        """Back to where it was opened from."""
-        if self.is_current:
-            self.dismiss()
-
-
-def _styled(lines: list[str], style: str) -> list[Content]:
-    return [Content.styled(line, style) for line in lines]
 
 
 def _rules(found: Fatigue, width: int) -> list[Content]:
@@ -215,8 +205,8 @@ def _rules(found: Fatigue, width: int) -> list[Content]:
     for rule in found.rules:
         line = row(shown(rule.net), rule.tally, width, always=rule.always)
         made.append(_numbers(line, rule.tally, width, always=rule.always))
-        told = rule_text(rule) + rule_notes(rule)
-        made += [Content.styled(f"  {each}", MUTED) for each in wrap(told, width - 2)]
+        text = rule_text(rule) + rule_notes(rule)
+        made += [Content.styled(f"  {each}", MUTED) for each in wrap(text, width - 2)]
     return made
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import ClassVar
 
 from pydantic import JsonValue
 from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ....engine.history.decisions.reader import Decision
 from ....engine.history.model.events import (
@@ -28,15 +28,14 @@ from ....engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ....engine.recording.explanation import ExplanationView
 from ...format.calls import asked_input, edited_words
 from ...format.decisions import RESULT, VERDICT, verdict_words
-from ...format.text import as_json, name_shown, shown
+from ...format.text import MUTED, as_json, name_shown, rule_line, shown
 from ...format.times import clock, day
 from ...sources.messages import ReplayChosen
-from ...terminal.charset import ours
+from ...terminal.bindings import key_binding
+from ...terminal.charset import to_charset
 from ...widgets.approval.call_input import input_rows
 from ...widgets.base.blocks import Block
-from ..common.detail import Detail, Explain, difference_blocks, fact, section
-
-MUTED = "$foreground 60%"
+from ..common.detail import Detail, Explain, difference_blocks, fact, fact_blocks, section
 
 
 class DecisionDetail(Detail):
@@ -47,12 +46,8 @@ class DecisionDetail(Detail):
         ("panel.close", "close"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "r",
-            "replay",
-            "replay",
-            id="decision.replay",
-            tooltip="Go to this decision in the replay of its session",
+        key_binding(
+            "r", "replay", "replay", "decision.replay", "Go to this decision in the replay of its session"
         ),
     ]
 
@@ -136,48 +131,37 @@ def decision_blocks(
     body = event.body
     look = VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
-        ("verdict", ours(verdict_words(decision)), f"bold {look.style}"),
+        ("verdict", to_charset(verdict_words(decision)), f"bold {look.style}"),
         ("mode", decision.mode, ""),
     ]
     if isinstance(body, CallDecided):
-        if body.reason:
-            facts.append(("reason", body.reason, look.style))
-        if body.uninspectable is not None:
-            unclear = f"cannot be read to its end: {body.uninspectable}"
-            facts.append(("unclear", unclear, "$text-warning"))
-        if body.judged_as:
-            facts.append(("judged as", ", ".join(body.judged_as), "$text-warning"))
-        rule = body.rule
-        if rule is not None:
-            facts.append(("rule", f"{rule.where}  {rule.text}", ""))
-        elif decision.rule:
-            facts.append(("rule", f"{decision.place or ''}  {decision.rule}", ""))
-        if decision.net:
-            facts.append(("net", decision.net, ""))
-        moved = ", ".join(f"{s.net}: {s.transition}{' later' if s.deferred else ''}" for s in body.steps)
-        if moved:
-            facts.append(("moved", moved, MUTED))
-        if len(body.names) > 1:
-            facts.append(("names", ", ".join(body.names), ""))
-        if decision.off:
-            facts.append(("was off", decision.off, "$text-warning"))
-        if body.edited:
-            facts.append(("edited", edited_words(body.edited_by, original, body.input), "$text-warning"))
-    if decision.by:
-        facts.append(("decided by", decision.by, ""))
+        unclear = f"cannot be read to its end: {body.uninspectable}"
+        steps = (f"{s.net}: {s.transition}{' later' if s.deferred else ''}" for s in body.steps)
+        edited = edited_words(body.edited_by, original, body.input) if body.edited else ""
+        facts += [
+            ("reason", body.reason or "", look.style),
+            ("unclear", "" if body.uninspectable is None else unclear, "$text-warning"),
+            ("judged as", ", ".join(body.judged_as), "$text-warning"),
+            ("rule", rule_line(body.rule) or _rule_of(decision), ""),
+            ("net", decision.net or "", ""),
+            ("moved", ", ".join(steps), MUTED),
+            ("names", ", ".join(body.names) if len(body.names) > 1 else "", ""),
+            ("was off", decision.off or "", "$text-warning"),
+            ("edited", edited, "$text-warning"),
+        ]
+    facts.append(("decided by", decision.by or "", ""))
     ended = RESULT[decision.result] if decision.result else None
     if ended is not None:
-        facts.append(("ended", ours(f"{ended.symbol} {ended.word}"), ended.style))
+        facts.append(("ended", to_charset(f"{ended.symbol} {ended.word}"), ended.style))
     elif decision.verdict not in ("block", "denied"):
         facts.append(("ended", "no result yet", MUTED))
-    facts += [
-        ("session", f"{decision.session} {ours('·')} event {decision.seq}", ""),
-        ("agent", f"{decision.via} for {decision.agent}" if decision.via else decision.agent, ""),
-        ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
-        ("call", f"{decision.call_id} {ours('·')} {decision.called}", MUTED),
+    blocks = [section("decision", first=True), *fact_blocks(facts)]
+    blocks += [
+        fact("session", _event_of(decision), ""),
+        fact("agent", f"{decision.via} for {decision.agent}" if decision.via else decision.agent, ""),
+        fact("at", _day_and_clock(decision.at, zone), ""),
+        fact("call", f"{decision.call_id} {to_charset('·')} {decision.called}", MUTED),
     ]
-    blocks = [section("decision", first=True)]
-    blocks += [fact(label, value, style) for label, value, style in facts]
     blocks.append(section("input"))
     if isinstance(body, CallDecided):
         given, shells = body.input, body.shell_fields
@@ -191,7 +175,7 @@ def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) 
     """Recorded change of settings: what changed, by whom, why, until when, and requests open then."""
     body, look = event.body, VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
-        ("state", ours(f"{look.symbol} {look.word}"), f"bold {look.style}"),
+        ("state", to_charset(f"{look.symbol} {look.word}"), f"bold {look.style}"),
         ("by", decision.by or "nobody", "" if decision.by else MUTED),
     ]
     reason, until, waiting = None, None, ()
@@ -218,20 +202,26 @@ def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) 
             facts.append(("agent", f"{body.agent} on {body.model}", ""))
         case _:
             pass
-    if reason:
-        facts.append(("reason", reason, ""))
-    if until is not None:
-        facts.append(("until", f"{day(until, zone)} {clock(until, zone)}", ""))
-    if waiting:
-        facts.append(("requests", ", ".join(waiting), ""))
-    if decision.net:
-        facts.append(("net", decision.net, ""))
-    if decision.rule:
-        facts.append(("rule", f"{decision.place or ''}  {decision.rule}", ""))
     facts += [
+        ("reason", reason or "", ""),
+        ("until", "" if until is None else _day_and_clock(until, zone), ""),
+        ("requests", ", ".join(waiting), ""),
+        ("net", decision.net or "", ""),
+        ("rule", _rule_of(decision), ""),
         ("mode", decision.mode, ""),
-        ("session", f"{decision.session} {ours('·')} event {decision.seq}", ""),
-        ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
+        ("session", _event_of(decision), ""),
+        ("at", _day_and_clock(decision.at, zone), ""),
     ]
-    blocks = [section("change", first=True), fact("what", decision.input, "bold")]
-    return [*blocks, *(fact(label, value, style) for label, value, style in facts)]
+    return [section("change", first=True), fact("what", decision.input, "bold"), *fact_blocks(facts)]
+
+
+def _rule_of(decision: Decision) -> str:
+    return f"{decision.place or ''}  {decision.rule}" if decision.rule else ""
+
+
+def _event_of(decision: Decision) -> str:
+    return f"{decision.session} {to_charset('·')} event {decision.seq}"
+
+
+def _day_and_clock(at: datetime, zone: tzinfo | None) -> str:
+    return f"{day(at, zone)} {clock(at, zone)}"

@@ -31,18 +31,19 @@ from ...format.decisions import (
     nothing_found,
     shadow_lines,
     title_line,
+    yesterday_words,
 )
 from ...format.text import shown
 from ...sources.messages import HubMoved, ReplayChosen
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import key_of
 from ...viewmodels.decision_feed import (
-    Counted,
     DecisionFeed,
-    Failed,
-    Found,
-    Loaded,
-    Newer,
+    DecisionsCounted,
+    DecisionsFailed,
+    DecisionsFound,
+    NewerDecisions,
+    PartLoaded,
     affects_decisions,
 )
 from ...widgets.base.bars import KeyBar
@@ -97,6 +98,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self._looked = 0
         self._searching = False
         self._mistake = ""
+        self._yesterday = ""
         self._failure = ""
         self._counts: DecisionCounts | None = None
         self._shadow = ShadowSummary()
@@ -136,8 +138,8 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self._feed.count(self._by)
         self._show()
 
-    @on(Found)
-    def show_found(self, message: Found) -> None:
+    @on(DecisionsFound)
+    def show_found(self, message: DecisionsFound) -> None:
         """Add what was found; the list grows at its end."""
         if message.search == self._feed.search:
             self._looked += message.scan.looked
@@ -163,8 +165,8 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._feed.look_again(self._table.border)
             self._feed.count_soon(self._by)
 
-    @on(Newer)
-    def show_newer(self, message: Newer) -> None:
+    @on(NewerDecisions)
+    def show_newer(self, message: NewerDecisions) -> None:
         if message.search == self._feed.search and message.parts:
             self._table.renew(message.parts, message.read)
             self._show()
@@ -174,20 +176,20 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         for dropped in self._feed.read(message.part):
             self._table.failed(dropped)
 
-    @on(Loaded)
-    def show_loaded(self, message: Loaded) -> None:
+    @on(PartLoaded)
+    def show_loaded(self, message: PartLoaded) -> None:
         if message.search == self._feed.search:
             self._table.fill(message.part, message.decisions)
 
-    @on(Counted)
-    def show_counts(self, message: Counted) -> None:
+    @on(DecisionsCounted)
+    def show_counts(self, message: DecisionsCounted) -> None:
         if message.search == self._feed.search:
             self._counts, self._shadow = message.counts, message.shadow
             self.refresh_bindings()
             self._show()
 
-    @on(Failed)
-    def show_failure(self, message: Failed) -> None:
+    @on(DecisionsFailed)
+    def show_failure(self, message: DecisionsFailed) -> None:
         self._searching = False
         self._failure = message.error
         self._show()
@@ -227,9 +229,18 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         text = Content("")
         if problem := self._mistake or self._failure:
             text = Content.styled(f"✗ {shown(problem)}", "$text-error")
+        elif self._yesterday and (self._searching or self._table.total):
+            text = Content.styled(self._yesterday, "$text-warning")
         elif not self._searching and not self._table.total:
             text = Content(
-                nothing_found(self._feed.decision_filter, key_of(DecisionsScreen, "decisions.back"))
+                "\n".join(
+                    [
+                        *([self._yesterday] if self._yesterday else []),
+                        nothing_found(
+                            self._feed.decision_filter, key_of(DecisionsScreen, "decisions.back")
+                        ),
+                    ]
+                )
             )
         note.update(text)
         note.display = bool(text)
@@ -299,6 +310,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._note()
             return False
         self._mistake = ""
+        self._yesterday = yesterday_words(self._line_typed.text, typed, self._clock(), self._zone)
         if typed != self._feed.decision_filter:
             self._start(typed)
         else:

@@ -7,20 +7,21 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
 from ....engine.history.decisions.counts import RuleShare, ShadowSession, ShadowSummary
 from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
-from ...format.decisions import MUTED, session_words, shadow_words, share_lines
-from ...format.text import count, name_shown
+from ...format.decisions import session_words, shadow_words, share_lines
+from ...format.text import MUTED, count, name_shown
 from ...sources.messages import ActionDone
-from ...terminal.keymap import hints, key_of
+from ...terminal.bindings import key_binding
+from ...terminal.keymap import key_of
 from ...widgets.base.blocks import Block, BlockList
-from ..common.confirm import Confirm
+from ..common.confirm import Confirm, when_yes
+from ..common.operator_context import outcome_of
 from ..common.panel import Panel
 
 
@@ -36,7 +37,7 @@ class ShadowPanel(Panel[ShadowChoice]):
     """The shadow sessions; `e` and `enter` answer with the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "enforce", "enforce", id="shadow.enforce", tooltip="Switch this session to enforce"),
+        key_binding("e", "enforce", "enforce", "shadow.enforce", "Switch this session to enforce"),
     ]
 
     def __init__(self, summary: ShadowSummary, *, switches: bool) -> None:
@@ -45,11 +46,10 @@ class ShadowPanel(Panel[ShadowChoice]):
         self._switches = switches
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = "Shadow mode: what enforce would have done"
-            switches = [("shadow.enforce", "enforce this session")] if self._switches else []
-            lists = (f"{key_of(BlockList, 'list.open')} lists them", *switches)
-            frame.border_subtitle = hints(self, *lists, ("panel.close", "close"))
+        title = "Shadow mode: what enforce would have done"
+        switches = [("shadow.enforce", "enforce this session")] if self._switches else []
+        lists = (f"{key_of(BlockList, 'list.open')} lists them", *switches)
+        with self.panel_frame(title, *lists, ("panel.close", "close")):
             yield Static(shadow_words(self._summary))
             yield BlockList()
 
@@ -124,22 +124,17 @@ async def enforce(
         _tell(app, f"{session} enforces already")
     else:
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                app.run_worker(_switch(app, hub, session, by), group="decisions", exit_on_error=False)
+        def switch() -> None:
+            app.run_worker(_switch(app, hub, session, by), group="decisions", exit_on_error=False)
 
         shown = () if found is None else found.sessions
         details = [session_words(each).plain for each in shown if each.session == session]
         question = Confirm("Enforce", f"Enforce the rules in {session}?", [WHAT_CHANGES, *details])
-        app.call_later(app.push_screen, question, answered)
+        app.call_later(app.push_screen, question, when_yes(switch))
 
 
 async def _switch(app: App[None], hub: HubApi, session: str, by: str) -> None:
-    try:
-        outcome = await hub.set_mode(session, "enforce", by=by)
-    except Exception as error:
-        outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
-    app.post_message(ActionDone(outcome))
+    app.post_message(ActionDone(await outcome_of(lambda: hub.set_mode(session, "enforce", by=by))))
 
 
 def _tell(app: App[None], problem: str) -> None:

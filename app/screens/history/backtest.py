@@ -21,7 +21,7 @@ from ....engine.backtest import SessionReport, Totals
 from ....engine.backtest.source import Backtested
 from ....engine.core.clock import Clock, utc_now
 from ....engine.hub.api import DecisionApi
-from ...format.text import shown, shown_lines, wrap_all
+from ...format.text import MUTED, shown, shown_lines, styled_rows
 from ...sources.messages import ReplayChosen
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.keymap import key_of
@@ -32,7 +32,6 @@ from ...widgets.inputs.choice import Choice
 from ..common.deferred_paint import SettledScreen
 from ..replay.what_if_text import report_lines, totals_lines
 
-MUTED = "$foreground 60%"
 BAR = 24
 LAST_DAY = "24h"
 HINT = "Name the rules files to judge by, and press enter. Nothing runs and nothing is changed."
@@ -322,9 +321,5 @@ def _none(totals: Totals) -> Block:
     text = NONE_DIVERGES if totals.counts.judged.calls else NO_CALLS
     if totals.cancelled:
         text = "No session diverges among those judged until it was cancelled."
-    return Block(
-        "none",
-        text,
-        lambda width: [Content.styled(row, "bold $text-success") for row in wrap_all([text], width)],
-        selectable=False,
-    )
+    style = "bold $text-success"
+    return Block("none", text, lambda width: styled_rows([text], width, style), selectable=False)

@@ -28,7 +28,7 @@ from ...terminal.keymap import key_of
 from ...terminal.symbols import session_look
 from ...viewmodels.playback import Playable, open_recorded
 from ...widgets.base.bars import KeyBar
-from ...widgets.base.blocks import Block, BlockList
+from ...widgets.base.blocks import BlockList, line_block
 from ...widgets.base.cursor_list import GUTTER
 from ..common.recorded import RecordedSessionScreen
 from ..replay.screen import ReplayScreen
@@ -211,7 +211,8 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         above.set_class(not self._shown, "-empty")
         above.update(Content(heading(chosen)))
         lines = [(session.id, _line(chosen, session)) for session in self._shown]
-        self.query_one(BlockList).show([_block(key, line) for key, line in lines])
+        blocks = [line_block(key, (line.plain, tuple(line.spans)), line) for key, line in lines]
+        self.query_one(BlockList).show(blocks)
         self._describe()
 
     def _note(self, text: str, style: str = "") -> None:
@@ -221,7 +222,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     def _describe(self) -> None:
         """The selected session in full, below the table: what a narrow table leaves out is here."""
-        chosen = self._session()
+        chosen = self.state
         detail = self.query_one("#detail", Static)
         detail.set_class(chosen is None, "-empty")
         detail.update(Content("") if chosen is None else _detail(chosen, self._zone))
@@ -229,9 +230,6 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
     @property
     def state(self) -> SessionSummary | None:
         """The selected session."""
-        return self._session()
-
-    def _session(self) -> SessionSummary | None:
         current = self.query_one(BlockList).current
         return next((s for s in self._shown if s.id == current), None)
 
@@ -245,7 +243,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     def action_continue(self) -> None:
         """Go on with the selected session."""
-        chosen = self._session()
+        chosen = self.state
         if chosen is not None:
             self.post_message(ContinueChosen(chosen.id, is_flow=chosen.kind == "flow"))
 
@@ -272,12 +270,6 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
             self.query_one(BlockList).focus()
         elif self.is_current:
             self.dismiss()
-
-
-def _block(key: str, line: Content) -> Block:
-    return Block(
-        key, (line.plain, tuple(line.spans)), lambda width: [line.truncate(width, ellipsis=True)]
-    )
 
 
 def _line(chosen: Sequence[Column], session: SessionSummary) -> Content:

@@ -11,21 +11,20 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from ....engine.core.durations import parse_time
 from ....engine.history.model.state import ApprovalState, ChangeState, SessionState, SwitchState
-from ...format.text import clip, shown, width_of
+from ...format.text import MUTED, clip, shown, width_of
 from ...format.times import clock
-from ...terminal.keymap import hints, key_of
+from ...terminal.bindings import key_binding
+from ...terminal.keymap import key_of
 from ...widgets.inputs.safe_input import TypedLine
 from ..common.confirm import Confirm
 from ..common.panel import Panel
 
-MUTED = "$foreground 60%"
 MOST_NAMED = 4
 """Requests that the panel names one by one."""
 MOST_LINES = 4
@@ -58,9 +57,7 @@ class Loosen(Panel[Loosening | None]):
         self._for_good = for_good
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = hints(self, "enter confirm", ("panel.close", "cancel"))
+        with self.panel_frame(shown(self._title), "enter confirm", ("panel.close", "cancel")):
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), MUTED))
             yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
@@ -107,13 +104,13 @@ def loosen_net(state: SessionState, key: str) -> Loosen:
     )
 
 
-def turn_on_net(state: SessionState, key: str, why: str) -> Loosen:
-    """The panel that turns on a net which takes calls from a rule on `anything-else`; `why` says so."""
+def turn_on_net(state: SessionState, key: str, reason: str) -> Loosen:
+    """The panel that turns on a net which takes calls from a rule on `anything-else`."""
     rule = state.nets[key].net.rule
     written = [] if rule is None else [f"{rule.where}  {rule.text.strip()}"]
     return Loosen(
         f"Turn on {key} in {state.agent or state.id}",
-        [*written, why, *waiting_lines(state.approvals.values())],
+        [*written, reason, *waiting_lines(state.approvals.values())],
         for_good=True,
     )
 
@@ -135,7 +132,7 @@ class ProposedChange(Confirm):
     """Panel that asks whether to agree to a proposed change; `x` takes it back for all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "drop", "take back", id="proposed.drop", tooltip="Take back what is proposed"),
+        key_binding("x", "drop", "take back", "proposed.drop", "Take back what is proposed"),
     ]
 
     def __init__(self, change: ChangeState, drop: Callable[[], None]) -> None:
@@ -180,11 +177,11 @@ def change_line(change: ChangeState) -> str:
     )
 
 
-def switch_line(what: str, switch: SwitchState) -> str:
+def switch_line(subject: str, switch: SwitchState) -> str:
     """Say in one line what is off, by whom, why and until when."""
     until = "" if switch.until is None else f" until {clock(switch.until)}"
     why = "" if switch.reason is None else f": {switch.reason}"
-    return f"{what}{until}, by {', '.join(switch.people)}{why}"
+    return f"{subject}{until}, by {', '.join(switch.people)}{why}"
 
 
 def banner(state: SessionState | None, others: Mapping[str, SessionState], width: int) -> Content | None:
@@ -192,8 +189,8 @@ def banner(state: SessionState | None, others: Mapping[str, SessionState], width
 
     At most `MOST_LINES` lines of at most `width` cells; `None` where all is on everywhere.
     """
-    elsewhere = [_elsewhere("!", _off, others, width), _elsewhere("?", _proposed, others, width)]
-    below = [line for line in elsewhere if line is not None]
+    others_lines = [_others_line("!", _off, others, width), _others_line("?", _proposed, others, width)]
+    below = [line for line in others_lines if line is not None]
     lines = [*([] if state is None else _own_lines(state, MOST_LINES - len(below))), *below]
     styled = (Content.styled(clip(shown(line), width), _STYLES[line[0]]) for line in lines)
     return Content("\n").join(styled) if lines else None
@@ -226,14 +223,14 @@ def _proposed(state: SessionState) -> list[str]:
     return [change.words for change in state.changes.values()]
 
 
-def _elsewhere(
+def _others_line(
     sign: str,
-    what: Callable[[SessionState], list[str]],
+    changes: Callable[[SessionState], list[str]],
     others: Mapping[str, SessionState],
     width: int,
 ) -> str | None:
     """The count of what is off or proposed in other sessions, and as many of their names as fit."""
-    found = {name: each for name, state in others.items() if (each := what(state))}
+    found = {name: each for name, state in others.items() if (each := changes(state))}
     if not found:
         return None
     sessions = "1 other session" if len(found) == 1 else f"{len(found)} other sessions"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 
-from ....engine.approvals.queue import ApprovalQueue, Unread, in_order
+from ....engine.approvals.request_order import ApprovalQueue, Unread, in_order
 from ....engine.history.model.state import ApprovalState, GrantState, SessionState
 from ....engine.hub.hub import Outcome
 from ...format.text import shown
@@ -19,14 +19,14 @@ from ...widgets.lists.sessions import WaitingList
 from ...widgets.nets.flow_lines import askers
 from ...widgets.nets.grants import bounds, passes
 from ...widgets.nets.list import NetList
-from ..common.confirm import Confirm
+from ..common.confirm import Confirm, when_yes
 from ..common.deferred_paint import SettledScreen
 from ..common.guarded_keys import ASLEEP
-from ..common.operator_context import OperatorContext
+from ..common.operator_context import OperatorContext, outcome_of
 
 MOST = 50
 """Requests that are decided together at most."""
-COMING = ("mark", "together", "revoke", "raise_limit")
+COMING = ("mark", "together", "revoke", "raise_limit", "decide", "stop", "interrupt")
 """What is offered or not as sessions and requests come and go."""
 
 
@@ -44,7 +44,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         self._unread = Unread()
         self._marked: set[str] = set()
         self._arrived = float("-inf")
-        self._offered: list[bool] = []
+        self._offered: list[bool | None] = []
 
     @property
     def state(self) -> SessionState | None:
@@ -73,7 +73,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         )
         if waiting.current != before:
             self._arrived = self._operator_context.monotonic()
-        offered = [self.offered(action) for action in COMING]
+        offered = [self.check_action(action, ()) for action in COMING]
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
@@ -82,7 +82,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         """Make keys inert for a moment: another request may be under the cursor now."""
         self._arrived = self._operator_context.monotonic()
 
-    def _awake(self) -> bool:
+    def _accepts_key(self) -> bool:
         if self._operator_context.monotonic() - self._arrived >= ASLEEP:
             return True
         self.notify("Another request has just come under the cursor.", severity="warning")
@@ -139,7 +139,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
     def action_extend(self) -> None:
         """Give the request under the cursor a quarter of an hour more."""
         request = self.selected_request
-        if request is None or not self._awake():
+        if request is None or not self._accepts_key():
             return
         seconds = with_more(request, self._clock())
         if seconds is None:
@@ -180,18 +180,11 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         details: Sequence[str],
         on_yes: Callable[[], Coroutine[object, object, Outcome]],
     ) -> None:
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._do(on_yes())
-
-        self.app.push_screen(Confirm(title, question, details), answered)
+        confirm = Confirm(title, question, details)
+        self.app.push_screen(confirm, when_yes(lambda: self._do(on_yes())))
 
     def _do(self, action: Coroutine[object, object, Outcome]) -> None:
         self.app.run_worker(self._finish(action), group="decisions", exit_on_error=False)
 
     async def _finish(self, action: Coroutine[object, object, Outcome]) -> None:
-        try:
-            outcome = await action
-        except Exception as error:
-            outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
-        self.post_message(ActionDone(outcome))
+        self.post_message(ActionDone(await outcome_of(lambda: action)))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
@@ -19,7 +18,7 @@ from ...sessions import imported_session
 from ...sessions.acp_resume import acp_command, local_journal
 from ...sessions.imported_session import is_resumable, record_lines, refusal
 from ...sources.messages import ActionDone
-from ...terminal.keymap import hints
+from ...terminal.bindings import key_binding
 from ..common.panel import Panel
 
 
@@ -27,7 +26,7 @@ class ByCommand(Panel[None]):
     """Shows `command`, to be copied, after why it takes one; `then` is how it is run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "copy", "copy", id="command.copy", tooltip="Copy the command"),
+        key_binding("c", "copy", "copy", "command.copy", "Copy the command"),
     ]
 
     DEFAULT_CSS = """
@@ -36,20 +35,18 @@ class ByCommand(Panel[None]):
     ByCommand #command { margin: 1 0; }
     """
 
-    def __init__(self, why: Sequence[str], command: str, then: str) -> None:
+    def __init__(self, reasons: Sequence[str], command: str, usage: str) -> None:
         super().__init__()
-        self._why = why
+        self._reasons = reasons
         self._command = command
-        self._then = then
+        self._usage = usage
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = "Continue"
-            frame.border_subtitle = hints(self, ("command.copy", "copy"), ("panel.close", "close"))
-            for line in self._why:
+        with self.panel_frame("Continue", ("command.copy", "copy"), ("panel.close", "close")):
+            for line in self._reasons:
                 yield Static(Content(shown(line)))
             yield Static(Content.styled(shown(self._command), "bold"), id="command")
-            yield Static(Content(shown(self._then)))
+            yield Static(Content(shown(self._usage)))
 
     def action_copy(self) -> None:
         """Put the command where it can be pasted from."""
@@ -64,13 +61,13 @@ async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
     except Exception as error:
         app.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue {session_id}: {error}")))
         return
-    why = (
+    reason = (
         f"{session_id} is a session of an agent that speaks ACP. Resume it with the command "
         "that started it; nothing is run from a journal."
     )
     command = acp_command(session_id, events, local_journal(hub))
-    then = f"FILES are its rules, COMMAND is the agent's own command. {_when(hub)}"
-    app.push_screen(ByCommand([why], command, then))
+    usage = f"FILES are its rules, COMMAND is the agent's own command. {_when(hub)}"
+    app.push_screen(ByCommand([reason], command, usage))
 
 
 def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -> None:
@@ -80,8 +77,8 @@ def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -
         app.post_message(ActionDone(Outcome(ok=False, message=problem)))
         return
     command = imported_session.resume_command(origin, at, local_journal(hub))
-    then = f"FILE is its agent (or give --model MODEL), FILES are its rules. {_when(hub)}"
-    app.push_screen(ByCommand(record_lines(origin), command, then))
+    usage = f"FILE is its agent (or give --model MODEL), FILES are its rules. {_when(hub)}"
+    app.push_screen(ByCommand(record_lines(origin), command, usage))
 
 
 def _when(hub: HubApi) -> str:

@@ -6,7 +6,6 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -20,7 +19,7 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from ....engine.approvals.queue import ApprovalQueue
+from ....engine.approvals.request_order import ApprovalQueue
 from ....engine.history.fold.event_text import dollars
 from ....engine.history.model.state import ApprovalState, SessionState, TranscriptEntry
 from ....engine.hub.hub import Outcome
@@ -37,21 +36,22 @@ from ...widgets.inputs.say_line import SayLine
 from ...widgets.lists.sessions import (
     NO_SESSION,
     READING,
+    LiveSessionList,
     PendingList,
-    SessionList,
     WaitingList,
     session_names,
 )
 from ...widgets.lists.transcript import NOTHING_YET, Transcript
 from ...widgets.nets.flow_lines import flow_title, where
 from ...widgets.nets.list import NetList
+from ..common.confirm import when_yes
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
 from ..common.operator_context import OperatorContext
+from .cost_limit import RaiseLimit, has_limit
 from .keys import LIVE_KEYS, PANES
 from .loosen import Loosening, ProposedChange, banner, loosen_mode
 from .queue import QueueScreen
-from .raise_limit import RaiseLimit, has_limit
 from .switch_nets import SwitchNets
 
 # Titles on the frames of the live screen's panes.
@@ -111,6 +111,8 @@ def _used(state: SessionState, raises: str) -> str:
 
 
 PAINTS_PER_SECOND = 5
+OF_SESSION = frozenset({"interrupt", "switch_nets", "mode", "stop", "compact", "replay"})
+"""Actions on the selected session."""
 
 
 class LiveScreen(QueueScreen, inherit_bindings=False):
@@ -130,13 +132,13 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.add_class("show-transcript", update=False)
 
     def compose(self) -> ComposeResult:
-        yield TitleBar("live", self._operator, self._hub.location, self._hub.server)
+        yield TitleBar(self._operator, self._hub.location, self._hub.server)
         yield Static("", id="problem")
         yield Static("", id="switched")
         yield PaneTabs(PANES)
         with Vertical(id="panes"):
             with Horizontal(id="upper"):
-                yield SessionList()
+                yield LiveSessionList()
                 yield Transcript()
                 yield WaitingList()
             with Horizontal(id="lower"):
@@ -192,7 +194,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         names = session_names(sessions)
         now = self._clock()
         state = self.state
-        listed = self.query_one("#sessions", SessionList)
+        listed = self.query_one("#sessions", LiveSessionList)
         listed.say_when_empty(READING if self._unread.sessions else NO_SESSION)
         listed.show_sessions(sessions, now, self._queue.stops())
         if self._selected is not None:
@@ -203,7 +205,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         transcript.show_session(state, flow, now)
         self._show_queue(names, now)
         self.query_one("#nets", NetList).show_nets(state, now=now)
-        self.query_one("#pending", PendingList).show_pending(state, now)
+        self.query_one("#pending", PendingList).show_pending(state, now, flow.just_resolved(now))
         self._title(state, names)
         self._show_switched(state, names)
         self._size_lower()
@@ -447,25 +449,25 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             self.notify("No session to speak to.")
             return
-        if not can_be_told(state, self._hub) and self._elsewhere(state):
+        if not can_be_told(state, self._hub) and self._cannot_steer(state):
             return
         self._say.open(state.id, state.agent or state.id)
 
-    def _elsewhere(self, state: SessionState) -> bool:
+    def _cannot_steer(self, state: SessionState) -> bool:
         """Tell whether a session cannot be steered from here, and if so notify the operator."""
-        why = not_told(state)
-        if why:
-            self.notify(why, title="Not from here", markup=False)
-        return bool(why)
+        reason = not_told(state)
+        if reason:
+            self.notify(reason, title="Not from here", markup=False)
+        return bool(reason)
 
     @on(SayLine.Said)
     def say(self, event: SayLine.Said) -> None:
         self._do(self._send(event))
 
-    async def _send(self, said: SayLine.Said) -> Outcome:
-        await self._hub.send(said.session, said.text, by=self._operator, mode=said.mode)
-        later = "" if said.mode == "steer" else ", after its turn"
-        return Outcome(ok=True, message=f"Told {said.session}{later}")
+    async def _send(self, message: SayLine.Said) -> Outcome:
+        await self._hub.send(message.session, message.text, by=self._operator, mode=message.mode)
+        later = "" if message.mode == "steer" else ", after its turn"
+        return Outcome(ok=True, message=f"Told {message.session}{later}")
 
     @on(SayLine.Closed)
     def stop_saying(self) -> None:
@@ -486,12 +488,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             return
         proposed = next((c for c in state.changes.values() if c.net is None), None)
         if proposed is not None:
-
-            def drop() -> None:
-                self._do(self._hub.drop_change(state.id, proposed.id, by=self._operator))
-
-            asking = ProposedChange(proposed, drop)
-            self.app.push_screen(asking, self._agree_to(state.id, proposed.id))
+            drop = partial(self._hub.drop_change, state.id, proposed.id, by=self._operator)
+            agree = partial(self._hub.confirm_change, state.id, proposed.id, by=self._operator)
+            panel = ProposedChange(proposed, lambda: self._do(drop()))
+            self.app.push_screen(panel, when_yes(lambda: self._do(agree())))
             return
 
         def answered(answer: Loosening | None) -> None:
@@ -507,15 +507,6 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
                 )
 
         self.app.push_screen(loosen_mode(state), answered)
-
-    def _agree_to(self, session: str, change: str) -> Callable[[bool | None], None]:
-        """Confirm a proposed change if the answer is yes."""
-
-        def agreed(yes: bool | None) -> None:
-            if yes:
-                self._do(self._hub.confirm_change(session, change, by=self._operator))
-
-        return agreed
 
     def action_stop(self) -> None:
         state = self.state
@@ -537,7 +528,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             self.notify("No session to compact.")
             return
-        if self._elsewhere(state):
+        if self._cannot_steer(state):
             return
         self._do(self._hub.compact(state.id, by=self._operator))
 
@@ -563,7 +554,11 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         return has_limit(self.state, self._hub) if action == "raise_limit" else super().offered(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of a pane do something in that pane."""
+        """Keys of a pane are offered in that pane; those with nothing to act on are greyed."""
+        if action == "decide" and not self._waiting:
+            return None
+        if action in OF_SESSION and self.state is None:
+            return None
         return self.offered(action)
 
 

@@ -8,16 +8,15 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
+from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Checkbox, Input, Static
 
 from ...agents.spec import AgentSpecError
-from ...format.text import shown, shown_lines
+from ...format.text import MUTED, shown, shown_lines
 from ...sessions.start import PreparedStart, SessionStarter, StartForm
-from ...terminal.keymap import hints
+from ...terminal.bindings import key_binding
 from ..common.panel import Panel
 
 FIELDS = (
@@ -54,7 +53,7 @@ class StartScreen(Panel[PreparedStart | None]):
 
     CSS_PATH = "start.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "start", "start", id="start.start", tooltip="Start the session"),
+        key_binding("ctrl+s", "start", "start", "start.start", "Start the session"),
     ]
 
     @dataclass
@@ -78,15 +77,11 @@ class StartScreen(Panel[PreparedStart | None]):
         return StartForm(**values, shadow=self.query_one(Checkbox).value)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = "Start a session"
-            frame.border_subtitle = hints(
-                self, "enter next", ("start.start", "start"), ("panel.close", "cancel")
-            )
+        keys = "enter next", ("start.start", "start"), ("panel.close", "cancel")
+        with self.panel_frame("Start a session", *keys):
             for name, label, hint in FIELDS:
-                with Horizontal(classes="field"):
-                    yield Static(label, classes="label")
-                    yield Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
+                line = Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
+                yield Horizontal(Static(label, classes="label"), line, classes="field")
             if self._starts.server:
                 place = shown(self._starts.server)
                 yield Static(f"It runs on {place}: files and modules are those there.", id="where")
@@ -111,7 +106,7 @@ class StartScreen(Panel[PreparedStart | None]):
         if self._checking:
             return
         self._checking = True
-        self._say(["starting…" if self._starts.server else "reading…"], "$foreground 60%")
+        self._say(["starting…" if self._starts.server else "reading…"], MUTED)
         self.run_worker(self._check(self.form), exit_on_error=False)
 
     async def _check(self, form: StartForm) -> None:
@@ -139,6 +134,5 @@ class StartScreen(Panel[PreparedStart | None]):
         super().action_close()
 
     def _say(self, lines: Sequence[str], style: str) -> None:
-        told = self.query_one("#start-problems", Static)
-        told.update(Content.styled("\n".join(row for line in lines for row in shown_lines(line)), style))
-        told.display = True
+        text = "\n".join(row for line in lines for row in shown_lines(line))
+        self.show_text("#start-problems", text, style)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
@@ -21,20 +21,24 @@ from textual.widgets import Static
 from ....engine.history.model.state import ChangeState, NetState, SessionState
 from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
-from ...format.text import clip, name_shown, place, shown
+from ...format.text import MUTED, clip, name_shown, place, shown
 from ...sources.messages import ActionDone, HubMoved
-from ...terminal.keymap import hints
+from ...terminal.bindings import key_binding
 from ...widgets.base.blocks import Block, BlockList
+from ..common.confirm import when_yes
+from ..common.operator_context import outcome_of
 from ..common.panel import Panel
 from .loosen import Loosening, ProposedChange, change_line, loosen_net, switch_line, turn_on_net
+
+OFF_NOTE = "A rule that is off keeps its state and enforces nothing. Waiting requests keep waiting."
 
 
 @dataclass
 class ReasonNeeded(Message):
-    """Turning on `net` takes a reason; `why` says so."""
+    """Turning on `net` takes a reason; `reason` says so."""
 
     net: str
-    why: str
+    reason: str
 
 
 class SwitchNets(Panel[None]):
@@ -44,8 +48,8 @@ class SwitchNets(Panel[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "switch", id="nets.switch", tooltip="Switch this rule on or off"),
-        Binding("x", "drop", "take back", id="nets.drop", tooltip="Take back what is proposed for it"),
+        key_binding("space", "switch", "switch", "nets.switch", "Switch this rule on or off"),
+        key_binding("x", "drop", "take back", "nets.drop", "Take back what is proposed for it"),
     ]
 
     DEFAULT_CSS = """
@@ -60,20 +64,10 @@ class SwitchNets(Panel[None]):
         self._operator = operator
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(
-                f"Rules of {name_shown(self._session.agent or self._session.id)}"
-            )
-            frame.border_subtitle = hints(self, ("nets.switch", "switch"), ("panel.close", "close"))
+        title = f"Rules of {name_shown(self._session.agent or self._session.id)}"
+        with self.panel_frame(title, ("nets.switch", "switch"), ("panel.close", "close")):
             yield BlockList(id="boxes", empty="This session has no rules.")
-            yield Static(
-                Content.styled(
-                    "A rule that is off keeps its state and enforces nothing. "
-                    "Waiting requests keep waiting.",
-                    "$foreground 60%",
-                ),
-                id="said",
-            )
+            yield Static(Content.styled(OFF_NOTE, MUTED), id="said")
 
     def on_mount(self) -> None:
         self._show()
@@ -95,28 +89,17 @@ class SwitchNets(Panel[None]):
             return
         session, change = self._session, self._proposed(key)
         if change is not None:
-
-            def agreed(yes: bool | None) -> None:
-                if yes:
-                    self._do(self._hub.confirm_change(session.id, change.id, by=self._operator))
-
-            self.app.push_screen(ProposedChange(change, self.action_drop), agreed)
+            agree = partial(self._hub.confirm_change, session.id, change.id, by=self._operator)
+            panel = ProposedChange(change, self.action_drop)
+            self.app.push_screen(panel, when_yes(lambda: self._do(agree())))
         elif not session.nets[key].active:
             self._do(self._hub.toggle_net(session.id, key, True, by=self._operator), turning_on=key)
         else:
+            switch = partial(self._hub.toggle_net, session.id, key, False, by=self._operator)
 
             def answered(answer: Loosening | None) -> None:
                 if answer is not None:
-                    self._do(
-                        self._hub.toggle_net(
-                            session.id,
-                            key,
-                            False,
-                            by=self._operator,
-                            reason=answer.reason,
-                            seconds=answer.seconds,
-                        )
-                    )
+                    self._do(switch(reason=answer.reason, seconds=answer.seconds))
 
             self.app.push_screen(loosen_net(session, key), answered)
 
@@ -141,10 +124,7 @@ class SwitchNets(Panel[None]):
         self.app.run_worker(finish, group="decisions", exit_on_error=False)
 
     async def _finish(self, action: Coroutine[object, object, Outcome], turning_on: str | None) -> None:
-        try:
-            outcome = await action
-        except Exception as error:
-            outcome = Outcome(ok=False, message=f"Not switched: {error}")
+        outcome = await outcome_of(lambda: action, "Not switched: ")
         if turning_on is not None and outcome.needs_reason:
             self.post_message(ReasonNeeded(turning_on, outcome.message))
         else:
@@ -157,15 +137,14 @@ class SwitchNets(Panel[None]):
         if not self.is_current or event.net not in self._session.nets:
             return
 
+        session = self._session
+        switch = partial(self._hub.toggle_net, session.id, event.net, True, by=self._operator)
+
         def answered(answer: Loosening | None) -> None:
             if answer is not None:
-                self._do(
-                    self._hub.toggle_net(
-                        self._session.id, event.net, True, by=self._operator, reason=answer.reason
-                    )
-                )
+                self._do(switch(reason=answer.reason))
 
-        self.app.push_screen(turn_on_net(self._session, event.net, event.why), answered)
+        self.app.push_screen(turn_on_net(session, event.net, event.reason), answered)
 
     @on(ActionDone)
     def done(self, event: ActionDone) -> None:
@@ -192,12 +171,12 @@ def _box(key: str, net: NetState, notes: Sequence[str] = ()) -> Block:
         where = f"{place(rule)}  {shown(rule.text.strip())}" if rule else ""
         made = [
             Content.assemble(
-                ("[x] " if active else "[ ] ", "$text-success" if active else "$foreground 60%"),
-                (clip(shown(key), width - 4), "bold" if active else "$foreground 60%"),
+                ("[x] " if active else "[ ] ", "$text-success" if active else MUTED),
+                (clip(shown(key), width - 4), "bold" if active else MUTED),
             )
         ]
         if where:
-            made.append(Content.styled(f"    {clip(where, width - 4)}", "$foreground 60%"))
+            made.append(Content.styled(f"    {clip(where, width - 4)}", MUTED))
         made += [Content.styled(f"    {clip(shown(n), width - 4)}", "$text-warning") for n in notes]
         return made
 

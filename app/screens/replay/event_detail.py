@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import ClassVar
 
-from ....engine.backtest.explain_recorded import explained_then
+from ....engine.backtest.explain_recorded import explain_recorded_call
 from ....engine.history.fold.replay import Replay
 from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.recording.explanation import ExplanationView
 from ....rules import condition_of
 from ...format.calls import asked_input, decision_at
 from ...format.times import clock
-from ...terminal.charset import as_drawn, ours
+from ...terminal.charset import as_drawn, to_charset
 from ...terminal.gc import bulk_load
 from ...widgets.replay.event_details import fields
 from ..common.detail import Detail, text_blocks
@@ -32,7 +32,7 @@ def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | Non
     for name, lines in fields(event.body, longest=None):
         blocks += text_blocks(f"{name} label", f"\n{name.upper()}", style=HEADING)
         blocks += text_blocks(name, "\n".join(lines))
-    return Detail(ours(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}"), blocks)
+    return Detail(to_charset(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}"), blocks)
 
 
 # A recorded decision in full, with what the nets said of the call when it was made.
@@ -59,7 +59,7 @@ def replayed_decision(replay: Replay, zone: tzinfo | None = None) -> ReplayedDec
     before = replay.at(decision.seq - 1)
 
     async def explain() -> ExplanationView:
-        return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
+        return await asyncio.to_thread(explain_recorded_call, before, body, event.at, condition_of)
 
     original = asked_input(replay.events, decision.seq) if body.edited else None
     return ReplayedDecision(decision, event, zone=zone, explain_then=explain, original=original)
@@ -73,4 +73,4 @@ def explain_decision(recorded: Sequence[JournalEvent], number: int) -> Explanati
     with bulk_load():
         before, event = Replay(recorded, at=number - 1).state, recorded[number - 1]
     assert isinstance(event.body, CallDecided), "a line of the list is a decision's"
-    return explained_then(before, event.body, event.at, condition_of)
+    return explain_recorded_call(before, event.body, event.at, condition_of)

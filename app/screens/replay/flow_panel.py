@@ -12,6 +12,7 @@ from textual.message import Message
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.records import FlowStepped
 from ....engine.history.model.state import SessionState
+from ...format.text import MUTED
 from ...widgets.base.blocks import BlockList
 from ...widgets.nets.flow_graph import flow_picture
 from ...widgets.nets.flow_lines import flow_title
@@ -56,7 +57,7 @@ class FlowPanel(Detail):
         blocks = [*self._blocks]
         if message.step is None:
             text = f"cannot be read: {message.problem}" if message.problem else "nothing is recorded"
-            blocks += [section("it holds"), *text_blocks("nothing", text, style="$foreground 60%")]
+            blocks += [section("it holds"), *text_blocks("nothing", text, style=MUTED)]
         else:
             for name, lines in fields(message.step):
                 if name not in WHERE:

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, tzinfo
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -17,7 +16,6 @@ from ....engine.core.durations import parse_time
 from ....engine.history.model.events import JournalEvent
 from ...format.times import clock, day, short_day_and_time
 from ...terminal.charset import visible
-from ...terminal.keymap import hints
 from ..common.panel import Panel
 
 _NUMBER = re.compile(r"#?0*([0-9]{1,12})")
@@ -120,9 +118,7 @@ class GoToScreen(Panel[int | None]):
         self._zone = zone
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = "Go to"
-            frame.border_subtitle = hints(self, "enter go", ("panel.close", "stay"))
+        with self.panel_frame("Go to", "enter go", ("panel.close", "stay")):
             yield Input(placeholder="event number or time", id="moment")
             span = span_words(self._recorded, self._zone)
             yield Static(Content(f"{span}, or +90s after the start"), id="hint")

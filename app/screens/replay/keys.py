@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding, BindingType
+from functools import partial
+
+from textual.binding import BindingType
 
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 
@@ -23,32 +25,20 @@ TITLES = {
 }
 
 
-def _key(
-    key: str,
-    action: str,
-    name: str,
-    own: str,
-    tooltip: str,
-    *,
-    show: bool = True,
-    key_display: str | None = None,
-) -> Binding:
-    """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
-    return key_binding(
-        key, action, name, f"replay.{own}", tooltip, show=show, key_display=key_display, priority=True
-    )
+_key = partial(key_binding, priority=True)
+"""A binding of this screen: the panes' own lists know `g`, `home` and `end` too."""
 
 
 REPLAY_KEYS: tuple[BindingType, ...] = (
-    _key("left_square_bracket", "step(-1)", "back", "back", "One event back", key_display="["),
-    _key("right_square_bracket", "step(1)", "step", "step", "One event forward", key_display="]"),
-    _key("left", "step(-1)", "back", "back-arrow", "One event back", show=False),
-    _key("right", "step(1)", "step", "step-arrow", "One event forward", show=False),
+    _key("left_square_bracket", "step(-1)", "back", "replay.back", "One event back", key_display="["),
+    _key("right_square_bracket", "step(1)", "step", "replay.step", "One event forward", key_display="]"),
+    _key("left", "step(-1)", "back", "replay.back-arrow", "One event back", show=False),
+    _key("right", "step(1)", "step", "replay.step-arrow", "One event forward", show=False),
     _key(
         "left_curly_bracket",
         "decision(-1)",
         "previous decision",
-        "previous-decision",
+        "replay.previous-decision",
         "Back to the block or approval before this event",
         key_display="{",
     ),
@@ -56,26 +46,38 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
         "right_curly_bracket",
         "decision(1)",
         "next decision",
-        "next-decision",
+        "replay.next-decision",
         "On to the next block or approval",
         key_display="}",
     ),
-    _key("g", "go_to", "go to", "go-to", "Go to an event's number or a time"),
-    _key("home", "edge(0)", "first", "first", "Go to the first event", show=False),
-    _key("end", "edge(-1)", "last", "last", "Go to the last event", show=False),
-    _key("w", "what_if", "what if", "what-if", "Judge the calls after this event by other rules"),
-    _key("b", "backtest", "backtest", "backtest", "Judge recorded calls under other rules"),
-    _key("o", "open_decision", "open decision", "open", "What was decided of this event's call, and why"),
-    _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
-    _key("R", "app.rules", "rule files", "rules", "The rules of this session, and others"),
-    _key("c", "continue", "continue", "continue", "Continue from here in a new session"),
-    _key("f5", "reload", "reload", "reload", "Read what was recorded of it since"),
+    _key("g", "go_to", "go to", "replay.go-to", "Go to an event's number or a time"),
+    _key("home", "edge(0)", "first", "replay.first", "Go to the first event", show=False),
+    _key("end", "edge(-1)", "last", "replay.last", "Go to the last event", show=False),
+    _key("w", "what_if", "what if", "replay.what-if", "Judge the calls after this event by other rules"),
+    _key("b", "backtest", "backtest", "replay.backtest", "Judge recorded calls under other rules"),
+    _key(
+        "o",
+        "open_decision",
+        "open decision",
+        "replay.open",
+        "What was decided of this event's call, and why",
+    ),
+    _key(
+        "p",
+        "picture",
+        "picture",
+        "replay.picture",
+        "Show the chosen net as a picture, or the event again",
+    ),
+    _key("R", "app.rules", "rule files", "replay.rules", "The rules of this session, and others"),
+    _key("c", "continue", "continue", "replay.continue", "Continue from here in a new session"),
+    _key("f5", "reload", "reload", "replay.reload", "Read what was recorded of it since"),
     *(
         _key(
             str(number),
             f"pane('{pane}')",
             f"go to {title.lower()}",
-            f"pane-{pane}",
+            f"replay.pane-{pane}",
             f"Show {title}",
             show=False,
         )

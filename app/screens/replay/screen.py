@@ -18,7 +18,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 from textual.worker import Worker, get_current_worker  # pyright: ignore[reportUnknownVariableType] - any worker
 
-from ....engine.approvals.queue import ApprovalQueue, longest_first
+from ....engine.approvals.request_order import ApprovalQueue, longest_first
 from ....engine.history.errors import FoldError, JournalError
 from ....engine.history.fold.replay import Replay
 from ....engine.history.model.events import JournalEvent
@@ -389,16 +389,16 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         if state is None:
             return
 
-        def chosen(what: WhatIf | None) -> None:
-            if what is not None:
-                self._show_judged(state, at, what)
+        def chosen(what_if: WhatIf | None) -> None:
+            if what_if is not None:
+                self._show_judged(state, at, what_if)
 
         self.app.push_screen(WhatIfDialog(state, at), chosen)
 
-    def _show_judged(self, state: SessionState, at: int, what: WhatIf) -> None:
+    def _show_judged(self, state: SessionState, at: int, what_if: WhatIf) -> None:
         from .what_if_result import JudgedScreen
 
-        judged = JudgedScreen(self._recorded, at, state, what, journal=self._journal, zone=self._zone)
+        judged = JudgedScreen(self._recorded, at, state, what_if, journal=self._journal, zone=self._zone)
         self.app.push_screen(judged, self._go)
 
     def action_continue(self) -> None:
@@ -408,8 +408,3 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         is_flow = self.state is not None and self.state.flow is not None
         at = None if is_flow else self.position
         self.post_message(ContinueChosen(self._recorded[0].session, at=at, is_flow=is_flow))
-
-    def action_leave(self) -> None:
-        """Back to where the replay was opened from."""
-        if self.is_current:
-            self.dismiss()

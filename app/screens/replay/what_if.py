@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -18,16 +18,14 @@ from ....engine.history.model.records import NetRecord
 from ....engine.history.model.state import SessionState
 from ....rules import RuleSet
 from ...config.rules_compiler import rules_of_files
-from ...format.text import pad, place, shown, shown_lines, width_of
+from ...format.text import MUTED, pad, place, shown, shown_lines, width_of
 from ...terminal.bindings import key_binding
-from ...terminal.charset import ours
-from ...terminal.keymap import hints
+from ...terminal.charset import to_charset
 from ...viewmodels.backtest_job import rules_files
 from ...viewmodels.what_if import ALWAYS, OTHER, OWN, WhatIf, active_at, nets_of
 from ...widgets.base.blocks import Block, BlockList
 from ..common.panel import Panel
 
-MUTED = "$foreground 60%"
 BOX = 4
 """Cells of `[x] `."""
 
@@ -73,19 +71,11 @@ class WhatIfDialog(Panel[WhatIf]):
         self._active = set(active_at(state, None))
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"What if, after event {self._at} of {shown(self._state.id)}")
-            frame.border_subtitle = hints(
-                self,
-                ("what-if.switch", "switch"),
-                ("what-if.judge", "judge"),
-                ("panel.close", "close"),
-            )
-            with Horizontal(classes="field"):
-                yield Static("Rules", classes="label")
-                yield Input(
-                    placeholder="its own rules; or name rules files, enter reads them", id="rules"
-                )
+        title = f"What if, after event {self._at} of {shown(self._state.id)}"
+        keys = ("what-if.switch", "switch"), ("what-if.judge", "judge"), ("panel.close", "close")
+        with self.panel_frame(title, *keys):
+            names = Input(placeholder="its own rules; or name rules files, enter reads them", id="rules")
+            yield Horizontal(Static("Rules", classes="label"), names, classes="field")
             yield BlockList(id="boxes", empty="There are no rules: every call runs.")
             yield Static("", id="said")
 
@@ -149,7 +139,8 @@ class WhatIfDialog(Panel[WhatIf]):
         """Offer the nets that were read; what is wrong with the files stays to be read."""
         if isinstance(message.rules, str):
             self._say(
-                "\n".join(row for row in f"{ours('✗')} {message.rules}".split("\n") if row), "$text-error"
+                "\n".join(row for row in f"{to_charset('✗')} {message.rules}".split("\n") if row),
+                "$text-error",
             )
             self.query_one(Input).focus()
         elif self.query_one(Input).value.strip() == message.text:

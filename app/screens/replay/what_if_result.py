@@ -18,14 +18,14 @@ from textual.message import Message
 from textual.widgets import Static
 from textual.worker import Worker
 
-from ....engine.backtest import Change, Divergence
+from ....engine.backtest import BacktestDivergence, Change
 from ....engine.backtest.source import Judged, judge_rest
 from ....engine.backtest.threaded import stream_progress
 from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState
 from ....engine.hub.api import DecisionApi
 from ...config.rules_compiler import LANGUAGE, redaction
-from ...format.text import count, in_rows, shown, wrap_all
+from ...format.text import MUTED, count, in_rows, shown, wrap_all
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.what_if import WhatIf
@@ -35,7 +35,6 @@ from ...widgets.base.cursor_list import GUTTER
 from ..common.deferred_paint import SettledScreen
 from .what_if_text import NOW, Look, judged_facts, judged_height, judged_lines
 
-MUTED = "$foreground 60%"
 SIDES = 2
 """Columns beside the sums."""
 DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
@@ -65,7 +64,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
     class Found(Message):
         """More calls were judged; with `finished` there are no more."""
 
-        found: Sequence[Divergence]
+        found: Sequence[BacktestDivergence]
         finished: bool
         error: str = ""
 
@@ -89,10 +88,10 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self._work: Worker[None] | None = None
         self._cancelled = False
         self._total = 0
-        self._found: list[Divergence] = []
-        self._first: Divergence | None = None
+        self._found: list[BacktestDivergence] = []
+        self._first: BacktestDivergence | None = None
         self._changes: Counter[Change] = Counter()
-        self._border: Divergence | None = None
+        self._border: BacktestDivergence | None = None
         self._after = at
         self._unsure = 0
         self._finished = False
@@ -170,7 +169,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self._sum()
         self._describe()
 
-    def _count(self, judged: Divergence) -> None:
+    def _count(self, judged: BacktestDivergence) -> None:
         if judged.hypothetical:
             if not self._unsure:
                 self._border = judged
@@ -183,14 +182,14 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
 
     # Painting
 
-    def _lines_of(self, judged: Divergence) -> list[Block]:
+    def _lines_of(self, judged: BacktestDivergence) -> list[Block]:
         """A call's block, with a line before it where the rest begins to be hypothetical."""
         blocks = [_divider(self._after)] if judged is self._border else []
         if not self._only or judged.change != "same":
             blocks.append(self._block(judged))
         return blocks
 
-    def _block(self, judged: Divergence) -> Block:
+    def _block(self, judged: BacktestDivergence) -> Block:
         first, zone = judged is self._first, self._zone
         return Block(
             str(judged.event),

@@ -7,23 +7,22 @@ from datetime import tzinfo
 from textual.content import Content
 
 from ....engine.backtest import (
+    BacktestDivergence,
     ChangeCounts,
     Count,
-    Divergence,
+    RecordedOutcome,
+    RecordedOutcomeView,
     RuleCount,
     SessionReport,
-    Then,
-    ThenView,
     Totals,
 )
 from ....engine.gate.types import Outcome
 from ....engine.history.model.records import RuleRecord
 from ...format.backtest import now_words, then_words
-from ...format.text import clip, count, in_rows, name_shown, pad, place, shown, spread, wrap_all
+from ...format.text import MUTED, clip, count, in_rows, name_shown, pad, place, shown, spread, wrap_all
 from ...format.times import clock, day_and_time
 from ...terminal.symbols import SHADOW, Look
 
-MUTED = "$foreground 60%"
 HYPOTHETICAL = "hypothetical"
 WIDE = 96
 """Cells from which on a call takes one line."""
@@ -36,19 +35,21 @@ _BLOCKED = Look("■", "blocked", "$text-error")
 NOW: dict[Outcome, Look] = {"allow": _ALLOWED, "ask": _ASKS, "block": _BLOCKED}
 
 
-def then_look(then: Then | ThenView) -> Look:
+def then_look(view: RecordedOutcome | RecordedOutcomeView) -> Look:
     """Symbol, word and style for the recorded outcome of a call."""
-    if then.outcome == "ask" and then.denied:
+    if view.outcome == "ask" and view.denied:
         return Look("◐", "denied", "$text-warning")
-    if then.shadow and then.outcome != "allow":
-        word = "would ask" if then.outcome == "ask" else "would block"
+    if view.shadow and view.outcome != "allow":
+        word = "would ask" if view.outcome == "ask" else "would block"
         return Look(SHADOW.symbol, word, SHADOW.style)
-    if then.outcome == "ask":
-        return Look("◐", "approved" if then.by else "asked", "$text-warning")
-    return NOW[then.outcome]
+    if view.outcome == "ask":
+        return Look("◐", "approved" if view.by else "asked", "$text-warning")
+    return NOW[view.outcome]
 
 
-def judged_lines(called: Divergence, width: int, *, first: bool, zone: tzinfo | None) -> list[Content]:
+def judged_lines(
+    called: BacktestDivergence, width: int, *, first: bool, zone: tzinfo | None
+) -> list[Content]:
     """A call, then → now and the rule: one line, or two where there is little room.
 
     `first` marks the first divergence. A hypothetical one is dim and says so.
@@ -81,7 +82,7 @@ def judged_lines(called: Divergence, width: int, *, first: bool, zone: tzinfo | 
     return [line.stylize(MUTED) for line in lines] if dim else lines
 
 
-def _verdicts(called: Divergence, dim: bool) -> Content:
+def _verdicts(called: BacktestDivergence, dim: bool) -> Content:
     """`▸ allowed → ■ blocked`; one that stays is said once."""
     then, now = then_look(called.then), NOW[called.now.outcome]
     if called.change == "same":
@@ -93,12 +94,12 @@ def _verdicts(called: Divergence, dim: bool) -> Content:
     )
 
 
-def judged_height(called: Divergence, width: int) -> int:
+def judged_height(called: BacktestDivergence, width: int) -> int:
     """Number of lines that `judged_lines` makes."""
     return 1 if width >= WIDE or called.change == "same" else 2
 
 
-def judged_facts(called: Divergence, width: int) -> list[Content]:
+def judged_facts(called: BacktestDivergence, width: int) -> list[Content]:
     """A call in full lines: what was decided then and by whom, and what would be now."""
     head = Content.assemble(
         (f"event {called.event}  ", MUTED),

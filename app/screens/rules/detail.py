@@ -12,8 +12,8 @@ from ....engine.recording.records import net_record
 from ....engine.verify import reachable
 from ...format.rules import STATES_SHOWN, place_text, transition_text
 from ...format.text import count, shown, wrap_all
-from ...terminal.charset import ours
-from ...viewmodels.rules_view import Finding, RuleNet
+from ...terminal.charset import to_charset
+from ...viewmodels.rules_view import RuleFinding, RuleNet
 from ...widgets.base.blocks import Block
 from ..common.detail import Detail, fact, section
 from ..common.net_picture import net_picture
@@ -30,7 +30,7 @@ def rule_picture(of: RuleNet) -> Detail:
     return net_picture(net_state(of))
 
 
-def rule_detail(where: str, nets: Sequence[RuleNet], findings: Sequence[Finding]) -> Detail:
+def rule_detail(where: str, nets: Sequence[RuleNet], findings: Sequence[RuleFinding]) -> Detail:
     """The panel with all that is known of a line: what `interlock check` prints of its nets."""
     blocks = [block for net in nets for block in _net_blocks(net)]
     if findings:
@@ -45,10 +45,10 @@ def _net_blocks(of: RuleNet) -> list[Block]:
     written = [] if rule is None else [("rule", f"{rule.where}  {rule.text.strip()}")]
     facts = [("net", key), *written, *_labelled("does", of.does)]
     facts += [("places", ", ".join(place_text(net, place) for place in net.places))]
-    facts += _labelled("transitions", [transition_text(t, ours("→")) for t in net.transitions])
+    facts += _labelled("transitions", [transition_text(t, to_charset("→")) for t in net.transitions])
     reached = [format_marking(marking) for marking in reachable(net, keep=STATES_SHOWN).states]
     more = of.states - len(reached)
-    rest = [ours(f"… {more:,} more")] if more else []
+    rest = [to_charset(f"… {more:,} more")] if more else []
     facts += _labelled("reachable", [count(of.states, "state"), *reached, *rest])
     return [fact(label, text, "") for label, text in facts]
 
@@ -58,7 +58,7 @@ def _labelled(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     return [("" if number else label, text) for number, text in enumerate(texts)]
 
 
-def _finding(number: int, finding: Finding) -> Block:
+def _finding(number: int, finding: RuleFinding) -> Block:
     problem = finding.problem
     texts = [f"{finding.severity}: {shown(problem.message)}", *filter(None, [shown(problem.remedy)])]
     style = "$text-error" if finding.severity == "error" else "$text-warning"

@@ -37,6 +37,13 @@ RULES_KEYS: tuple[BindingType, ...] = (
         "rules.edit",
         "Open this file in your editor ($VISUAL or $EDITOR); agents keep running",
     ),
+    key_binding(
+        "c",
+        "copy_here",
+        "copy here",
+        "rules.copy",
+        "Copy this file of the library into the folder of this console, to be changed there",
+    ),
     key_binding("o", "name_files", "other files", "rules.open", "Name other rules files"),
     key_binding(
         "f5", "reload", "reload", "rules.reload", "Read the files again, and find out which there are"

@@ -20,9 +20,9 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from ....engine.hub.api import HistoryApi
-from ...format.text import count, shown, shown_lines
+from ...format.text import MUTED, count, shown, shown_lines
 from ...sources.messages import BacktestChosen, EditChosen
-from ...sources.rules_files import OfferedFiles, files_of, name_of, offered, stamps, usual
+from ...sources.rules_files import OfferedFiles, copy_here, files_of, name_of, offered, stamps, usual
 from ...terminal.gc import bulk_load
 from ...terminal.keymap import key_of
 from ...viewmodels.backtest_job import rules_files
@@ -35,7 +35,6 @@ from ..common.deferred_paint import SettledScreen
 from .detail import rule_detail, rule_picture
 from .keys import RULES_KEYS
 
-MUTED = "$foreground 60%"
 SECONDS_BETWEEN_LOOKS = 2.0
 NO_FILES = "No rules files are known here."
 
@@ -273,6 +272,31 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         file = self.query_one(RuleList).file
         return file is not None and not file.library and getattr(self.app, "can_edit_files", False)
 
+    def _can_copy(self) -> bool:
+        """Tell whether a file of the library is shown, to an operator who is on this machine."""
+        file = self.query_one(RuleList).file
+        return file is not None and file.library and not self.app.is_web
+
+    async def action_copy_here(self) -> None:
+        """Copy the library's file under the cursor into this folder, and show the copy."""
+        file = self.query_one(RuleList).file
+        if file is None:
+            return
+        try:
+            copy = await asyncio.to_thread(copy_here, file.path)
+        except FileExistsError as error:
+            self._refuse(f"{usual(str(error.filename))} is there already, and stays as it is.")
+            return
+        except OSError as error:
+            self._refuse(f"It could not be copied: {error.strerror}")
+            return
+        self.notify(shown(f"Copied to {copy}. No session is under it yet."), markup=False)
+        self._take((copy,))
+        self._offer()
+
+    def _refuse(self, text: str) -> None:
+        self.notify(shown(text), severity="error", markup=False)
+
     def action_finding(self, direction: int) -> None:
         """Go to a line with an error or a warning."""
         if self.query_one(RuleList).step(direction):
@@ -322,6 +346,8 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
                 return self._judges and bool(self._files)
             case "edit":
                 return self.is_mounted and self._can_edit()
+            case "copy_here":
+                return self.is_mounted and self._can_copy()
             case "picture":
                 return self.is_mounted and self._net() is not None
             case "finding":

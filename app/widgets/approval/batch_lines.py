@@ -7,17 +7,21 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.approvals.queue import in_order
+from ....engine.approvals.request_order import in_order
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.history.redaction.shell.masking import SHELL_FIELDS
 from ...format.text import (
+    MUTED,
     age,
     command_lines,
+    hanging_rows,
+    indented,
     name_shown,
     pad,
     seconds_between,
     shown,
     shown_lines,
+    styled_rows,
     width_of,
     wrap,
     wrap_all,
@@ -27,7 +31,6 @@ from ...viewmodels.batch import FieldComparison, Row, compared, effects, warning
 from .progress import Viewer, people_lines
 from .queue_lines import risk_and_time
 
-MUTED = "$foreground 60%"
 HEADING = "bold $text-primary"
 NAMES = frozenset({"tool", "asks about", "agent", "session", *(f"input.{name}" for name in SHELL_FIELDS)})
 """Fields that are names or commands."""
@@ -67,10 +70,7 @@ def _heading(text: str) -> Content:
 
 
 def _labelled(label: str, rows: Sequence[str], style: str) -> list[Content]:
-    return [
-        Content.assemble((f"{label if i == 0 else '':<{LABEL}}", HEADING), (row, style))
-        for i, row in enumerate(rows)
-    ]
+    return hanging_rows(f"{label:<{LABEL}}", HEADING, [(row, style) for row in rows])
 
 
 def _effects(requests: Sequence[ApprovalState], width: int) -> list[Content]:
@@ -144,7 +144,7 @@ def _table(
             lines.append(Content.assemble(head if index == 0 else " " * NUMBER, line.stylize(style)))
         people = people_lines(row.request, sessions.get(row.request.session), now, viewer)
         state = _state(row, people, now, width - NUMBER)
-        lines += [Content.assemble(" " * NUMBER, line) for line in state]
+        lines += indented(state, NUMBER)
     return lines
 
 
@@ -192,15 +192,13 @@ def _state(row: Row, people: Iterable[str], now: datetime, width: int) -> list[C
     """State of a request: its outcome, why it is not decided here, or what to know before deciding."""
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")
-        return [Content.styled(r, style) for r in wrap_all([f"{sign} {shown(row.result)}"], width)]
+        return styled_rows([f"{sign} {shown(row.result)}"], width, style)
     if row.over is not None:
-        text = f"✗ not decided: {shown(row.over)}"
-        return [Content.styled(r, "bold $text-warning") for r in wrap_all([text], width)]
+        return styled_rows([f"✗ not decided: {shown(row.over)}"], width, "bold $text-warning")
     if row.sent:
         return [Content.styled("deciding…", MUTED)]
     waited = Content.styled(f"waits {age(seconds_between(row.request.since, now))}", MUTED)
     pieces = [waited, *risk_and_time(row.request, now)]
     lines = [Content(" · ").join(pieces).truncate(width, ellipsis=True)]
-    for text in (*people, *map(shown, warnings(row.request))):
-        lines += [Content.styled(r, "bold $text-warning") for r in wrap_all([text], width)]
-    return lines
+    texts = [*people, *map(shown, warnings(row.request))]
+    return lines + styled_rows(texts, width, "bold $text-warning")

@@ -15,7 +15,7 @@ from textual.content import Content
 
 from ....engine.history.redaction.shell.masking import Paths, holds_commands
 from ...format.highlighting import code_spans, highlighted, json_spans, language_of
-from ...format.text import as_json, clip, command_lines, shown_lines, width_of, wrap, wrap_all
+from ...format.text import MUTED, as_json, clip, command_lines, shown_lines, width_of, wrap, wrap_all
 from ...terminal.bindings import FOLD_KEY
 from ...terminal.charset import visible
 from ...terminal.keymap import name_of
@@ -27,17 +27,17 @@ LEAST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldRows:
     """One field's name and its value's lines, before they are styled."""
 
     name: str
     rows: tuple[str, ...]
     barred: bool
-    code: Code | None = None
+    code: CodeText | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeText:
     """A value that is code: its text as it is shown, its language, and where each row begins in it.
 
     With `quoted` the text is the code as JSON has it.
@@ -54,7 +54,7 @@ class Code:
         return highlighted(text, self.starts[index], spans)
 
 
-def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[Field]:
+def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[FieldRows]:
     """The fields of an input, their values wrapped to the right of the names.
 
     `shell_fields` are fields that hold commands although their names do not show it.
@@ -77,23 +77,23 @@ def _column(values: Mapping[str, JsonValue], width: int) -> int:
     return min(longest, NAME_COLUMN, width // 3) + 2
 
 
-def _field(name: str, value: JsonValue, room: int, language: str | None, *, command: bool) -> Field:
+def _field(name: str, value: JsonValue, room: int, language: str | None, *, command: bool) -> FieldRows:
     lines = command_lines if command else shown_lines
     if isinstance(value, str) and "\n" in value:
         return _of_lines(name, lines(value), room - 2, language)
     flat = "".join(lines(as_json(value)))
     if isinstance(value, dict | list) and width_of(flat) > room:
-        return Field(name, tuple(wrap_all(lines(as_json(value, 2)), room - 2)), True)
+        return FieldRows(name, tuple(wrap_all(lines(as_json(value, 2)), room - 2)), True)
     rows = tuple(wrap_all([flat], room))
     code = None
     if language is not None and isinstance(value, str):
-        code = Code(flat, language, tuple(accumulate(map(len, rows[:-1]), initial=0)), quoted=True)
-    return Field(name, rows, False, code)
+        code = CodeText(flat, language, tuple(accumulate(map(len, rows[:-1]), initial=0)), quoted=True)
+    return FieldRows(name, rows, False, code)
 
 
-def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) -> Field:
+def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) -> FieldRows:
     if language is None:
-        return Field(name, tuple(wrap_all(lines, room)), True)
+        return FieldRows(name, tuple(wrap_all(lines, room)), True)
     rows: list[str] = []
     starts: list[int] = []
     at = 0
@@ -103,7 +103,7 @@ def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) 
             starts.append(at)
             at += len(row)
         at += 1
-    return Field(name, tuple(rows), True, Code("\n".join(lines), language, tuple(starts)))
+    return FieldRows(name, tuple(rows), True, CodeText("\n".join(lines), language, tuple(starts)))
 
 
 def folded_size(rows: int, cap: int | None) -> int:
@@ -132,7 +132,7 @@ def input_rows(
 class Layout:
     """An input wrapped for a width: its height is known before any line is styled."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[FieldRows, ...]
     column: int
     width: int
 
@@ -153,7 +153,7 @@ class Layout:
     def capped(self, cap: int | None) -> list[Content]:
         """The lines, with at most `cap` for each field."""
         if not self.fields:
-            return [Content.styled("no input", "$foreground 60%")]
+            return [Content.styled("no input", MUTED)]
         return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
 
 
@@ -162,7 +162,7 @@ def lay_out(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = (
     return Layout(tuple(fields(values, width, shell_fields)), _column(values, width), width)
 
 
-def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Content]:
+def _rows(field: FieldRows, column: int, cap: int | None, width: int) -> list[Content]:
     bar = "│ " if field.barred else ""
     names = wrap_all([visible(field.name)], column - 2)
     name_rows = names if len(names) == 1 else [clip(names[0] + "".join(names[1:]), column - 2)]
@@ -175,7 +175,7 @@ def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Conten
         label = "" if index else name_rows[0]
         filler = " " * (column - width_of(label))
         shown = text if field.code is None else field.code.row(index, text)
-        return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), shown)
+        return Content.assemble((label, "bold $text-accent"), filler, (bar, MUTED), shown)
 
     return lines + folded(StyledRows(field.rows, row), cap, column, width)
 

@@ -10,11 +10,10 @@ from pydantic import JsonValue
 from textual.content import Content
 
 from ...format.highlighting import code_spans, highlighted, language_of
-from ...format.text import shown, shown_lines, wrap_all
+from ...format.text import MUTED, shown, shown_lines, styled_rows, wrap_all
 from ...viewmodels.input_draft import Change, safe_json
 from ..base.blocks import StyledRows
 
-MUTED = "$foreground 60%"
 DIFF = {"+": "$text-success", "-": "$text-error", "@": MUTED}
 """The colours of a diff's lines by their signs."""
 MOST = 1_000
@@ -27,7 +26,7 @@ def change_rows(changes: Sequence[Change], width: int) -> list[Content]:
     rows: list[Content] = []
     for change in changes:
         name = shown(change.name) or "the input"
-        rows += [Content.styled(row, "bold $text-accent") for row in wrap_all([name], width)]
+        rows += styled_rows([name], width, "bold $text-accent")
         rows += _rows(change, width)
     return rows
 

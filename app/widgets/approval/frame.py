@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,18 +18,14 @@ from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.text import seconds_between, shown, wrap_all
 from ...terminal.keymap import key_of
 from ..base.bars import KeyBar
-from ..base.blocks import Block, BlockList
+from ..base.blocks import BlockList, text_pieces
 from ..base.cursor_list import GUTTER
+from ..base.typed_app import TypedApp
 from ..inputs.reason_line import ReasonLine
 from .progress import Viewer
 from .request import request_text
 from .review_guard import ReviewGuard
 from .reviewed_list import ReviewedList
-
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
-
 
 # The list that an approval dialog's text stands in.
 
@@ -55,8 +51,6 @@ CHROME = 4
 """Lines of the frame and the keys around the text."""
 NOTICE = 3
 """Lines that a notice takes at most."""
-PIECE = 100
-"""Lines of the text per block."""
 AGES = 30.0
 """Seconds after which what says how long ago something was is said anew."""
 
@@ -70,11 +64,8 @@ class ShownRequest:
     speaker: SessionState | None = None
 
 
-class RequestFrame(Vertical):
+class RequestFrame(TypedApp, Vertical):
     """As high as what it shows, as far as the screen goes; what does not fit is folded."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     def __init__(
         self, viewer: Viewer, clock: Callable[[], datetime], deny_reasons: Sequence[str]
@@ -88,7 +79,7 @@ class RequestFrame(Vertical):
         self.expanded = False
         self.foldable = False
         self.said = ""
-        self._asked: ShownRequest | None = None
+        self._subject: ShownRequest | None = None
         self._arranged: tuple[int, int, bool, int] | None = None
         self._revealed: tuple[RevealedText, ...] = ()
 
@@ -98,7 +89,7 @@ class RequestFrame(Vertical):
         yield self.reason
         yield KeyBar()
 
-    def begin(self, asked: ShownRequest) -> None:
+    def begin(self, subject: ShownRequest) -> None:
         """Show a request from its first line on, with nothing typed or noticed."""
         self.expanded = False
         self.said = ""
@@ -107,20 +98,20 @@ class RequestFrame(Vertical):
         self.reason.clear()
         self._body.scroll_to(y=0, animate=False)
         self.take_focus()
-        self.show(asked)
+        self.show(subject)
 
     @property
     def guard(self) -> ReviewGuard:
         """Guard that notes which lines must still be shown before the request is approved."""
         return self._body.guard
 
-    def show(self, asked: ShownRequest) -> None:
+    def show(self, subject: ShownRequest) -> None:
         """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
-        self._asked = asked
-        if self.guard.begin((asked.request.id, asked.request.digest)):
+        self._subject = subject
+        if self.guard.begin((subject.request.id, subject.request.digest)):
             self._body.refresh()
             self._revealed = ()
-            self.guard.conceal(dict.fromkeys(each.place for each in asked.request.hidden))
+            self.guard.conceal(dict.fromkeys(each.place for each in subject.request.hidden))
         self._arranged = None
         self.refit()
 
@@ -141,7 +132,7 @@ class RequestFrame(Vertical):
 
     def refit(self) -> None:
         """Size the frame to the text, fold what does not fit, and show it, with ages that are not old."""
-        if self._asked is None or not self.is_attached:
+        if self._subject is None or not self.is_attached:
             return  # a console that closes takes its widgets apart while its clocks still run
         wide, high = self.app.size
         width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
@@ -151,36 +142,32 @@ class RequestFrame(Vertical):
         self.set_class(small, "-small")
         notice = min(NOTICE, len(wrap_all([self.said], inner))) if self._notice.display else 0
         room = most - CHROME + small - notice - self.reason.height_for(width - 4)
-        asked, now = self._asked, self._clock()
+        subject, now = self._subject, self._clock()
         # All lines of a long input take too long to be made anew only because time passes.
-        old = 0 if self.expanded else int(seconds_between(asked.request.since, now) / AGES)
+        old = 0 if self.expanded else int(seconds_between(subject.request.since, now) / AGES)
         arranged = (inner, room, self.expanded, old)
         if arranged == self._arranged:
             return
         aged = self._arranged is not None and arranged[:3] == self._arranged[:3]
         self._arranged = arranged
         text = request_text(
-            asked.request,
-            asked.session,
+            subject.request,
+            subject.session,
             now,
             inner,
             room,
             expanded=self.expanded,
-            speaker=asked.speaker,
+            speaker=subject.speaker,
             viewer=self._viewer,
             revealed=self._revealed,
         )
         self.foldable, lines = text.folded, text.lines
         self.styles.width = width
         self.styles.height = min(most, len(lines) + most - room)
-        stamp = (asked.request.id, asked.request.given, arranged, len(self._revealed))
-        pieces = [
-            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
-            for start in range(0, len(lines), PIECE)
-        ]
+        stamp = (subject.request.id, subject.request.given, arranged, len(self._revealed))
         decisive = [line.plain for line in lines[: text.decisive]]
         self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
-        self._body.show(pieces)
+        self._body.show(text_pieces(lines, stamp))
         self.screen.refresh_bindings()
 
     def look_again(self) -> None:

@@ -15,10 +15,9 @@ from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.net.net import NetError
 from ....engine.net.timed import aged, next_due
-from ...format.text import ago, count, in_rows, name_shown, seconds_between, shown, wrap_all
+from ...format.text import MUTED, ago, count, in_rows, name_shown, seconds_between, shown, styled_rows
 from ..nets.list import approver_names, enabled
 
-MUTED = "$foreground 60%"
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -38,10 +37,8 @@ def progress_lines(
     viewer: Viewer | None = None,
 ) -> list[Content]:
     """The lines: people first, then what was done, then what is left."""
-    people = [
-        Content.styled(row, "bold $text-warning")
-        for row in wrap_all(list(people_lines(request, session, now, viewer)), width)
-    ]
+    texts = list(people_lines(request, session, now, viewer))
+    people = styled_rows(texts, width, "bold $text-warning")
     if session is None:
         return people or [Content.styled("not known here", MUTED)]
     done, others = _done(request, session)

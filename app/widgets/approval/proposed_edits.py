@@ -83,18 +83,18 @@ def proposed_edits(request: ApprovalState) -> ProposedEdits:
     than to look for them: the fields are covered where none is missing, or where the tool itself has
     said that it changes just that.
     """
-    given = request.input
-    only = _edit(given, "")
+    values = request.input
+    only = _edit(values, "")
     if only is not None:
         edit, pair = only
         return _covering(ProposedEdits((edit,), frozenset(pair)), request.preview)
     for name in LISTS:
-        edits = _listed(given.get(name), path_of(given))
+        edits = _listed(values.get(name), path_of(values))
         if edits:
             return _covering(ProposedEdits(edits, frozenset({name})), request.preview)
-    content = next((each for each in map(given.get, CONTENTS) if isinstance(each, str)), None)
+    content = next((each for each in map(values.get, CONTENTS) if isinstance(each, str)), None)
     if isinstance(content, str) and request.called.casefold() in WRITES and request.preview is None:
-        return ProposedEdits((ProposedEdit(path_of(given), None, content),), note=UNREADABLE)
+        return ProposedEdits((ProposedEdit(path_of(values), None, content),), note=UNREADABLE)
     return NONE
 
 
@@ -105,18 +105,18 @@ def _covering(edits: ProposedEdits, preview: str | None) -> ProposedEdits:
     return replace(edits, covered=frozenset())
 
 
-def path_of(given: Mapping[str, JsonValue]) -> str:
+def path_of(values: Mapping[str, JsonValue]) -> str:
     """The file that an input names; empty where it names none."""
-    found = next((given[name] for name in PATHS if isinstance(given.get(name), str)), "")
+    found = next((values[name] for name in PATHS if isinstance(values.get(name), str)), "")
     return found if isinstance(found, str) else ""
 
 
-def _edit(given: Mapping[str, JsonValue], path: str) -> tuple[ProposedEdit, tuple[str, str]] | None:
+def _edit(values: Mapping[str, JsonValue], path: str) -> tuple[ProposedEdit, tuple[str, str]] | None:
     """The edit of an object, and the names of its two texts. A file that is to be new has none before."""
     for old, new in PAIRS:
-        before, after = given.get(old, 0), given.get(new)
+        before, after = values.get(old, 0), values.get(new)
         if isinstance(after, str) and (before is None or isinstance(before, str)):
-            return ProposedEdit(path_of(given) or path, before, after), (old, new)
+            return ProposedEdit(path_of(values) or path, before, after), (old, new)
     return None
 
 

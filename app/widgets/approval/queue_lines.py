@@ -7,17 +7,17 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ....engine.core.durations import format_duration
 from ....engine.history.model.state import ApprovalState
 from ....engine.history.redaction.shell.masking import is_shell_field
 from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
-from ...format.text import age, glance_parts, name_shown, seconds_between, shown, spread
+from ...format.text import MUTED, age, glance_parts, name_shown, seconds_between, shown, spread
 from ...terminal.symbols import RISK
 from ..base.blocks import Block
 from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text
 from .proposed_edits import edit_counts
 
-MUTED = "$foreground 60%"
 LAST_MINUTE = 60
 """Seconds before a request expires from which on that is pressing."""
 
@@ -34,9 +34,18 @@ def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
     return (f"! {left}", "bold $text-warning") if seconds < LAST_MINUTE else (left, MUTED)
 
 
+def time_disconnected(approval: ApprovalState, now: datetime) -> str:
+    """`disconnected 40 s` where no connection waits for the answer; else nothing."""
+    if approval.disconnected is None:
+        return ""
+    return f"disconnected {format_duration(seconds_between(approval.disconnected, now))}"
+
+
 def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
-    """Facts shown before a request is opened, in pieces: risk, time left, people, doubts."""
+    """Facts shown before a request is opened, in pieces: lost connection, risk, time, people, doubts."""
     pieces: list[Content] = []
+    if lost := time_disconnected(approval, now):
+        pieces.append(Content.styled(lost, "bold $text-error"))
     if approval.risk is not None:
         look = RISK[approval.risk]
         strong = "bold " if approval.risk == "high" else ""

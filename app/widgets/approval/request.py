@@ -17,15 +17,19 @@ from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.highlighting import code_spans, file_language, highlighted
 from ...format.text import (
+    MUTED,
     clip,
     command_lines,
     count,
+    hanging_rows,
     in_rows,
+    indented,
     name_shown,
     place,
     quoted,
     shown,
     shown_lines,
+    styled_rows,
     wrap_all,
 )
 from ...terminal.symbols import RISK
@@ -40,7 +44,6 @@ from .progress import Viewer, progress_lines
 from .proposed_edits import NONE as NO_EDITS
 from .proposed_edits import ProposedEdits, edit_counts, path_of, proposed_edits, shown_by_preview
 
-MUTED = "$foreground 60%"
 LABEL = 19
 NARROW = 56
 """Columns below which a section's name stands above its text."""
@@ -93,15 +96,15 @@ def request_text(
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
     warned = [*_unclear(request, width), *_masked(request, width)]
-    above = [*_head(request, width), *warned, *_what(request, label, width)]
+    above = [*_head(request, width), *warned, *_call_lines(request, label, width)]
     edits = proposed_edits(request) if request.wants is None else NO_EDITS
     layout = lay_out(_fields_shown(request, edits), width - INDENT, request.shell_fields)
     sections = _sections(request, session, speaker, now, _text_width(width), viewer)
     airy = not request.preview and not edits.edits
-    below = _below(sections, width, airy=airy)
+    below = _section_lines(sections, width, airy=airy)
     if airy and len(above) + layout.height + len(below) > height:
         airy = False
-        below = _below(sections, width, airy=airy)
+        below = _section_lines(sections, width, airy=airy)
     changes = _changes(request, width - INDENT)
     diff = [] if shown_by_preview(edits, request.preview) else _edit_rows(edits, width - INDENT)
     heads = (1 if changes else 0) + (1 if diff else 0)
@@ -110,18 +113,18 @@ def request_text(
     sizes = [*layout.sizes, len(diff), len(changes)]
     fits = cap_for(sizes, room)
     cap = None if expanded else fits
-    rows = [Content.assemble(" " * INDENT, row) for row in layout.capped(cap)]
+    rows = indented(layout.capped(cap))
     found = edit_counts(request) if diff or changes else None
     counts = Content("") if found is None else Content.assemble("  ", counts_text(found))
     if diff:
         rows.append(Content.assemble(_heading("THE EDIT" if changes else "WOULD CHANGE"), counts))
-        rows += [Content.assemble(" " * INDENT, row) for row in folded(diff, cap, 0, width - INDENT)]
+        rows += indented(folded(diff, cap, 0, width - INDENT))
     if changes:
         rows.append(Content.assemble(_heading("WOULD CHANGE"), counts))
-        rows += [Content.assemble(" " * INDENT, row) for row in folded(changes, cap, 0, width - INDENT)]
+        rows += indented(folded(changes, cap, 0, width - INDENT))
     rows += unmasked
     hidden = any(folded_size(size, cap) < size for size in sizes)
-    decisive = len(above) + len(rows) + len(_below(sections[:-UNDECISIVE], width, airy=airy))
+    decisive = len(above) + len(rows) + len(_section_lines(sections[:-UNDECISIVE], width, airy=airy))
     return RequestText([*above, *rows, *below], decisive, fits is not None, hidden)
 
 
@@ -147,8 +150,8 @@ def _head(request: ApprovalState, width: int) -> list[Content]:
         gap = width - heading.cell_length - right.cell_length
         if gap > 1:
             break
-    below = [] if right is whole else wrap_all([f"effects: {names}"], width - INDENT)
-    rows = [Content.assemble(" " * INDENT, (row, "bold $text-warning")) for row in below]
+    below = [] if right is whole else [f"effects: {names}"]
+    rows = indented(styled_rows(below, width - INDENT, "bold $text-warning"))
     if gap > 1:
         return [Content.assemble(heading, " " * gap, right), *rows]
     return [heading, Content.assemble(" " * INDENT, risk), *rows]
@@ -161,12 +164,8 @@ def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]
             _heading(label),
             *(Content.assemble("  ", line).truncate(width, ellipsis=True) for line in lines),
         ]
-    return [
-        Content.assemble((f"{label if i == 0 else '':<{LABEL}}", "bold $text-primary"), line).truncate(
-            width, ellipsis=True
-        )
-        for i, line in enumerate(lines)
-    ]
+    rows = hanging_rows(f"{label:<{LABEL}}", "bold $text-primary", lines)
+    return [row.truncate(width, ellipsis=True) for row in rows]
 
 
 def _text_width(width: int) -> int:
@@ -178,7 +177,7 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
     if request.uninspectable is None:
         return []
     text = f"CANNOT BE FULLY ANALYSED: {shown(request.uninspectable)}. It may do more than shown."
-    return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all([text], width - 2)]
+    return indented(styled_rows([text], width - INDENT, "bold $text-error"))
 
 
 def _masked(request: ApprovalState, width: int) -> list[Content]:
@@ -188,27 +187,22 @@ def _masked(request: ApprovalState, width: int) -> list[Content]:
         f"{f' in {each.lines} lines' if each.lines > 1 else ''}, with {each.holds}."
         for each in request.hidden
     ]
-    return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all(said, width - 2)]
+    return indented(styled_rows(said, width - INDENT, "bold $text-error"))
 
 
 def _chosen(request: ApprovalState, width: int) -> list[Content]:
     """Input that an operator has put in place of the agent's, as a whole diff (G-75)."""
     if request.original is None:
         return []
-    rows = [
-        Content.styled(row, "bold $text-warning")
-        for row in wrap_all([f"EDITED BY {name_shown(request.edited_by or 'an operator')}"], width)
-    ]
+    editor = name_shown(request.edited_by or "an operator")
+    rows = styled_rows([f"EDITED BY {editor}"], width, "bold $text-warning")
+    room = width - INDENT
     found = changes(request.original, request.input)
     if not found:
-        said = "Only text that is masked here differs from what the agent asked for."
-        return [*rows, *(Content(f"{' ' * INDENT}{row}") for row in wrap_all([said], width - INDENT))]
-    told = "Removed is what the agent asked for, added is what will run:"
-    rows += [Content.assemble(" " * INDENT, (row, MUTED)) for row in wrap_all([told], width - INDENT)]
-    return [
-        *rows,
-        *(Content.assemble(" " * INDENT, row) for row in change_rows(found, width - INDENT)),
-    ]
+        text = "Only text that is masked here differs from what the agent asked for."
+        return rows + indented(styled_rows([text], room))
+    text = "Removed is what the agent asked for, added is what will run:"
+    return rows + indented([*styled_rows([text], room, MUTED), *change_rows(found, room)])
 
 
 def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
@@ -217,14 +211,14 @@ def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
         return []
     rows = [_heading("BEHIND THE MASKS")]
     for each in texts:
-        place = [Content.styled(row, "bold $text-accent") for row in wrap_all([shown(each.place)], width)]
+        place = styled_rows([shown(each.place)], width, "bold $text-accent")
         lines = wrap_all(shown_lines(each.text), width - len(BAR))
         text = [Content.assemble((BAR, MUTED), (row, "bold $text-error")) for row in lines]
-        rows += [Content.assemble(" " * INDENT, row) for row in (*place, *text)]
+        rows += indented([*place, *text])
     return rows
 
 
-def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
+def _call_lines(request: ApprovalState, label: str, width: int) -> list[Content]:
     """Name of what is called with the tool's label, muted; then the commands in a shell command.
 
     A request that only wants an answer runs nothing: there the question comes first.
@@ -233,19 +227,14 @@ def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
         by = Content.assemble(
             ("asked by ", MUTED), (clip(name_shown(request.called), width - 11), "bold")
         )
-        return [
-            Content.assemble(" " * INDENT, row) for row in (*question_lines(request, width - INDENT), by)
-        ]
-    called = [
-        Content.styled(row, "bold") for row in wrap_all([name_shown(request.called)], width - INDENT)
-    ]
+        return indented([*question_lines(request, width - INDENT), by])
+    called = styled_rows([name_shown(request.called)], width - INDENT, "bold")
     beside = Content.styled(quoted(label) if label else "", MUTED)
     if label and called[-1].cell_length + INDENT + 2 + beside.cell_length <= width:
         called[-1] = Content.assemble(called[-1], "  ", beside)
     elif label:
         called.append(beside.truncate(width - INDENT, ellipsis=True))
-    rows = [*called, *_commands(request, width - INDENT)]
-    return [Content.assemble(" " * INDENT, row) for row in rows]
+    return indented([*called, *_commands(request, width - INDENT)])
 
 
 def question_lines(request: ApprovalState, width: int) -> list[Content]:
@@ -272,16 +261,10 @@ def _commands(request: ApprovalState, width: int) -> list[Content]:
     room = width - len(RUNS) - len(BAR)
     marked = len(request.marked if len(commands) == request.commands else commands)
     whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
-    lines = [
-        Content.styled(row, "bold $text-warning")
-        for each in whole
-        for row in wrap_all(command_lines(each), room)
-    ]
+    texts = [line for each in whole for line in command_lines(each)]
+    lines = styled_rows(texts, room, "bold $text-warning")
     lines += _other_commands(others, room, bold=not whole)
-    return [
-        Content.assemble((" " * len(RUNS) if i else RUNS, MUTED), (BAR, MUTED), row)
-        for i, row in enumerate(lines)
-    ]
+    return hanging_rows(RUNS, MUTED, [Content.assemble((BAR, MUTED), row) for row in lines])
 
 
 def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Content]:
@@ -326,15 +309,13 @@ def _edit_rows(edits: ProposedEdits, width: int) -> list[Content]:
     rows: list[Content] = []
     for edit in edits.edits:
         if edit.file:
-            rows += [
-                Content.styled(row, "bold $text-accent") for row in wrap_all([shown(edit.file)], width)
-            ]
+            rows += styled_rows([shown(edit.file)], width, "bold $text-accent")
         if edits.note:
-            rows += [Content.styled(row, MUTED) for row in wrap_all([edits.note], width)]
+            rows += styled_rows([edits.note], width, MUTED)
         elif edit.lines:
             rows += diff_rows(edit.lines, width, file_language(edit.file.partition(" (")[0]))
         else:
-            rows += [Content.styled(row, MUTED) for row in wrap_all([SAME], width)]
+            rows += styled_rows([SAME], width, MUTED)
     return rows
 
 
@@ -352,15 +333,11 @@ def _sections(
     """Sections below the input, each under its heading."""
     maker = speaker if request.via else session
     workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), None)
-    where = (
-        [("WORKING DIRECTORY", [Content(row) for row in wrap_all([shown(workdir)], room)])]
-        if workdir
-        else []
-    )
+    where = [("WORKING DIRECTORY", styled_rows([shown(workdir)], room))] if workdir else []
     if request.wants is not None:
         first = [("WHY IT ASKS", waits_for(session, room)), ("TO FILL IN", _to_fill_in(request, room))]
     else:
-        first = [("WHY IT ASKS", _why(request, session, room))]
+        first = [("WHY IT ASKS", _rule_lines(request, session, room))]
     return [
         *first,
         ("SO FAR", progress_lines(request, session, now, room, viewer)),
@@ -370,7 +347,7 @@ def _sections(
     ]
 
 
-def _below(sections: Sections, width: int, *, airy: bool) -> list[Content]:
+def _section_lines(sections: Sections, width: int, *, airy: bool) -> list[Content]:
     lines: list[Content] = []
     for index, (label, rows) in enumerate(sections):
         if airy or index == 0:
@@ -385,7 +362,7 @@ def waits_for(session: SessionState | None, width: int) -> list[Content]:
     if flow_state is None:
         return [Content.styled("a step of a flow waits for the answer", MUTED)]
     text = f"step {flow_state.step} of flow {shown(flow_state.flow.name)} waits for the answer"
-    return [Content(row) for row in wrap_all([text], width)]
+    return styled_rows([text], width)
 
 
 def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
@@ -410,7 +387,7 @@ def _takes(field: AnswerField) -> str:
     return " or ".join(label for value, label in field.options if value)
 
 
-def _why(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
+def _rule_lines(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
     lines: list[Content] = []
     if request.rule is not None:
         where = place(request.rule)
@@ -419,13 +396,10 @@ def _why(request: ApprovalState, session: SessionState | None, width: int) -> li
             lines.append(Content.assemble((where, "$text-accent"), "   ", (text, "bold")))
         else:
             lines.append(Content.styled(clip(where, width), "$text-accent"))
-            lines += [Content.styled(row, "bold") for row in wrap_all([text], width)]
-    if request.note:
-        said = f"applies because {shown(request.note)}"
-        lines += [Content.styled(row, "bold $text-warning") for row in wrap_all([said], width)]
-    if request.beyond:
-        said = f"asks although granted: {shown(request.beyond)}"
-        lines += [Content.styled(row, "bold $text-warning") for row in wrap_all([said], width)]
+            lines += styled_rows([text], width, "bold")
+    notes = [f"applies because {shown(request.note)}"] if request.note else []
+    notes += [f"asks although granted: {shown(request.beyond)}"] if request.beyond else []
+    lines += styled_rows(notes, width, "bold $text-warning")
     net = session.nets.get(request.net) if session is not None else None
     name = Content.assemble(("net ", MUTED), shown(request.net), ("  ", ""))
     if net is None:

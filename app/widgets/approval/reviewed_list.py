@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from textual.message import Message
 from textual.strip import Strip
 
 from ..base.blocks import BlockList
 from ..base.cursor_list import GUTTER
+from ..base.typed_app import TypedApp
 from .review_guard import ReviewGuard
 
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
+
+@dataclass
+class LinesShown(Message):
+    """Lines of a reviewed list were painted that had not been; `complete` once all were."""
+
+    complete: bool
 
 
-class ReviewedList(BlockList):
+class ReviewedList(TypedApp, BlockList):
     """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
 
     Nothing counts while another screen is on top or a notification may cover a line.
     """
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
-
-    class Shown(Message):
-        """Lines were painted that had not been."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id, cursor=False)
@@ -61,7 +59,7 @@ class ReviewedList(BlockList):
 
     def _post_shown(self) -> None:
         self._telling = False
-        self.post_message(self.Shown())
+        self.post_message(LinesShown(self.guard.complete))
 
     def look_again(self) -> None:
         """Have the lines in view painted again, if the guard misses some of them."""

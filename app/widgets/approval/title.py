@@ -8,6 +8,7 @@ from textual.content import Content
 
 from ....engine.history.model.state import ApprovalState
 from ...format.text import age, clip, name_shown, seconds_between, width_of
+from .queue_lines import time_disconnected
 
 SOON = 60.0
 """Seconds before a request expires in which that stands out."""
@@ -18,11 +19,13 @@ def request_title(
     request: ApprovalState, now: datetime, width: int, others: int = 0, *, over: bool = False
 ) -> Content:
     """No wider than `width`: names are clipped, times never."""
-    times = f" · waiting {age(seconds_between(request.since, now))}"
+    times = " · settled" if over else f" · waiting {age(seconds_between(request.since, now))}"
     left = "" if request.expires is None or over else age(seconds_between(now, request.expires))
     more = f" · {others} more waiting" if others else ""
     expiry = f" · expires in {left}" if left else ""
-    fixed = width_of(times) + width_of(expiry)
+    lost = "" if over else time_disconnected(request, now)
+    lost = f" · {lost}" if lost else ""
+    fixed = width_of(times) + width_of(lost) + width_of(expiry)
     if width - fixed - width_of(more) < 2 * LEAST:
         more = ""
     room = max(LEAST, width - fixed - width_of(more))
@@ -32,5 +35,10 @@ def request_title(
         who = clip(who, room - 3 - width_of(name))
     soon = bool(left) and seconds_between(now, request.expires or now) <= SOON
     return Content.assemble(
-        name, f" — {who}" if who else "", times, (expiry, "bold $text-error" if soon else ""), more
+        name,
+        f" — {who}" if who else "",
+        times,
+        (lost, "bold $text-error"),
+        (expiry, "bold $text-error" if soon else ""),
+        more,
     )

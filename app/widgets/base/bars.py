@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from textual import events
 from textual.binding import ActiveBinding
@@ -19,32 +19,26 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from ....engine.core.rights import Rights
-from ...format.text import shown
-from ...terminal.key_rights import permission_of
+from ...format.text import MUTED, shown
+from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import bindings_of, is_typed
+from .typed_app import TypedApp
 
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
-
-MUTED = "$foreground 60%"
 MORE = "app.command_palette"
 """What a click on the ellipsis of the keys does: every action is in the palette."""
 OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
 LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
 """Rights that are not all of them, beside the operator's name."""
-SCREENS = ("live", "decisions", "history", "rules")
+HERE = "live"
+SCREENS = (HERE, "decisions", "history", "rules")
 
 Key: TypeAlias = tuple[str, str, str, bool]
 """A key, its name, its action, whether that does something now."""
 
 
-class TitleBar(Widget):
+class TitleBar(TypedApp, Widget):
     """The screens and, at the right, what waits, who decides and where it is kept."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
@@ -58,9 +52,8 @@ class TitleBar(Widget):
 
         screen: str
 
-    def __init__(self, here: str, operator: str = "", place: str = "", elsewhere: str = "") -> None:
+    def __init__(self, operator: str, place: str, elsewhere: str) -> None:
         super().__init__()
-        self._here = here
         self._operator = shown(operator)
         self._place = shown(place)
         self._elsewhere = elsewhere
@@ -80,7 +73,7 @@ class TitleBar(Widget):
         where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
         links = Content.styled(" · ", MUTED).join(
-            Content.styled(each, "bold" if self._here == each else MUTED) for each in SCREENS
+            Content.styled(each, "bold" if each == HERE else MUTED) for each in SCREENS
         )
         named = Content.assemble(name, (" ── ", MUTED), links)
         # Whoever decides at a server's has to see whose.
@@ -164,11 +157,8 @@ class PaneTabs(Widget):
                 self.post_message(self.Chosen(pane))
 
 
-class KeyBar(Widget):
+class KeyBar(TypedApp, Widget):
     """The keys that do something here. Those that do not fit are in the help, which is always offered."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     KeyBar { height: 1; padding: 0 1; background: $panel; }
@@ -203,14 +193,15 @@ class KeyBar(Widget):
                 last = last or item
             else:
                 keys.append(item)
-        # What works comes first: there may not be room for all.
-        return self._fit(sorted(keys, key=lambda key: not key[3]), last, width)
+        return self._fit(keys, last, width)
 
-    def _rank(self, active: ActiveBinding) -> tuple[bool, bool, int]:
-        """The screen's own keys first, as they are listed, and among them the one that leaves it last."""
+    def _rank(self, active: ActiveBinding) -> tuple[bool, bool, bool, int]:
+        """Put first what the operator may do, as there may be no room for all: of that the screen's own
+        keys as they are listed, the one that leaves it last. Those that wait keep their places."""
         own = active.node is self.screen
         place = self._places.get(active.binding.id, 0) if own else 0
-        return not own, active.binding.action == "close", place
+        refused = permission_of(self.app).refusal(rights_for(active.binding.id or "")) is not None
+        return refused, not own, active.binding.action == "close", place
 
     def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
         self._edges = []

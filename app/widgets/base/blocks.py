@@ -60,30 +60,43 @@ class Block:
     height: Callable[[int], int] | None = None
 
 
+def line_block(key: str, stamp: Hashable, line: Content, *, selectable: bool = True) -> Block:
+    """A block of one line, cut at the width."""
+    return Block(key, stamp, lambda width: [line.truncate(width, ellipsis=True)], selectable)
+
+
+PIECE = 100
+"""Lines of a long text per block."""
+
+
+def text_pieces(lines: Sequence[Content], stamp: Hashable) -> list[Block]:
+    """A long text as blocks of equal length."""
+    return [
+        Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
+        for start in range(0, len(lines), PIECE)
+    ]
+
+
+@dataclass
+class BlockMessage(Message):
+    """A list's message about one of its blocks."""
+
+    blocks: BlockList
+    key: str
+
+    @property
+    def control(self) -> BlockList:
+        return self.blocks
+
+
 class BlockList(CursorList):
     """Blocks below each other; with `follow` the end stays in view until one scrolls away."""
 
-    @dataclass
-    class Moved(Message):
+    class Moved(BlockMessage):
         """The cursor came to another block."""
 
-        blocks: BlockList
-        key: str
-
-        @property
-        def control(self) -> BlockList:
-            return self.blocks
-
-    @dataclass
-    class Opened(Message):
+    class Opened(BlockMessage):
         """Somebody wants to see a block in full."""
-
-        blocks: BlockList
-        key: str
-
-        @property
-        def control(self) -> BlockList:
-            return self.blocks
 
     def __init__(
         self,

@@ -20,7 +20,8 @@ GUTTER = 2
 class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
     """A list that is painted line by line, with a cursor that keys and mouse move.
 
-    A bar in the gutter marks where the cursor is, so that it does not depend on colour.
+    A bar in the gutter marks where the cursor is, so that it does not depend on colour. Lists have the
+    actions `cursor` and `page` with a step, and `edge` for the first entry (0) or the last (-1).
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"list--cursor", "list--cursor-focused"}
@@ -45,18 +46,6 @@ class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
         key_binding("end,G", "edge(-1)", "Last", "list.last", "Go to the last entry", show=False),
         key_binding("enter", "open", "open", "list.open", "Show the entry under the cursor in full"),
     ]
-
-    def action_cursor(self, step: int) -> None:
-        """Move by entries."""
-        raise NotImplementedError
-
-    def action_page(self, step: int) -> None:
-        """Move by what is on screen."""
-        raise NotImplementedError
-
-    def action_edge(self, which: int) -> None:
-        """Go to the first entry (0) or the last (-1)."""
-        raise NotImplementedError
 
     def action_open(self) -> None:
         """Ask for the entry under the cursor to be shown in full."""

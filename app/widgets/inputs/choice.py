@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ...format.text import clip, shown
+from ...format.text import MUTED, clip, shown
+from ...terminal.bindings import key_binding
 
 GAP = 3
 MARK = 4
@@ -33,21 +34,11 @@ class Choice(Widget, can_focus=True):
     """
     ALLOW_SELECT: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "left,up",
-            "turn(-1)",
-            "choice before",
-            show=False,
-            id="choice.before",
-            tooltip="The one before",
+        key_binding(
+            "left,up", "turn(-1)", "choice before", "choice.before", "The one before", show=False
         ),
-        Binding(
-            "right,down,space",
-            "turn(1)",
-            "next choice",
-            show=False,
-            id="choice.next",
-            tooltip="The next one",
+        key_binding(
+            "right,down,space", "turn(1)", "next choice", "choice.next", "The next one", show=False
         ),
     ]
 
@@ -102,7 +93,7 @@ class Choice(Widget, can_focus=True):
     def _option(self, name: str, label: str) -> Content:
         if name == self.chosen:
             return Content.assemble(("(●) ", "bold $text-accent"), (label, "bold $foreground"))
-        return Content.assemble(("( ) ", "$foreground 60%"), (label, "$foreground 60%"))
+        return Content.assemble(("( ) ", MUTED), (label, MUTED))
 
     def watch_chosen(self, chosen: str) -> None:
         self.post_message(self.Changed(self, chosen))

@@ -13,13 +13,12 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from ....engine.history.redaction.spans import holds_mask
-from ...format.text import clip, count, shown, shown_lines, wrap_all
+from ...format.text import MUTED, clip, count, shown, shown_lines, wrap_all
 from ...viewmodels.answer_schema import AnswerField
-from ...viewmodels.input_draft import Field, FieldError
+from ...viewmodels.input_draft import FieldError, InputField
 from .choice import Choice, Numbered
 from .safe_input import TypedLine, TypedText
 
-MUTED = "$foreground 60%"
 DESCRIPTION = 3
 """Lines of what a field is for."""
 BOOLEAN = (("true", "true"), ("false", "false"))
@@ -43,16 +42,16 @@ class FieldEditor(Vertical):
         name: str
         text: str
 
-    def __init__(self, field: Field | AnswerField, text: str) -> None:
+    def __init__(self, field: InputField | AnswerField, text: str) -> None:
         super().__init__()
         self.field = field
         self.text = text
         self.refused: str | None = None
         self._name = Static("")
         self._problem = Static("", classes="problem")
-        self._editor = self._made()
+        self._editor = self._make_editor()
 
-    def _made(self) -> Widget:
+    def _make_editor(self) -> Widget:
         match self.field.kind:
             case "number" | "integer":
                 return TypedLine(self.text)
@@ -93,9 +92,9 @@ class FieldEditor(Vertical):
         """Its name comes into view with what is typed."""
         self.call_after_refresh(self.scroll_visible, animate=False)
 
-    def refuse(self, why: str | None) -> None:
+    def refuse(self, reason: str | None) -> None:
         """Show the reason of a check that refused its text, until the text is changed."""
-        self.refused = why
+        self.refused = reason
         self._show()
 
     @property
@@ -156,7 +155,7 @@ class FieldEditor(Vertical):
         self.post_message(self.Edited(self.field.name, text))
 
 
-def _title(field: Field | AnswerField, text: str) -> Content:
+def _title(field: InputField | AnswerField, text: str) -> Content:
     """Heading of a field: its name, its type, and notes on its text."""
     name = clip(shown(field.name) or "the whole input", 60)
     begun = Content.assemble((name, "bold $text-accent"), (f"  {shown(field.type_name)}", MUTED))

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.timer import Timer
@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from ....engine.history.decisions.filter import LONGEST, DecisionFilter, parse_filter, quoted, time_of
 from ...format.text import shown
+from ...terminal.bindings import key_binding
 
 TYPING_PAUSE = 0.15
 """Seconds after a key before it is searched."""
@@ -30,24 +31,24 @@ class FilterLine(Horizontal):
 
     # Before the field, which has keys of its own for lines that scroll.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key_binding(
             "enter",
             "done",
             "list",
+            "filter.done",
+            "Search for this, and go to what is found",
             priority=True,
-            id="filter.done",
-            tooltip="Search for this, and go to what is found",
         ),
-        Binding(
+        key_binding(
             "down",
             "leave",
             "down to the list",
+            "filter.down",
+            "Go to what is found",
             priority=True,
             show=False,
-            id="filter.down",
-            tooltip="Go to what is found",
         ),
-        Binding("escape", "clear", "clear", id="filter.clear", tooltip="Clear the filter, and see all"),
+        key_binding("escape", "clear", "clear", "filter.clear", "Clear the filter, and see all"),
     ]
 
     DEFAULT_CSS = """
@@ -115,6 +116,11 @@ class FilterLine(Horizontal):
         """The filter as typed, to be searched for at once. Raises `FilterError`."""
         self._hold()
         return parse_filter(self._line.value, now=now, zone=zone)
+
+    @property
+    def text(self) -> str:
+        """The filter as it stands there."""
+        return self._line.value
 
     def _hold(self) -> None:
         if self._typing is not None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual import events
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
+from ..base.typed_app import TypedApp
 
 SHARE = 0.94
 """Of the screen's height that a panel takes at most."""
@@ -18,11 +14,8 @@ FRAME = 2
 LEAST = 3
 
 
-class FormBody(VerticalScroll, can_focus=False):
+class FormBody(TypedApp, VerticalScroll, can_focus=False):
     """Leaves room for the other parts of the panel's frame, so that none is cut off."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = "FormBody { height: auto; scrollbar-size-vertical: 1; }"
 

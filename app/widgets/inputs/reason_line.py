@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,23 +12,16 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...format.text import clip, in_rows, shown, wrap_all
+from ...format.text import MUTED, clip, in_rows, shown, wrap_all
+from ..base.typed_app import TypedApp
 from .safe_input import TypedLine
 
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
-
-MUTED = "$foreground 60%"
 ROWS = 3
 """Lines that the reasons take at most."""
 
 
-class ReasonLine(Vertical):
+class ReasonLine(TypedApp, Vertical):
     """Closed at first. The number of one of `presets`, and nothing else, means that reason."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     ReasonLine {
@@ -79,13 +71,13 @@ class ReasonLine(Vertical):
         """The input line in which the reason is typed."""
         return self._line
 
-    def open(self, *, stop: bool, who: str) -> None:
-        """Take a reason; with `stop` the agent `who` is stopped as well."""
+    def open(self, *, stop: bool, agent: str) -> None:
+        """Take a reason; with `stop` the `agent` is stopped as well."""
         self.stop = stop
         self._label.update(
             Content.styled("Deny and stop, reason " if stop else "Reason ", "bold $text-warning")
         )
-        self._stop_note = f"Enter denies it and stops {shown(who)}; its other requests are withdrawn."
+        self._stop_note = f"Enter denies it and stops {shown(agent)}; its other requests are withdrawn."
         self._stops.update(Content.styled(self._stop_note if stop else "", "bold $text-warning"))
         self._stops.display = stop
         self.display = True

@@ -6,18 +6,14 @@ everywhere else, so that what is read is what is sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from textual import events
-from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from ....engine.core.sanitize import visible
 from ...terminal.charset import with_certain_width
-
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
+from ..base.typed_app import TypedApp
 
 
 @runtime_checkable
@@ -29,15 +25,8 @@ class TakesText(Protocol):
         """The line, while it is shown."""
 
 
-# A widget among the bases would take the focus away from the one behind it.
-_Part = Widget if TYPE_CHECKING else object
-
-
-class _Pasting(_Part):
+class _Pasting(TypedApp):
     """Takes pasting away from the widget it is put before."""
-
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     def _insert(self, text: str) -> None:
         """Put `text`, made visible, where the cursor is."""
@@ -76,10 +65,8 @@ class TypedText(_Pasting, TextArea):
     }
     """
 
-    def __init__(self, text: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own
-        super().__init__(
-            text, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False, id=id
-        )
+    def __init__(self, text: str) -> None:
+        super().__init__(text, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
         self.match_cursor_bracket = False
 
     def _insert(self, text: str) -> None:

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...format.text import clip, shown
+from ...format.text import MUTED, clip, shown
+from ...terminal.bindings import key_binding
 from ...terminal.charset import pointer
 from ...terminal.keymap import key_of
-
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.getters import app as app_of
-
-MUTED = "$foreground 60%"
+from ..base.typed_app import TypedApp
 
 
-class SayLine(Horizontal):
+class SayLine(TypedApp, Horizontal):
     """Names the session it speaks to, which stays the same however the selection moves meanwhile."""
 
-    if TYPE_CHECKING:
-        app: app_of[App[None]]  # Textual leaves open what an app returns.
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "cancel", id="say.cancel", tooltip="Close the line, send nothing"),
-        Binding(
+        key_binding("escape", "cancel", "cancel", "say.cancel", "Close the line, send nothing"),
+        key_binding(
             "tab",
             "turn",
             "send after its turn",
+            "say.turn",
+            "Interrupt the agent, or have it read this after its turn",
             priority=True,
-            id="say.turn",
-            tooltip="Interrupt the agent, or have it read this after its turn",
         ),
     ]
 
@@ -98,13 +91,13 @@ class SayLine(Horizontal):
         self.display = True
         self.screen.set_focus(self.input)
         if self.screen.focused is not self.input:
-            self._close()
+            self.action_cancel()
 
     def close_with_draft(self) -> None:
         """Close the line; what was typed is there when it is opened for that session again."""
         if self._session is not None:
             self._drafts[self._session] = self.input.value
-            self._close()
+            self.action_cancel()
 
     def _label(self) -> None:
         who = clip(shown(self._name), max(6, self.app.size.width // 3))
@@ -137,9 +130,6 @@ class SayLine(Horizontal):
 
     def action_cancel(self) -> None:
         """Close the line; what was typed is dropped."""
-        self._close()
-
-    def _close(self) -> None:
         self._session = None
         self.input.value = ""
         self.display = False

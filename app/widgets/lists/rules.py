@@ -12,13 +12,12 @@ from textual.content import Content
 from ....rules.analysis.findings import Findings, ToolFinding
 from ....rules.parse.lines import code
 from ...format.rules import OUTSIDE, TOGETHER, steers, tool_lines
-from ...format.text import GLANCE, clip, count, shown, width_of, wrap
+from ...format.text import GLANCE, MUTED, clip, count, hanging_rows, indented, shown, width_of, wrap
 from ...sources.rules_files import OfferedFiles, Origin, name_of
-from ...terminal.charset import ours
-from ...viewmodels.rules_view import Finding, Noted, RulesFile, RulesView
+from ...terminal.charset import to_charset
+from ...viewmodels.rules_view import Noted, RuleFinding, RulesFile, RulesView
 from ..base.blocks import Block, BlockList, StyledRows
 
-MUTED = "$foreground 60%"
 TAB = "    "
 PIECE = 100
 """Lines without a rule per block, at most."""
@@ -141,33 +140,33 @@ def rule_blocks(view: RulesView, width: int = 0) -> list[Block]:
 
     Of a big file it takes a while.
     """
-    made = object()
+    stamp = object()
     blocks: list[Block] = []
     for index, file in enumerate(view.files):
         if len(view.files) > 1 or file.library:
-            blocks.append(_file_heading(index, file, made))
+            blocks.append(_file_heading(index, file, stamp))
         if 0 in file.noted:
-            blocks.append(_noted_block(f"{index}:0", 0, "", file.noted[0], 0, made))
-        blocks += _file_blocks(index, file, made)
+            blocks.append(_noted_block(f"{index}:0", 0, "", file.noted[0], 0, stamp))
+        blocks += _file_blocks(index, file, stamp)
     if view.findings is not None:
-        blocks += _together(view.findings, made)
+        blocks += _tool_blocks(view.findings, stamp)
     for block in blocks if width else ():
         if block.height is not None:
             block.height(width)
     return blocks
 
 
-def _file_heading(index: int, file: RulesFile, made: object) -> Block:
+def _file_heading(index: int, file: RulesFile, stamp: object) -> Block:
     def lines(width: int) -> list[Content]:
         ready = "  ready-made: copy it to change it" if file.library else ""
         line = Content.assemble((shown(file.name), "bold $text-primary"), (ready, MUTED))
         blank = [Content("")] if index else []
         return [*blank, line.truncate(width, ellipsis=True)]
 
-    return Block(f"# file {index}", made, lines, selectable=False)
+    return Block(f"# file {index}", stamp, lines, selectable=False)
 
 
-def _file_blocks(index: int, file: RulesFile, made: object) -> Iterator[Block]:
+def _file_blocks(index: int, file: RulesFile, stamp: object) -> Iterator[Block]:
     """A block for each rule or map, and for the lines between them."""
     digits = max(2, len(str(len(file.lines))))
     start = 0
@@ -176,17 +175,17 @@ def _file_blocks(index: int, file: RulesFile, made: object) -> Iterator[Block]:
         if plain and number - 1 - start < PIECE:
             continue
         if start < number - 1:
-            yield _between(index, file, start, number - 1, digits, made)
+            yield _plain_block(index, file, start, number - 1, digits, stamp)
         start = number - 1
         if not plain:
             noted = file.noted.get(number, Noted())
-            yield _noted_block(f"{index}:{number}", number, text, noted, digits, made)
+            yield _noted_block(f"{index}:{number}", number, text, noted, digits, stamp)
             start = number
     if start < len(file.lines):
-        yield _between(index, file, start, len(file.lines), digits, made)
+        yield _plain_block(index, file, start, len(file.lines), digits, stamp)
 
 
-def _between(index: int, file: RulesFile, start: int, end: int, digits: int, made: object) -> Block:
+def _plain_block(index: int, file: RulesFile, start: int, end: int, digits: int, stamp: object) -> Block:
     """Comments and blank lines."""
     texts = [_safe(line) for line in file.lines[start:end]]
     longest = max(map(width_of, texts)) + digits + 2
@@ -210,7 +209,7 @@ def _between(index: int, file: RulesFile, start: int, end: int, digits: int, mad
     def height(width: int) -> int:
         return len(texts) if longest <= width else len(rows(width))
 
-    return Block(f"{index}:{start + 1}", made, lines, height=height)
+    return Block(f"{index}:{start + 1}", stamp, lines, height=height)
 
 
 def _number(number: int, digits: int) -> str:
@@ -221,7 +220,7 @@ def _safe(text: str) -> str:
     return shown(text.replace("\t", TAB))
 
 
-def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, made: object) -> Block:
+def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, stamp: object) -> Block:
     """A line with its number, what is at fault underlined, then what belongs to it.
 
     Line 0 is none: what belongs to the whole file.
@@ -248,10 +247,10 @@ def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, ma
     def height(width: int) -> int:
         return len(notes) + bool(number) if longest <= width else len(lines(width))
 
-    return Block(key, made, lines, height=height)
+    return Block(key, stamp, lines, height=height)
 
 
-def _marked(text: str, findings: Sequence[Finding]) -> Content:
+def _marked(text: str, findings: Sequence[RuleFinding]) -> Content:
     """A line: its first word bold, its comment muted, what is at fault underlined."""
     cut = text[:GLANCE]
     statement = len(code(cut))
@@ -305,14 +304,10 @@ def _notes(noted: Noted) -> Iterator[_Note]:
 
 def _hanging(indent: int, mark: str, style: str, text: Content, room: int) -> list[Content]:
     """A text folded to the right of its mark."""
-    folded = text.wrap(max(8, room - len(mark)))
-    return [
-        Content.assemble(" " * indent, (" " * len(mark) if part else mark, style), row)
-        for part, row in enumerate(folded)
-    ]
+    return indented(hanging_rows(mark, style, text.wrap(max(8, room - len(mark)))), indent)
 
 
-def _together(findings: Findings, made: object) -> Iterator[Block]:
+def _tool_blocks(findings: Findings, stamp: object) -> Iterator[Block]:
     """Blocks on what all rules together allow, tool by tool."""
     if not findings.tools:
         return
@@ -321,15 +316,15 @@ def _together(findings: Findings, made: object) -> Iterator[Block]:
         rows = [Content(""), *Content.styled(TOGETHER, "bold $text-primary").wrap(width)]
         return [*rows, *Content.styled(OUTSIDE, MUTED).wrap(width)] if steers(findings) else rows
 
-    yield Block("# together", made, heading, selectable=False)
+    yield Block("# together", stamp, heading, selectable=False)
     for number, tool in enumerate(findings.tools):
-        yield Block(f"tool {number}", made, _tool(tool))
+        yield Block(f"tool {number}", stamp, _tool(tool))
 
 
 def _tool(tool: ToolFinding) -> Callable[[int], list[Content]]:
     def lines(width: int) -> list[Content]:
         rows = list(Content.styled(shown(tool.name), "bold").wrap(width))
-        for line in tool_lines(tool, ours("→")):
+        for line in tool_lines(tool, to_charset("→")):
             rows += _hanging(2, "", "", Content(shown(line)), width - 2)
         return rows
 

@@ -8,14 +8,15 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.approvals.queue import FIRST, ApprovalQueue, Stop
+from ....engine.approvals.request_order import FIRST, ApprovalQueue, SessionRequests
+from ....engine.history.model.records import StepRecord
 from ....engine.history.model.state import PendingState, SessionState
-from ...format.text import age, clip, name_shown, seconds_between, shown, spread, width_of
+from ...format.text import MUTED, age, clip, name_shown, seconds_between, shown, spread, width_of
 from ...terminal.symbols import SESSION, session_look
+from ...viewmodels.stream import Resolved
 from ..approval.queue_lines import waiting_block
-from ..base.blocks import Block, BlockList
+from ..base.blocks import Block, BlockList, line_block
 
-MUTED = "$foreground 60%"
 NO_SESSION = "No sessions running."
 READING = "The server's sessions are being read."
 
@@ -29,14 +30,14 @@ def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
     }
 
 
-class SessionList(BlockList):
+class LiveSessionList(BlockList):
     """The live sessions: symbol and name; below, state and mode, or what the session is stopped by."""
 
     def __init__(self) -> None:
         super().__init__(id="sessions", empty=NO_SESSION)
 
     def show_sessions(
-        self, sessions: Sequence[SessionState], now: datetime, stops: Mapping[str, Stop]
+        self, sessions: Sequence[SessionState], now: datetime, stops: Mapping[str, SessionRequests]
     ) -> None:
         """Show sessions, each that waits with its entry in `stops`."""
         names = session_names(sessions)
@@ -68,7 +69,9 @@ def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, in
     return found
 
 
-def _session_block(state: SessionState, name: str, depth: int, stop: Stop | None, now: datetime) -> Block:
+def _session_block(
+    state: SessionState, name: str, depth: int, stop: SessionRequests | None, now: datetime
+) -> Block:
     look = SESSION["waiting"] if stop else session_look(state)
     mode = state.mode
     indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
@@ -128,43 +131,70 @@ class WaitingList(BlockList):
 
 def _more_block(number: int) -> Block:
     """The last line of a long queue."""
-    text = f"and {number:,} more after these"
-
-    def lines(width: int) -> list[Content]:
-        return [Content.styled(text, MUTED).truncate(width, ellipsis=True)]
-
-    return Block("more", number, lines, selectable=False)
+    line = Content.styled(f"and {number:,} more after these", MUTED)
+    return line_block("more", number, line, selectable=False)
 
 
 class PendingList(BlockList):
-    """Deferred transitions that wait for their call's result."""
+    """Deferred transitions that wait for their call's result, and those that were just resolved."""
 
     def __init__(self) -> None:
         super().__init__(id="pending", empty="No calls in progress.")
 
-    def show_pending(self, state: SessionState | None, now: datetime) -> None:
-        pending = [] if state is None else state.pending
-        self.show([_pending_block(i, p, state, now) for i, p in enumerate(pending) if state is not None])
+    def show_pending(
+        self, state: SessionState | None, now: datetime, resolved: Sequence[Resolved] = ()
+    ) -> None:
+        """Show what waits, then what is `resolved`, the latest first."""
+        if state is None:
+            self.show([])
+            return
+        waiting = [_pending_block(i, each, state, now) for i, each in enumerate(state.pending)]
+        self.show([*waiting, *(_resolved_block(each, state) for each in reversed(resolved))])
 
 
 def _pending_block(index: int, pending: PendingState, state: SessionState, now: datetime) -> Block:
     waited = age(seconds_between(pending.since, now))
-    step = pending.step
+    effect = f"on success: {pending.step.transition}"
+
+    def lines(width: int) -> list[Content]:
+        tail = Content.styled(waited, MUTED)
+        return _step_lines(pending.step, pending.call_id, Content(""), tail, effect, state, width)
+
+    return Block(f"{pending.call_id}/{pending.step.net}/{pending.step.tool}/{index}", waited, lines)
+
+
+def _resolved_block(resolved: Resolved, state: SessionState) -> Block:
+    step, fired = resolved.step, resolved.fired
+    effect = f"fired: {step.transition}" if fired else "call failed: not fired"
+
+    def lines(width: int) -> list[Content]:
+        mark = Content.styled("✓ " if fired else "✗ ", "$text-success" if fired else "$text-error")
+        tail = Content.styled("fired" if fired else "dropped", MUTED)
+        return _step_lines(step, resolved.call_id, mark, tail, effect, state, width)
+
+    return Block(f"{resolved.call_id}/{step.net}/{step.tool}/resolved", (step, fired), lines)
+
+
+def _step_lines(
+    step: StepRecord,
+    call_id: str,
+    mark: Content,
+    tail: Content,
+    effect: str,
+    state: SessionState,
+    width: int,
+) -> list[Content]:
+    """A deferred transition: its tool and the places it fills, its effect, its net and its call."""
     net = state.nets.get(step.net)
     transition = None
     if net is not None:
         transition = next((t for t in net.net.transitions if t.name == step.transition), None)
     goal = ", ".join(transition.outputs) if transition is not None else step.transition
-
-    def lines(width: int) -> list[Content]:
-        head = Content.assemble(
-            (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
-        )
-        return [
-            spread(head, Content.styled(waited, MUTED), width),
-            Content.styled(f"  {shown(step.net)} · {shown(pending.call_id)}", MUTED).truncate(
-                width, ellipsis=True
-            ),
-        ]
-
-    return Block(f"{pending.call_id}/{step.net}/{step.tool}/{index}", waited, lines)
+    head = Content.assemble(
+        mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
+    )
+    below = (shown(effect), f"{shown(step.net)} · {shown(call_id)}")
+    return [
+        spread(head, tail, width),
+        *(Content.styled(f"  {line}", MUTED).truncate(width, ellipsis=True) for line in below),
+    ]

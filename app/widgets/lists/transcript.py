@@ -12,8 +12,10 @@ from functools import partial
 from textual.content import Content
 
 from ....engine.history.model.state import CallState, QueuedState, SessionState, TranscriptEntry
+from ...format.markdown import markdown_height, markdown_rows
 from ...format.text import (
     GLANCE,
+    MUTED,
     age,
     clip,
     count,
@@ -27,6 +29,7 @@ from ...format.text import (
     shown,
     shown_lines,
     spread,
+    styled_rows,
     width_of,
     wrap_all,
 )
@@ -50,7 +53,8 @@ LONG_MESSAGE = 200
 """Lines of one message that the transcript shows; `enter` shows the rest."""
 USER = "bold $text-primary"
 ASSISTANT = "bold $text-secondary"
-MUTED = "$foreground 60%"
+ERROR = "error: "
+"""The beginning of a note about the error that a session failed with."""
 NOTHING_YET = "Nothing has been said yet."
 
 
@@ -114,15 +118,23 @@ def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Bl
         agent = state.agent or "assistant"
         blocks.append(
             Block(
-                "writing", len(said), lambda width: _message(agent, said, ASSISTANT, width, column, "▍")
+                "writing",
+                len(said),
+                lambda width: _message(agent, said, ASSISTANT, width, column, end="▍", markup=True),
             )
         )
     for number, (tool, size) in sorted(flow.calls.items()):
         blocks.append(Block(f"writing {number}", (tool, size), partial(_call_written, tool, size)))
     error = state.error or (flow.failure if state.status == "failed" else None)
-    if error:
+    if error and not _is_noted(state, error):
         blocks.append(Block("error", error, lambda width: _failure(error, width)))
     return blocks
+
+
+def _is_noted(state: SessionState, error: str) -> bool:
+    """Tell whether a session's error stands at the end of its transcript already."""
+    last = state.transcript[-1] if state.transcript else None
+    return last is not None and last.kind == "note" and last.text == f"{ERROR}{error}"
 
 
 def queued_blocks(state: SessionState) -> list[Block]:
@@ -183,10 +195,12 @@ def entry_block(
         # A subagent's tool of that name may be another one.
         return call_block(key, call, flow, now, "" if call.via else (labels or {}).get(call.tool, ""))
     text = entry.text or ""
+    if entry.kind == "note" and text.startswith(ERROR):
+        return Block(key, text, lambda width: _failure(text.removeprefix(ERROR), width))
     if entry.kind == "note":
         return Block(key, text, lambda width: _note(text, width))
     cells = label_column(agent) if column is None else column
-    who, style = entry.by or agent or "assistant", ASSISTANT
+    who, style, markup = entry.by or agent or "assistant", ASSISTANT, entry.kind == "assistant"
     if entry.kind == "user":
         who, style = entry.by or "user", USER
         if entry.reported_by is not None:
@@ -196,8 +210,8 @@ def entry_block(
     return Block(
         key,
         text,
-        lambda width: _message(who, text, style, width, cells),
-        height=lambda width: _message_height(text, width, cells),
+        lambda width: _message(who, text, style, width, cells, markup=markup),
+        height=lambda width: _message_height(text, width, cells, markup=markup),
     )
 
 
@@ -207,19 +221,30 @@ def _message_room(width: int, column: int) -> tuple[int, bool]:
     return (width - 2, True) if room < 40 else (room, False)
 
 
-def _message_height(text: str, width: int, column: int) -> int:
+def _message_height(text: str, width: int, column: int, *, markup: bool = False) -> int:
     """Number of lines that `_message` makes."""
     room, narrow = _message_room(width, column)
-    rows = len(wrap_all(shown_lines(text[: room * LONG_MESSAGE]), room))
+    head = text[: room * LONG_MESSAGE]
+    rows = markdown_height(head, room) if markup else len(wrap_all(shown_lines(head), room))
     cut = rows > LONG_MESSAGE or len(text) > room * LONG_MESSAGE
     return 1 + narrow + min(rows, LONG_MESSAGE) + cut
 
 
-def _message(who: str, text: str, style: str, width: int, column: int, end: str = "") -> list[Content]:
-    label = clip(name_shown(who), column - 2)
+def _message(
+    speaker: str,
+    text: str,
+    style: str,
+    width: int,
+    column: int,
+    *,
+    end: str = "",
+    markup: bool = False,
+) -> list[Content]:
+    """A message beside its speaker's name, or below; with `markup` its Markdown is rendered."""
+    label = clip(name_shown(speaker), column - 2)
     room, narrow = _message_room(width, column)
     over = len(text) - room * LONG_MESSAGE
-    rows = wrap_all(shown_lines(text[: room * LONG_MESSAGE] + end), room)
+    rows = _message_rows(text[: room * LONG_MESSAGE] + end, room, markup=markup)
     hidden = max(0, len(rows) - LONG_MESSAGE)
     lines = [Content("")]
     if narrow:
@@ -236,11 +261,12 @@ def _message(who: str, text: str, style: str, width: int, column: int, end: str 
     return lines
 
 
+def _message_rows(text: str, room: int, *, markup: bool) -> Sequence[Content]:
+    return markdown_rows(text, room) if markup else styled_rows(shown_lines(text), room)
+
+
 def _note(text: str, width: int) -> list[Content]:
-    return [
-        Content.styled(row, "italic $foreground 60%")
-        for row in wrap_all([f"– {as_drawn(text[:GLANCE])}"], width)
-    ]
+    return styled_rows([f"– {as_drawn(text[:GLANCE])}"], width, "italic $foreground 60%")
 
 
 def _failure(error: str, width: int) -> list[Content]:
@@ -324,12 +350,10 @@ def _reasons(call: CallState, width: int) -> list[Content]:
 def _naming_notes(call: CallState, width: int) -> list[Content]:
     notes: list[str] = []
     if call.uninspectable is not None and call.uninspectable not in (call.reason or ""):
-        notes.append(f"unclear: {shown(call.uninspectable)}")
+        notes.append(f"  unclear: {shown(call.uninspectable)}")
     if call.judged_as:
-        notes.append(f"judged as {shown(', '.join(call.judged_as))}")
-    return [
-        Content.styled(row, "$text-warning") for note in notes for row in wrap_all([f"  {note}"], width)
-    ]
+        notes.append(f"  judged as {shown(', '.join(call.judged_as))}")
+    return styled_rows(notes, width, "$text-warning")
 
 
 def approval_words(call: CallState) -> str:

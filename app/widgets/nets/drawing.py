@@ -12,11 +12,10 @@ from textual.content import Content
 from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState
-from ...format.text import clip, in_rows, legend, pad, shown, width_of, wrap_all
+from ...format.text import MUTED, clip, in_rows, legend, pad, shown, styled_rows, width_of
 from ..base.blocks import Block
 from .list import enabled, words
 
-MUTED = "$foreground 60%"
 BRIGHT = "bold $text-success"
 ARROW = " ──▶ "
 SIGNS = "( ) place", "(●) with a token", "┃ transition", "▸ enabled"
@@ -59,10 +58,10 @@ def _head(state: NetState, meaning: Content, width: int) -> list[Content]:
     if when is not None:
         governed = shown(", ".join(state.net.governs))
         text = f"has a say in calls of {governed} only when {shown(when)}"
-        lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
+        lines += styled_rows([text], width, MUTED)
     if rule is not None:
         text = f"{shown(rule.where)}  {shown(rule.text)}"
-        lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
+        lines += styled_rows([text], width, MUTED)
     return [*lines, Content("")]
 
 

@@ -11,9 +11,9 @@ from ....engine.history.fold.flow_steps import next_up
 from ....engine.history.model.records import TransitionRecord
 from ....engine.history.model.state import FlowState, SessionState
 from ...flows.lanes import LaneRow, Lanes, lanes_of, passed
-from ...format.text import clip, legend, pad, shown, width_of
+from ...format.text import MUTED, clip, legend, pad, shown, width_of
 from ..base.blocks import Block
-from .flow_lines import MUTED, awaited_request, flow_words, running_in, worked
+from .flow_lines import awaited_request, flow_words, running_in, worked
 
 PEOPLE = {"suspend": "an operator answers", "human": "an operator chooses"}
 """What the nodes do that wait for somebody, by their kind."""
@@ -120,16 +120,16 @@ class _Graph:
         if any(taker.name in last and self._last_of(taker, state) for taker in takers):
             return "Δ worked last", LIVE
         runs = next_up(flow)
+        is_next = any(taker in runs and self._last_of(taker, state) for taker in takers)
         if self.session.status == "failed":
-            next_one = any(taker in runs and self._last_of(taker, state) for taker in takers)
-            return ("ended here", FAILED) if next_one else ("", MUTED)
+            return ("ended here", FAILED) if is_next else ("", MUTED)
         if state in self.waiting:
             request = awaited_request(self.session)
             if request is None:
                 return "waits", WAITS
             called = "an answer" if request.wants is not None else f"approval of {_names([request.tool])}"
             return f"waits for {called}", WAITS
-        if not any(taker in runs and self._last_of(taker, state) for taker in takers):
+        if not is_next:
             return "", MUTED
         if called := running_in(self.session):
             return called, LIVE

@@ -12,13 +12,12 @@ from textual.content import Content
 
 from ....engine.history.model.state import ApprovalState, FlowState, SessionState
 from ...flows.lanes import lanes_of
-from ...format.text import clip, in_rows, shown
+from ...format.text import MUTED, clip, in_rows, indented, shown
 from ..base.blocks import Block
 from .list import tokens
 
 FLOW = "\0flow"
 """The key of a session's flow among its nets: no net has such a name."""
-MUTED = "$foreground 60%"
 INDENT = 4
 LONGEST = 40
 """Cells of a name that is one of several in a line."""
@@ -151,15 +150,15 @@ def flow_blocks(
         if head.cell_length + words.cell_length <= width:
             return [Content.assemble(head, words), *_state_rows(states, width)]
         said = words.wrap(max(10, width - INDENT))
-        return [head, *(Content.assemble(" " * INDENT, row) for row in said), *_state_rows(states, width)]
+        return [head, *indented(said, INDENT), *_state_rows(states, width)]
 
     stamp = (title, words.plain, tuple(each.plain for each in states), changed)
     return [Block(FLOW, stamp, lines)]
 
 
 def _state_rows(states: Sequence[Content], width: int) -> list[Content]:
-    rows = in_rows(states, width - INDENT, " ")
-    return [Content.assemble(" " * INDENT, row).truncate(width, ellipsis=True) for row in rows]
+    rows = indented(in_rows(states, width - INDENT, " "), INDENT)
+    return [row.truncate(width, ellipsis=True) for row in rows]
 
 
 def worked(flow: FlowState) -> tuple[str, ...]:

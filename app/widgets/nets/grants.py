@@ -9,11 +9,10 @@ from textual.content import Content
 from ....engine.core.durations import format_duration
 from ....engine.history.fold.event_text import grant_words
 from ....engine.history.model.state import GrantState, SessionState
-from ...format.text import clip, pad, shown, width_of
+from ...format.text import MUTED, clip, pad, shown, width_of
 from ...format.times import in_force, seconds_left, uses_left
 from ..base.blocks import Block
 
-MUTED = "$foreground 60%"
 DOTS = 5
 """Uses that are shown as tokens; more are counted."""
 

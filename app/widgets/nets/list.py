@@ -16,7 +16,7 @@ from textual.content import Content
 from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
-from ...format.text import ago, clip, name_shown, pad, seconds_between, shown, width_of
+from ...format.text import MUTED, ago, clip, name_shown, pad, seconds_between, shown, width_of
 from ...format.times import aged_net, next_back
 from ..base.blocks import Block, BlockList
 from .grants import grant_blocks
@@ -147,10 +147,10 @@ def places_line(net: NetState) -> Content:
                 names[index - 1] in t.inputs and place in t.outputs and names[index - 1] not in t.outputs
                 for t in record.transitions
             )
-            parts.append(Content.styled(" → " if leads else "  ", "$foreground 60%"))
+            parts.append(Content.styled(" → " if leads else "  ", MUTED))
         number = net.marking.get(place, 0)
-        parts.append(Content.styled(f"{shown(place)} ", "" if number else "$foreground 60%"))
-        parts.append(Content.styled(tokens(number), "bold $text-accent" if number else "$foreground 60%"))
+        parts.append(Content.styled(f"{shown(place)} ", "" if number else MUTED))
+        parts.append(Content.styled(tokens(number), "bold $text-accent" if number else MUTED))
     return Content.assemble(*parts)
 
 
@@ -170,19 +170,19 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
         parts.append(Content.styled(f"{prospect.symbol} ", prospect.style))
         parts.append(Content.styled(prospect.text, weight + "$foreground"))
     if len(all_prospects) > MAX_PROSPECTS:
-        parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
+        parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", MUTED))
     shared = [each for each in asking if each.people > 1]
     for each in shared[:MAX_PROSPECTS]:
         parts.append(Content.assemble("  approvals ", approvals_given(each, now)))
     if len(shared) > MAX_PROSPECTS:
-        parts.append(Content.styled(f"  … {len(shared) - MAX_PROSPECTS} more", "$foreground 60%"))
+        parts.append(Content.styled(f"  … {len(shared) - MAX_PROSPECTS} more", MUTED))
     return Content.assemble(*parts)
 
 
 def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
     """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
     names = ", ".join(map(shown, approval.given) if now is None else approver_names(approval, now))
-    return Content.assemble(dots_of(approval), (f" {names}" if names else "", "$foreground 60%"))
+    return Content.assemble(dots_of(approval), (f" {names}" if names else "", MUTED))
 
 
 def approver_names(request: ApprovalState, now: datetime) -> list[str]:
@@ -244,12 +244,12 @@ def _lines(
     sizes: tuple[int, int],
 ) -> list[Content]:
     active = net.active
-    box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else "$foreground 60%")
-    style = "bold $text-accent" if mark else ("" if active else "$foreground 60%")
+    box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else MUTED)
+    style = "bold $text-accent" if mark else ("" if active else MUTED)
     flag = Content.styled("Δ " if mark else "  ", "bold $text-accent")
-    when = Content.styled(f"  when {shown(net.net.when)}" if net.net.when else "", "$foreground 60%")
+    when = Content.styled(f"  when {shown(net.net.when)}" if net.net.when else "", MUTED)
     if not active:
-        places = Content.styled(places.plain, "$foreground 60%")
+        places = Content.styled(places.plain, MUTED)
     if width >= NARROW:
         column = min(sizes[0], width * 2 // 5)
         second = min(sizes[1], (width - column - 8) * 3 // 5)
@@ -275,16 +275,10 @@ class NetList(BlockList):
     def __init__(self) -> None:
         super().__init__(id="nets", empty="No session selected.")
 
-    def show_nets(
-        self,
-        state: SessionState | None,
-        *,
-        changed: Collection[str] = (),
-        now: datetime | None = None,
-    ) -> None:
+    def show_nets(self, state: SessionState | None, *, now: datetime | None = None) -> None:
         """Show the nets of `state` in their markings at `now`; first the flow that it runs."""
         from .flow_lines import flow_blocks  # which draws what is above
 
         self.say_when_empty("No session selected." if state is None else "No rules: every call runs.")
-        nets = [] if state is None else net_blocks(state, changed=changed, now=now)
+        nets = [] if state is None else net_blocks(state, now=now)
         self.show([*flow_blocks(state), *nets] if state is not None else nets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias, cast
 
 from pydantic import BaseModel, JsonValue
@@ -21,10 +22,10 @@ from ....engine.history.model.records import (
     RuleRecord,
     StepRecord,
 )
-from ...format.text import as_json, name_shown, shown, shown_lines
+from ...format.text import as_json, hanging_rows, indented, name_shown, shown, shown_lines
 from ...terminal.charset import as_drawn
 from ...terminal.keymap import key_of
-from ..base.blocks import Block, BlockList
+from ..base.blocks import Block, BlockList, line_block
 
 # Content of a recorded step of a flow: the values of its states, calls to come, and messages.
 
@@ -142,14 +143,13 @@ class EventDetails(BlockList):
         """Show `event`: the `changes` it made, in words, then who decided what of its call and why."""
         blocks = [_change(index, event.seq, text) for index, text in enumerate(changes)]
         if not changes:
-            blocks.append(
-                _plain(event.seq, "none", Content.styled("  nothing in the nets or the queue", MUTED))
-            )
+            nothing = Content.styled("  nothing in the nets or the queue", MUTED)
+            blocks.append(line_block(f"{event.seq}/none", 0, nothing))
         if decision:
-            blocks.append(_plain(event.seq, "before decision", Content("")))
+            blocks.append(line_block(f"{event.seq}/before decision", 0, Content("")))
         for label, text in decision:
             blocks.append(_field(event.seq, label, [shown(text)]))
-        blocks.append(_plain(event.seq, "gap", Content("")))
+        blocks.append(line_block(f"{event.seq}/gap", 0, Content("")))
         for name, lines in fields(event.body):
             blocks.append(_field(event.seq, name, lines))
         self.show(blocks)
@@ -258,26 +258,15 @@ def _text_lines(text: str, longest: int | None) -> list[str]:
     return [*shown_lines(head), hidden, *shown_lines(tail)]
 
 
-def _plain(seq: int, key: str, line: Content) -> Block:
-    return Block(f"{seq}/{key}", 0, lambda width: [line.truncate(width, ellipsis=True)])
-
-
 def _change(index: int, seq: int, text: str) -> Block:
     def lines(width: int) -> list[Content]:
-        rows = Content(as_drawn(text)).wrap(max(2, width - 2))
-        return [
-            Content.assemble(("Δ " if at == 0 else "  ", "bold $accent"), row)
-            for at, row in enumerate(rows)
-        ]
+        return hanging_rows("Δ ", "bold $accent", Content(as_drawn(text)).wrap(max(2, width - 2)))
 
     return Block(f"{seq}/change/{index}", 0, lines)
 
 
 def _field(seq: int, name: str, value: list[str]) -> Block:
-    def lines(width: int) -> list[Content]:
-        return _field_lines(name, value, width)
-
-    return Block(f"{seq}/{name}", 0, lines)
+    return Block(f"{seq}/{name}", 0, partial(_field_lines, name, value))
 
 
 def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
@@ -287,6 +276,5 @@ def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
     room = max(2, width - (label if beside else 2))
     rows = [row for line in value for row in Content(line).wrap(room)]
     if not beside:
-        return [Content.styled(name, MUTED), *(Content.assemble("  ", row) for row in rows)]
-    heads = [name.ljust(label), *(" " * label for _ in rows[1:])]
-    return [Content.assemble((head, MUTED), row) for head, row in zip(heads, rows, strict=True)]
+        return [Content.styled(name, MUTED), *indented(rows)]
+    return hanging_rows(name.ljust(label), MUTED, rows)

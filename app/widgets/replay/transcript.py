@@ -7,8 +7,9 @@ from textual.content import Content
 from ....engine.history.fold.outline import WINDOW
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.state import SessionState
+from ...format.calls import call_of
 from ...viewmodels.stream import LiveStream
-from ..base.blocks import Block
+from ..base.blocks import Block, line_block
 from ..lists.transcript import Transcript, column_of, entry_block, tail_blocks
 
 LONGEST = WINDOW
@@ -44,13 +45,13 @@ class MomentTranscript(Transcript):
 def _omission_block(count: int) -> Block:
     text = f"… {count:,} earlier entries; go back to an earlier event to read them"
     line = Content.styled(text, "italic $text-muted")
-    return Block("left out", count, lambda width: [line.truncate(width, ellipsis=True)], selectable=False)
+    return line_block("left out", count, line, selectable=False)
 
 
 def entry_of(state: SessionState, event: JournalEvent) -> int:
     """The place in the transcript that an event belongs to: its call's latest entry, else the last."""
     last = len(state.transcript) - 1
-    call_id: str | None = getattr(event.body, "call_id", None)
+    call_id = call_of(event)
     if call_id is None:
         return last
     entries = range(last, -1, -1)

@@ -94,16 +94,16 @@ def parse_model_name(name: str) -> ModelTarget:
     )
 
 
-def _cloud(scheme: str, rest: str) -> ModelTarget:
-    model = rest.removeprefix("/")
+def _cloud(scheme: str, path: str) -> ModelTarget:
+    model = path.removeprefix("/")
     if not model:
         raise InvalidModelUrlError(f"'{scheme}://': missing model")
     return ModelTarget(f"{CLOUD[scheme]}/{model}")
 
 
-def _genai(rest: str) -> ModelTarget:
+def _genai(path: str) -> ModelTarget:
     """By the model's name. An unknown name is refused: a conversation goes to no guess."""
-    model = rest.removeprefix("/")
+    model = path.removeprefix("/")
     if not model:
         raise InvalidModelUrlError("'genai://': missing model")
     namespace, separator, name = model.partition("::")
@@ -121,14 +121,14 @@ def _genai(rest: str) -> ModelTarget:
     return ModelTarget(f"{provider}/{model}")
 
 
-def _ollama(rest: str, wire: str | None) -> ModelTarget:
-    host, _, model = rest.partition("/")
+def _ollama(path: str, wire: str | None) -> ModelTarget:
+    host, _, model = path.partition("/")
     if host and not re.search(r":\d+$", host):
         host = f"{host.removesuffix(':')}:{OLLAMA_PORT}"
     if not host:
         raise InvalidModelUrlError(f"'ollama:///{model}': missing host; write ollama://host:port/model")
     if not model:
-        raise InvalidModelUrlError(f"'ollama://{rest}': missing model; write ollama://host:port/model")
+        raise InvalidModelUrlError(f"'ollama://{path}': missing model; write ollama://host:port/model")
     if wire == "openai":
         return ModelTarget(f"openai/{model}", f"http://{host}/v1", "ollama")
     if wire is not None:

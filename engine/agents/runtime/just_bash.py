@@ -15,7 +15,8 @@ import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -40,9 +41,11 @@ class JustBashRuntime(RuntimeBase):
 
     Each command is a shell of its own in a thread of its own, so the program is not held up. It has no
     standard input, no network and no processes: what it puts into the background runs in line, and no
-    signal ends it. Output is text and comes in one piece at the end. Loops end by just-bash's own limits,
-    which is an `AgentRuntimeError`. A command that is stopped by its timeout or an abort can change no
-    file from then on; its thread is ended, or, if it is deep in one step, left to end by itself.
+    signal ends it. A loop or condition whose own output is redirected is an `AgentRuntimeError`, as
+    just-bash would ignore that. Output is text and comes in one piece at the end. Loops end by
+    just-bash's own limits, which is an `AgentRuntimeError`. A command that is stopped by its timeout or
+    an abort can change no file from then on; its thread is ended, or, if it is deep in one step, left to
+    end by itself.
 
     `files` maps paths to texts; relative ones start at `cwd`, which always exists. Raises
     `AgentRuntimeError` where the just-bash package is not installed.
@@ -67,6 +70,11 @@ class JustBashRuntime(RuntimeBase):
         _run_now(self._files.mkdir(str(self._cwd), recursive=True))
 
     async def _run(self, command: CheckedCommand) -> ExecResult:
+        if (unsupported := _ignored_redirection(command.text)) is not None:
+            raise AgentRuntimeError(
+                f"just-bash would ignore the redirection of {unsupported}: nothing was run. Put "
+                "the whole of it into braces and redirect these, as in { for …; done; } > file"
+            )
         directory = self._path(command.cwd or ".")
         with self._lock:
             if not _run_now(self._files.is_directory(directory)):
@@ -103,6 +111,44 @@ class JustBashRuntime(RuntimeBase):
 
     def _path(self, path: str) -> str:
         return str(self._cwd / path)
+
+
+_COMPOUNDS = {
+    "If": "if … fi",
+    "For": "for … done",
+    "CStyleFor": "for ((…)) … done",
+    "While": "while … done",
+    "Until": "until … done",
+    "Case": "case … esac",
+    "ConditionalCommand": "[[ … ]]",
+    "ArithmeticCommand": "((…))",
+}
+"""Commands whose output just-bash does not redirect, as they are written."""
+_INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<&"})
+
+
+def _ignored_redirection(command: str) -> str | None:
+    """The first compound command whose output is redirected, if there is one; `None` without any.
+
+    A command that cannot be parsed has none: just-bash says so itself.
+    """
+    from just_bash.parser import parse
+
+    try:
+        waiting: list[object] = [parse(command)]
+    except Exception:
+        return None
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list | tuple):
+            waiting += reversed(cast("Sequence[object]", node))
+        elif is_dataclass(node) and not isinstance(node, type):
+            kind = _COMPOUNDS.get(str(getattr(node, "type", "")))
+            found: Sequence[object] = getattr(node, "redirections", ())
+            if kind is not None and any(getattr(each, "operator", "") not in _INPUTS for each in found):
+                return kind
+            waiting += [getattr(node, each.name) for each in reversed(fields(node))]
+    return None
 
 
 class _Stopped(BaseException):

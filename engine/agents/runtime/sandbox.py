@@ -314,17 +314,17 @@ def _innermost(path: Path, mounts: Iterable[Mount]) -> Mount | None:
     return max(around, key=lambda mount: len(mount.path.resolve().parts), default=None)
 
 
-def _is_part(mount: Mount, around: Mount) -> bool:
-    """Tell whether `mount` comes with the writable mount `around`."""
-    if mount.path == around.path:
+def _is_part(mount: Mount, outer: Mount) -> bool:
+    """Tell whether `mount` comes with the writable mount `outer`."""
+    if mount.path == outer.path:
         return True
-    inside = mount.path.resolve().is_relative_to(around.path.resolve())
-    return mount.is_writable and inside and mount.path.is_relative_to(around.path)
+    inside = mount.path.resolve().is_relative_to(outer.path.resolve())
+    return mount.is_writable and inside and mount.path.is_relative_to(outer.path)
 
 
-def _check_fixed(path: Path, around: Path) -> None:
-    """Raise unless `path` cannot be moved away while it is mounted in the writable mount `around`."""
-    if path.parent != around or path.is_symlink() or not path.exists():
+def _check_fixed(path: Path, outer: Path) -> None:
+    """Raise unless `path` cannot be moved away while it is mounted in the writable mount `outer`."""
+    if path.parent != outer or path.is_symlink() or not path.exists():
         raise ValueError(
             f"A read-only path in a writable one must lie directly in it, exist and be no link, "
             f"or a command could exchange it: {path}"

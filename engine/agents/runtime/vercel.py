@@ -266,11 +266,11 @@ def _has_failed(task: asyncio.Task[T]) -> bool:
 
 
 @contextlib.contextmanager
-def _refusals(what: str) -> Generator[None]:
+def _refusals(operation: str) -> Generator[None]:
     """Raise errors of the package as `AgentRuntimeError`."""
     try:
         yield
     except AgentRuntimeError:
         raise
     except Exception as error:
-        raise AgentRuntimeError(f"{what}: Vercel's service says: {error}") from error
+        raise AgentRuntimeError(f"{operation}: Vercel's service says: {error}") from error

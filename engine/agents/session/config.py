@@ -29,7 +29,8 @@ class SessionConfig:
     """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
 
     `subagents` makes the sessions of subagents; `spending` counts what all of them cost. `compact_at` is
-    how many input tokens of a turn's last model call make for a compaction after it.
+    how many input tokens of a turn's last model call make for a compaction after it. With `tell_rules`
+    the model reads the gate's rules in sentences (G-73).
     """
 
     model: Model
@@ -39,6 +40,7 @@ class SessionConfig:
     gate: CallGate | None = None
     hooks: HookChain = field(default_factory=HookChain)
     system_prompt: str | None = None
+    tell_rules: bool = True
     max_steps: int = MAX_STEPS
     compact_at: int | None = None
     send_mode: SendMode = "steer"

@@ -18,7 +18,8 @@ class Conversation:
 
     `undelivered` are messages of people that were not stored and wait no more, each text once.
     `reported_status` is the status that listeners have last, `prompt_tokens` how many tokens the last
-    model call was sent.
+    model call was sent. `rules` are the sentences on the gate's rules that the system prompt ends with,
+    once one was sent (G-73).
     """
 
     id: str
@@ -31,6 +32,7 @@ class Conversation:
     closed: bool = False
     reported_status: Status = "idle"
     prompt_tokens: int = 0
+    rules: tuple[str, ...] | None = None
     undelivered: list[str] = field(default_factory=list[str])
 
     def hand_back_messages(self) -> tuple[str, ...]:

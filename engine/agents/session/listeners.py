@@ -84,7 +84,7 @@ class Listeners:
 
     Each gets an event of its own where it could be changed: nothing a listener does to it reaches the
     conversation (A-47). An error that one raises ends the run (A-32); `KeyboardInterrupt`, `SystemExit`
-    and the like do so first, and are then raised: see `leave`.
+    and the like do so first, and are then raised: see `raise_stop`.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Listeners:
             self._leaving = self._leaving or error
             raise AgentError(f"A listener of {event.type} raised {error!r}") from error
 
-    def leave(self) -> None:
+    def raise_stop(self) -> None:
         """Raise what a listener has raised that is to go beyond the session, as `SystemExit` is."""
         leaving, self._leaving = self._leaving, None
         if leaving is not None:

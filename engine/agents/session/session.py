@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import types
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from ..errors import AgentError, SessionBusyError, SessionClosedError
@@ -34,8 +33,15 @@ class Session(SessionSettings):
     wait for its end. An idle session starts a run as soon as a message is sent.
     """
 
-    def __init__(self, session_id: str, config: SessionConfig, messages: Sequence[Message] = ()) -> None:
-        super().__init__(Conversation(session_id, config.store, messages=list(messages)), config)
+    def __init__(
+        self,
+        session_id: str,
+        config: SessionConfig,
+        messages: Sequence[Message] = (),
+        rules: tuple[str, ...] | None = None,
+    ) -> None:
+        conversation = Conversation(session_id, config.store, messages=list(messages), rules=rules)
+        super().__init__(conversation, config)
         self._decider = Decider(config.gate, config.hooks, self._listeners)
         self._driver: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
@@ -288,7 +294,7 @@ class Session(SessionSettings):
         """Attend to `run`, or settle when its task never started."""
         cancelled = False
         try:
-            await _pause()
+            await asyncio.sleep(0)
         except asyncio.CancelledError:
             cancelled = True
             run.signal.abort("cancelled")
@@ -306,7 +312,7 @@ class Session(SessionSettings):
             run = self._run = compaction
             cancelled, failure = await self._drive(run, cancelled)
         self._settle(run, failure)
-        self._listeners.leave()
+        self._listeners.raise_stop()
         if cancelled:
             raise asyncio.CancelledError
 
@@ -375,8 +381,3 @@ class Session(SessionSettings):
             return
         if aborted is not None:
             self.abort(aborted)
-
-
-@types.coroutine
-def _pause() -> Generator[None, None, None]:
-    yield

@@ -19,9 +19,10 @@ from ...net.net import ToolCall
 from ..errors import ToolError
 from ..events import Event, TextDelta, TurnEnd
 from ..messages import AssistantMessage, Message
+from ..rules_notice import current_rules
 from ..runtime.base import Runtime
 from ..stores.base import SessionStore
-from ..tool import Execute, ModelTool, ToolContext, ToolInput
+from ..tool import Execute, ModelTool, ToolContext, ToolInput, ToolOutput
 from .config import Spawn
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class SubagentGate:
         """The id under which the parent's gate knows a call of the child."""
         return f"{self._child}/{call_id}"
 
+    def constraints(self) -> Sequence[str] | None:
+        """The parent's rules in sentences (G-73)."""
+        return current_rules(self._gate)
+
     async def decide(self, call: ToolCall) -> GateDecision:
         asked = ToolCall(self.id_of(call.tool_call_id), call.tool_name, call.input)
         decision = await self._gate.decide(asked)
@@ -71,6 +76,7 @@ class SubagentGate:
         return await self._gate.settle(renamed, output, seconds)
 
 
+@dataclass(frozen=True, slots=True)
 class UnhostedSubagents:
     """Children of a session without a host: in its store, under ids that begin with its own.
 
@@ -78,36 +84,26 @@ class UnhostedSubagents:
     sandbox.
     """
 
-    def __init__(
-        self,
-        parent: str,
-        gate: CallGate | None,
-        store: SessionStore,
-        runtime: Runtime,
-        spawn: Spawn | None,
-        depth: int = 1,
-    ) -> None:
-        self._parent = parent
-        self._gate = gate
-        self._store = store
-        self._runtime = runtime
-        self._spawn = spawn
-        self._depth = depth
+    parent: str
+    gate: CallGate | None
+    store: SessionStore
+    runtime: Runtime
+    spawn: Spawn | None
+    depth: int = 1
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
         """See `SubagentSessions.open`."""
-        check_depth(agent, self._depth)
-        child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
-        gate = None if self._gate is None else SubagentGate(self._gate, child)
-        below = UnhostedSubagents(child, gate, self._store, self._runtime, self._spawn, self._depth + 1)
+        check_depth(agent, self.depth)
+        child = f"{self.parent}/{agent.name}-{uuid4().hex[:6]}"
+        gate = None if self.gate is None else SubagentGate(self.gate, child)
         session = await agent.create_session(
             child,
             gate=gate,
-            store=self._store,
-            runtime=self._runtime,
-            spawn=self._spawn,
-            subagents=below,
+            store=self.store,
+            runtime=self.runtime,
+            spawn=self.spawn,
+            subagents=replace(self, parent=child, gate=gate, depth=self.depth + 1),
         )
         async with session:
             yield session
@@ -143,10 +139,11 @@ def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
     session stops it.
     """
 
-    async def run(args: TaskInput, ctx: ToolContext) -> str:
+    async def run(args: TaskInput, ctx: ToolContext) -> ToolOutput:
         if ctx.subagents is None:
             raise ToolError(f"{name}: there is no session here that a subagent could belong to")
-        return await _run_task(ctx.subagents, agent, args.prompt, ctx)
+        # The subagent's words are no failure, whatever they say.
+        return ToolOutput(await _run_task(ctx.subagents, agent, args.prompt, ctx))
 
     name = f"task_{agent.name}"
     described = description or f"Have {agent.name} do a task."
@@ -172,8 +169,8 @@ async def _run_task(subagents: SubagentSessions, agent: Agent, prompt: str, ctx:
     return text or "(no answer)"
 
 
-def _last_words(said: Sequence[Message]) -> str:
-    last = said[-1] if said else None
+def _last_words(messages: Sequence[Message]) -> str:
+    last = messages[-1] if messages else None
     return last.text if isinstance(last, AssistantMessage) else ""
 
 

@@ -129,7 +129,7 @@ def _entries(content: bytes, path: Path) -> list[StoredEntry]:
         try:
             read = _EntryLine.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
-            log.warning("%s:%d is left out, it is no entry: %s", path, number, _why(error))
+            log.warning("%s:%d is left out, it is no entry: %s", path, number, _line_problem(error))
             continue
         if read.id in known:
             log.warning("%s:%d is left out, an earlier entry has its id %r", path, number, read.id)
@@ -155,7 +155,7 @@ def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _why(error: ValueError | RecursionError) -> str:
+def _line_problem(error: ValueError | RecursionError) -> str:
     """Problem of a line, without quoting it: its text must not get into a log."""
     match error:
         case ValidationError():

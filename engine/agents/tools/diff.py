@@ -59,12 +59,12 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
     return bounded("\n".join([*header, *body]), "Diff")
 
 
-def bounded(text: str, what: str, size: int = MAX_BYTES) -> str:
-    """`text` in at most `size` bytes; the last line of a longer one says that it was cut."""
-    if len(encoded(text)) <= size:
+def bounded(text: str, name: str) -> str:
+    """`text` in at most `MAX_BYTES`; the last line of a longer one says that it was cut."""
+    if len(encoded(text)) <= MAX_BYTES:
         return text
-    notice = f"\n[{what} cut at {kilobytes(size)}.]"
-    kept = first_bytes(text, size - len(notice))
+    notice = f"\n[{name} cut at {kilobytes(MAX_BYTES)}.]"
+    kept = first_bytes(text, MAX_BYTES - len(notice))
     line_end = kept.rfind("\n")
     return (kept[:line_end] if line_end > 0 else kept) + notice
 
@@ -144,12 +144,12 @@ async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime
     return None if text is None else bounded(text, "Preview")
 
 
-async def _in_time(asked: Awaitable[T], of: object) -> T | None:
-    """The result of `asked` within `PREVIEW_SECONDS`; `None` when it fails or takes longer."""
+async def _in_time(reading: Awaitable[T], of: object) -> T | None:
+    """The result of `reading` within `PREVIEW_SECONDS`; `None` when it fails or takes longer."""
 
     async def ask() -> T | None:
         try:
-            return await asked
+            return await reading
         except (Exception, SystemExit) as error:
             log.debug("The preview of a call to %s failed: %r", of, error)
             return None

@@ -47,7 +47,7 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
     indented like what it replaces. Raises `ToolError` saying what to do when there is no place, or more
     than one without `replace_all`.
     """
-    windows = _windows_lines(text)
+    windows = text.count("\r\n") * 2 > text.count("\n")
     plain, old, new = text.replace("\r\n", "\n"), old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     if not old:
         raise ToolError("old_string is empty: give the text to replace, or make a file with write.")
@@ -72,11 +72,6 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
         done = place(match.end)
     parts.append(text[done:])
     return EditResult("".join(parts), len(matches), method)
-
-
-def _windows_lines(text: str) -> bool:
-    """Tell whether most of the text's lines end in CRLF."""
-    return text.count("\r\n") * 2 > text.count("\n")
 
 
 def _find(text: str, old: str, new: str) -> tuple[MatchMethod, list[_Match]]:
@@ -187,10 +182,6 @@ def _indented(new: str, old_lines: Sequence[str], found: Sequence[str]) -> str:
     return "\n".join(placed(line) for line in new.split("\n"))
 
 
-def _line_starts(text: str) -> list[int]:
-    return [0, *(newline.end() for newline in re.finditer("\n", text))]
-
-
 def _listed(numbers: Sequence[int]) -> str:
     more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
     word = "line" if len(numbers) == 1 else "lines"
@@ -198,7 +189,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _ambiguity_message(text: str, matches: Sequence[_Match], path: str) -> str:
-    starts = _line_starts(text)
+    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
     numbers = [bisect.bisect_right(starts, match.start) for match in matches]
     return (
         f"old_string was found {len(matches)} times in {path} ({_listed(numbers)}). "

@@ -38,7 +38,8 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
             return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
         if result.exit_code:
             raise ToolError(problem[:1000] or f"grep ended with {result.exit_code}")
-    lines = [line for line in result.stdout.removesuffix("\n").split("\n") if not _in_git(line)]
+    lines = result.stdout.removesuffix("\n").split("\n")
+    lines = [line for line in lines if "/.git/" not in line.partition(":")[0]]
     if not lines:
         return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
     shown = _fitting_lines([_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines])
@@ -75,10 +76,6 @@ async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
         # Small versions of grep know neither binary files nor directories to leave out.
         result = await ctx.runtime.exec(f"grep -rnHE{options}", timeout=SEARCH_SECONDS, abort=ctx.abort)
     return result
-
-
-def _in_git(line: str) -> bool:
-    return "/.git/" in line.partition(":")[0]
 
 
 def _shortened(line: str) -> str:

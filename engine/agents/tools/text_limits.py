@@ -44,25 +44,25 @@ def kilobytes(size: int) -> str:
 # Quoting of text that an agent wrote for a shell command.
 
 
-def quote(text: str, what: str = "argument") -> str:
+def quote(text: str, name: str = "argument") -> str:
     """`text` as one word of a POSIX shell, whatever is in it.
 
-    Raises `ToolError`, naming it as `what`, for what no command line can hold.
+    Raises `ToolError`, naming it as `name`, for what no command line can hold.
     """
     if "\0" in text:
         raise ToolError(
-            f"The {what} holds a NUL character, which no command or file name can: {text[:200]!r}"
+            f"The {name} holds a NUL character, which no command or file name can: {text[:200]!r}"
         )
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ToolError(f"The {what} holds half a surrogate pair, which is no character: {text[:200]!r}")
+        raise ToolError(f"The {name} holds half a surrogate pair, which is no character: {text[:200]!r}")
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def operand(path: str, what: str = "path") -> str:
+def operand(path: str) -> str:
     """`path` quoted so that no command takes it for an option.
 
     Raises `ToolError` for an empty one.
     """
     if not path:
-        raise ToolError(f"The {what} is empty; give a file or directory, such as '.'")
-    return quote(path if path.startswith("/") else f"./{path}", what)
+        raise ToolError("The path is empty; give a file or directory, such as '.'")
+    return quote(path if path.startswith("/") else f"./{path}", "path")

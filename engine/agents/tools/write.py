@@ -53,13 +53,13 @@ async def _preview(args: WriteInput, runtime: Runtime) -> str:
         return f"All of {args.path} would be replaced. What it holds cannot be shown: {error}\n{diff}"
 
 
-def refuse_half_characters(text: str, what: str) -> None:
+def refuse_half_characters(text: str, name: str) -> None:
     """Raises `ToolError` for text that UTF-8 cannot hold."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"The {what} holds half a surrogate pair at character {error.start}, which no file can."
+            f"The {name} holds half a surrogate pair at character {error.start}, which no file can."
         ) from error
 
 

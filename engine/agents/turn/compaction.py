@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from ..messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
 from ..models.base import ModelRequest
+from ..rules_notice import change_message, total_change, with_changes
 
 KEEP_LAST = 4
 """Messages that are kept word for word unless somebody wants another number."""
@@ -62,7 +63,14 @@ def prompt_of(messages: Sequence[Message]) -> list[Message]:
     The summary is sent as a user's message. Without one, everything is sent.
     """
     summary, current = _current_messages(messages)
-    return current if summary is None else [as_user(summary), *current]
+    sent = list(with_changes(current))
+    if summary is None:
+        return sent
+    # The system prompt has the first rules: what changed them is said again, not summed up.
+    said = [message for message in messages if not isinstance(message, SummaryMessage)]
+    change = total_change(said[: len(said) - len(current)])
+    changed = [change_message(change)] if change.added or change.removed else []
+    return [as_user(summary), *changed, *sent]
 
 
 def as_user(summary: SummaryMessage) -> UserMessage:

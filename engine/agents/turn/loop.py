@@ -25,7 +25,7 @@ from ..events import (
     ToolInputDelta,
     ToolResultEvent,
 )
-from ..messages import AssistantMessage, Message, ProposedCall, UserMessage
+from ..messages import AssistantMessage, Message, ProposedCall, RulesChange, UserMessage, with_own_ids
 from ..models.base import (
     CallChunk,
     Chunk,
@@ -36,6 +36,7 @@ from ..models.base import (
     TextChunk,
     ToolSpec,
 )
+from ..rules_notice import change_message, with_rules
 from ..tool import input_problem, wants_approval
 from .abort import AbortSignal, stream_chunks
 from .compaction import prompt_of
@@ -127,7 +128,8 @@ class _LoopState:
             raise problem
 
         tools = config.tools
-        request = model_request(config, self.history)
+        change = None if config.rules_changed is None else config.rules_changed(self.history)
+        request = model_request(config, self.history, change)
         if config.before_model is not None:
             request = await config.before_model(request)
             if signal.aborted:
@@ -144,12 +146,12 @@ class _LoopState:
         if signal.aborted:
             # What a person saw is kept; calls that nobody answered are not (A-95).
             if reply.text:
-                yield self.joined(AssistantMessage(text=reply.text))
+                yield self.joined(AssistantMessage(text=reply.text, rules=change))
             return
         if reply.finish is None:
             raise ModelError(f"{config.model.name}: the reply ended before it was complete")
-        calls = _with_own_ids(reply.calls, (*self.history, *request.messages))
-        self.reply = AssistantMessage(text=reply.text, tool_calls=calls)
+        calls = with_own_ids(reply.calls, (*self.history, *request.messages))
+        self.reply = AssistantMessage(text=reply.text, tool_calls=calls, rules=change)
         if reply.text or calls:
             yield self.joined(self.reply)
         yield StepEvent(usage=reply.finish.usage, finish_reason=reply.finish.reason)
@@ -263,11 +265,14 @@ def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
     return history[:count]
 
 
-def model_request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:
-    """Model request after `history`, before hooks change it."""
+def model_request(
+    config: LoopConfig, history: Sequence[Message], change: RulesChange | None = None
+) -> ModelRequest:
+    """Model request after `history` and a change of the rules, before hooks change it."""
+    changed = () if change is None else (change_message(change),)
     return ModelRequest(
-        messages=tuple(prompt_of(history)),
-        system_prompt=config.system_prompt,
+        messages=(*prompt_of(history), *changed),
+        system_prompt=with_rules(config.system_prompt, config.rules),
         tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in config.tools.values()),
         session_id=config.session_id,
     )
@@ -296,23 +301,3 @@ def _decide(step_call: StepCall, decision: CallDecision) -> None:
                 step_call.approved = ApprovedCall(call.call_id, call.name, call.args)
     except TypeError as error:
         step_call.refuse(str(error))
-
-
-def _with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
-    """The calls with ids that this conversation has not seen; some servers repeat ids in each reply."""
-    used = {
-        call.call_id
-        for message in history
-        if isinstance(message, AssistantMessage)
-        for call in message.tool_calls
-    }
-    renamed: list[ProposedCall] = []
-    for call in calls:
-        base = call.call_id or "call"
-        call_id, number = base, 1
-        while call_id in used:
-            number += 1
-            call_id = f"{base}-{number}"
-        used.add(call_id)
-        renamed.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
-    return tuple(renamed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..decisions import ApprovedCall
 from ..hooks import FinishedCall
+from ..messages import Message, RulesChange
 from ..models.base import Model, ModelRequest
 from ..runtime.base import Runtime
 from ..session.inbox import FollowUp, Inbox
@@ -22,6 +23,7 @@ Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | 
 AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
 BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
 BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
+RulesChanged: TypeAlias = Callable[[Sequence[Message]], RulesChange | None]
 
 
 @dataclass(slots=True)
@@ -35,13 +37,16 @@ class LoopConfig:
     before its result is shown; the first error it raises ends the run after the step's results.
     `after_call` then gives the output that the model reads. `before_model` is awaited before each model
     call and gives the request to send; `before_stop` before a run ends, and may give text to continue
-    with. `spending` is asked before each model call, and counts what it cost.
+    with. `spending` is asked before each model call, and counts what it cost. `rules_changed` takes the
+    conversation before each model call and gives what has changed since of the sentences `rules`, which
+    the system prompt ends with.
     """
 
     model: Model
     runtime: Runtime
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     system_prompt: str | None = None
+    rules: tuple[str, ...] = ()
     max_steps: int = 100
     follow_up: FollowUp = "one"
     inbox: Inbox = field(default_factory=Inbox)
@@ -49,6 +54,7 @@ class LoopConfig:
     after_call: AfterCall | None = None
     before_model: BeforeModel | None = None
     before_stop: BeforeStop | None = None
+    rules_changed: RulesChanged | None = None
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     session_id: str = ""
     subagents: SubagentSessions | None = None

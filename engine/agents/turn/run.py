@@ -25,8 +25,17 @@ from ..events import (
     TurnStart,
 )
 from ..gating import Decider
-from ..messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage, open_calls
+from ..messages import (
+    AssistantMessage,
+    Message,
+    ProposedCall,
+    RulesChange,
+    ToolMessage,
+    UserMessage,
+    open_calls,
+)
 from ..models.base import ModelRequest
+from ..rules_notice import current_rules, first_rules, rules_change
 from ..session.config import SessionConfig
 from ..session.conversation import Conversation
 from ..tool import Tool, ToolOutput
@@ -68,6 +77,7 @@ class Run:
         self._conversation = conversation
         self._decider = decider
         self._hooks = config.hooks
+        self._gate = config.gate
         self.config = self._loop_config(config)
         self._first = first
         self.unstored_message = first
@@ -97,6 +107,8 @@ class Run:
             inbox=self._conversation.inbox,
             settle=None if config.gate is None else self.settle,
             after_call=config.hooks.after_tool_call if config.hooks else None,
+            rules=self._conversation.rules or (),
+            rules_changed=self.rules_changed if config.tell_rules else None,
             before_model=self.before_model,
             before_stop=self.before_stop if config.hooks else None,
             session_id=self._conversation.id,
@@ -164,6 +176,17 @@ class Run:
             self._settle_error = self._settle_error or error
             raise
 
+    def rules_changed(self, history: Sequence[Message]) -> RulesChange | None:
+        """Change of the gate's rules that the model has not been told yet (G-73)."""
+        now = current_rules(self._gate)
+        if now is None:
+            return None
+        first = self._conversation.rules
+        if first is None:
+            first = self._conversation.rules = first_rules(now, history)
+        self.config.rules = first
+        return rules_change(first, history, now)
+
     async def before_model(self, request: ModelRequest) -> ModelRequest:
         """Report that a model call begins, and let hooks change its request."""
         self._steps += 1
@@ -182,7 +205,9 @@ class Run:
         if not self._hooks:
             return tools
         said = max(n for n, message in enumerate(messages) if isinstance(message, AssistantMessage))
-        request = model_request(self.config, messages[:said])
+        reply = messages[said]
+        change = reply.rules if isinstance(reply, AssistantMessage) else None
+        request = model_request(self.config, messages[:said], change)
         asked = await unless_aborted(self.signal, self._hooks.before_model_call(request))
         return {spec.name: tools[spec.name] for spec in (asked or request).tools}
 
@@ -299,10 +324,10 @@ class Run:
         [decision] = returned
         return decision
 
-    async def _not_run(self, call: ApprovedCall, why: str) -> None:
+    async def _not_run(self, call: ApprovedCall, reason: str) -> None:
         """Settle a call that the gate had allowed when its decision was withdrawn."""
         try:
-            await self._decider.not_run(call, why)
+            await self._decider.not_run(call, reason)
         except Exception as error:
             self._fail(error)
 

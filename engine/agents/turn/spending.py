@@ -20,12 +20,12 @@ class Spending:
     """
 
     def __init__(
-        self, agent: str, limit: float | None, spent: float = 0.0, above: Spending | None = None
+        self, agent: str, limit: float | None, spent: float = 0.0, parent: Spending | None = None
     ) -> None:
         self._agent = agent
         self.limit = limit
         self._spent = spent
-        self._above = above
+        self._above = parent
         self._unpriced: str | None = None
         self._checked: Model | None = None
 
@@ -80,9 +80,9 @@ class Spending:
             return None
         return CostLimitError(
             f"The cost limit is reached: this session of {self._agent} has spent "
-            f"{_dollars(self._spent)} of {_dollars(self.limit)} (max_cost). To continue, resume it "
-            "with a higher limit (interlock resume --max-cost USD --reason TEXT, or the Agent's "
-            "max_cost), raise the limit where it is live (raise_limit), or start anew."
+            f"{_dollars(self._spent)} of {_dollars(self.limit)}. To continue, raise the limit in the "
+            "console, resume it with a higher limit (interlock resume SESSION --max-cost USD --reason "
+            "TEXT), or start anew."
         )
 
 
@@ -103,9 +103,9 @@ def check_limit(max_cost: float | None) -> None:
         raise ValueError(f"max_cost is in US dollars, more than 0, not {max_cost}")
 
 
-def not_kept(why: str) -> str:
+def not_kept(reason: str) -> str:
     """The sentence for a limit that could not be kept."""
-    return f"max_cost cannot be kept: {why}. {_REMEDY}"
+    return f"max_cost cannot be kept: {reason}. {_REMEDY}"
 
 
 def _dollars(amount: float) -> str:

@@ -79,14 +79,14 @@ def text_of(fields: Fields, name: str, place: Location) -> str:
     return value
 
 
-def input_of(given: object) -> Input:
+def input_of(value: object) -> Input:
     """A call's input; what a model wrote in place of an object counts as none given (G-32)."""
-    if isinstance(given, str):
+    if isinstance(value, str):
         try:
-            given = json.loads(given)
+            value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-    return as_mapping(given) or {}
+    return as_mapping(value) or {}
 
 
 def is_list(value: object) -> bool:

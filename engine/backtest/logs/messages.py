@@ -15,11 +15,10 @@ from dataclasses import replace
 
 from ...gate.wrapping.messages import as_list, as_mapping
 from ...net.net import Input
-from ..recording import Recorded, RecordedCall, RecordedResult, Then
+from ..recording import Recorded, RecordedCall, RecordedOutcome, RecordedResult
 from .items import (
     Fields,
     Location,
-    LogError,
     Logged,
     LoggedCall,
     LoggedQuestion,
@@ -98,12 +97,10 @@ def _input(item: Fields) -> Input:
     return input_of(next((item[k] for k in ("arguments", "action", "operation") if k in item), None))
 
 
-__all__ = ["Location", "LogError", "is_message", "items_of"]
-
 SOMEBODY = "an operator"
 """Name for the person who answered, where a log says that someone did."""
 
-_ALLOWED = Then()
+_ALLOWED = RecordedOutcome()
 _ERRORS = ("error-text", "error-json", "execution-denied")
 
 
@@ -161,14 +158,16 @@ def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
             yield replace(item, call_id=asked.get(item.approval_id, ""))
 
 
-def _recorded_outcome(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
-    """Outcome of a call from its result, `ended`, and the answer of a person, if one was `asked`."""
-    ran = ended is not None and not ended.denied
-    if (ended is not None and ended.denied) or (approved is False and not ran):
-        return Then("ask", ran=False, denied=True)
-    if asked:
-        return Then("ask", ran=ran, by=(SOMEBODY,) if approved or ran else ())
-    return _ALLOWED if ran else Then(ran=False)
+def _recorded_outcome(
+    result: LoggedResult | None, questioned: bool, approved: bool | None
+) -> RecordedOutcome:
+    """Outcome of a call from its result, and the answer of a person, if the call was put to one."""
+    ran = result is not None and not result.denied
+    if (result is not None and result.denied) or (approved is False and not ran):
+        return RecordedOutcome("ask", ran=False, denied=True)
+    if questioned:
+        return RecordedOutcome("ask", ran=ran, by=(SOMEBODY,) if approved or ran else ())
+    return _ALLOWED if ran else RecordedOutcome(ran=False)
 
 
 def _read(message: object, place: Location) -> Iterator[Logged]:

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from ...gate.wrapping.messages import as_list, as_mapping
 from ..recording import Recording
-from .items import Fields, Location, LogError, is_list
+from .items import Fields, Location, is_list
 from .messages import is_message, items_of
 
 _LINES = (".jsonl", ".ndjson")
@@ -23,8 +23,6 @@ _EXPECTED = (
     "expected a message (an object with 'role'), a list of messages, "
     "or an object with 'messages', 'input', 'output' or 'choices'"
 )
-
-__all__ = ["LogError", "conversations"]
 
 
 def conversations(path: Path) -> Iterator[Recording]:

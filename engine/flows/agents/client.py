@@ -72,17 +72,17 @@ class ModelClients:
             return ModelClient(LitellmModel(model_url), options)
         # litellm takes the class itself and makes of it what each provider wants.
         model = LitellmModel(model_url, response_format=cast("JsonValue", options.output))
-        return ModelClient(model, options, told=False)
+        return ModelClient(model, options, describe_output=False)
 
 
 class ModelClient:
     """A client over any model of the agents; with `told` it learns the reply's schema in words."""
 
-    def __init__(self, model: Model, options: ClientOptions, *, told: bool = True) -> None:
+    def __init__(self, model: Model, options: ClientOptions, *, describe_output: bool = True) -> None:
         self._model = model
         self._options = options
         self._prompt = options.preamble
-        if told and options.output is not None:
+        if describe_output and options.output is not None:
             schema = json.dumps(options.output_schema, ensure_ascii=False)
             self._prompt += f"\n\nAnswer with nothing but JSON that fits this JSON Schema:\n{schema}"
 

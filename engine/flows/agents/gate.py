@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol, TypeAlias, cast, runtime_checkable
@@ -14,7 +14,16 @@ from pydantic import JsonValue
 from ...agents.decisions import Allow, Deny, Override
 from ...agents.gating import CallManager, ManagerFactory, as_call_gate
 from ...agents.tool import Tool
-from ...gate.types import ApprovalRequest, CallGate, GateContext, GateDecision, ResultRecord, ToolResult
+from ...gate.approve import ask
+from ...gate.types import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CallGate,
+    GateContext,
+    GateDecision,
+    ResultRecord,
+    ToolResult,
+)
 from ...net.net import ToolCall
 from ..errors import DeserializeError
 
@@ -84,7 +93,10 @@ class ToolReceiver(Protocol):
 
 
 class ManagedFlowGate:
-    """A gate manager's nets. A request that has no answer yet leaves their markings unchanged."""
+    """A gate manager's nets. A request that has no answer yet leaves their markings unchanged.
+
+    Where its maker has a `confirm`, that is asked and the step waits meanwhile.
+    """
 
     def __init__(self, manager: CallManager, maker: ManagerFactory | None = None) -> None:
         self._manager = manager
@@ -92,11 +104,14 @@ class ManagedFlowGate:
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
         questions: list[Question] = []
+        own = None if self._maker is None else self._maker.context.confirm
 
-        def confirm(request: ApprovalRequest) -> bool:
+        def confirm(request: ApprovalRequest) -> bool | Awaitable[ApprovalAnswer]:
             question = Question(request)
             if question.key in approved:
                 return True
+            if own is not None:
+                return ask(own, request)
             questions.append(question)
             return False
 

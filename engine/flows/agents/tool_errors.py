@@ -99,11 +99,12 @@ class MissingDependency(ToolError):
 
     kind = "missing_dependency"
 
-    def __init__(self, wanted: type) -> None:
+    def __init__(self, dependency: type) -> None:
         super().__init__(
-            f"the context has no {wanted.__name__}; give it in the flow's deps(), or with Context(deps=…)"
+            f"the context has no {dependency.__name__}; "
+            "give it in the flow's deps(), or with Context(deps=…)"
         )
-        self.wanted = wanted
+        self.dependency = dependency
 
 
 class ToolFailure(ToolError):

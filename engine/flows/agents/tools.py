@@ -153,7 +153,7 @@ class Tools:
         began = time.perf_counter()
         self.ran.append(call.call_id)
 
-        def ended(*, is_error: bool = False, asks: bool = False) -> None:
+        def trace_end(*, is_error: bool = False, asks: bool = False) -> None:
             seconds = time.perf_counter() - began
             tell(self.trace, ToolRan(self.agent, call.name, call.call_id, is_error, asks, seconds))
 
@@ -163,10 +163,10 @@ class Tools:
                 await outcome(tool.execute(copy.deepcopy(args), ctx), ctx.progress, ToolOutput)
             )
         except SuspendSignal as signal:
-            ended(asks=True)
+            trace_end(asks=True)
             return Asks(signal.value, args)
         except (Exception, SystemExit) as raised:
-            ended(is_error=True)
+            trace_end(is_error=True)
             error = ToolFailure(raised) if isinstance(raised, SystemExit) else raised
             await self._tell(call, args, ToolOutput(describe(error), is_error=True), began)
             if isinstance(error, ToolFatal):
@@ -175,10 +175,10 @@ class Tools:
                 ) from error
             return self._failed(call, describe(error), _kind(error), error)
         except BaseException:
-            ended(is_error=True)
+            trace_end(is_error=True)
             await self._tell(call, args, ToolOutput("The call was cancelled", is_error=True), began)
             raise
-        ended(is_error=output.failed)
+        trace_end(is_error=output.failed)
         await self._tell(call, args, output, began)
         text = output.text if note is None else f"{note} before it ran.\n{output.text}"
         if note is not None or not output.is_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,16 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from ...agents.decisions import Deny, Override
 from ...agents.errors import InvalidModelUrlError, describe
-from ...agents.messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
+from ...agents.messages import (
+    AssistantMessage,
+    Message,
+    ProposedCall,
+    ToolMessage,
+    UserMessage,
+    with_own_ids,
+)
 from ...agents.models.base import ToolSpec
-from ..build.nodes import Agent, label
+from ..build.nodes import AgentWork, label
 from ..context import Context
 from ..errors import AgentError, DeserializeError, SnapLoadError
 from ..run.snapshot import AgentProgress, History, HistoryEntry, PendingSuspension
@@ -68,7 +76,7 @@ def options_of(
 
 
 async def agent_step(
-    run_state: RunState, history: History, node: Agent, ctx: Context, services: RunServices
+    run_state: RunState, history: History, node: AgentWork, ctx: Context, services: RunServices
 ) -> StepResult:
     """Take the agent's next step; returns the run's state and history after it.
 
@@ -85,7 +93,7 @@ async def agent_step(
 async def agent_answered(
     run_state: RunState,
     history: History,
-    node: Agent,
+    node: AgentWork,
     payload: JsonValue | BaseModel,
     ctx: Context,
     services: RunServices,
@@ -125,7 +133,7 @@ async def agent_answered(
     )
 
 
-def config_of(run_state: RunState, node: Agent, ctx: Context) -> AgentConfig:
+def config_of(run_state: RunState, node: AgentWork, ctx: Context) -> AgentConfig:
     """Config of the agent whose turn it is. Raises `AgentError` for one with faults."""
     config = node.node().configure(input_value(node, node.takes, run_state), ctx)
     problems = config.problems()
@@ -135,7 +143,7 @@ def config_of(run_state: RunState, node: Agent, ctx: Context) -> AgentConfig:
 
 
 def _turn(
-    run_state: RunState, history: History, node: Agent, ctx: Context, services: RunServices
+    run_state: RunState, history: History, node: AgentWork, ctx: Context, services: RunServices
 ) -> _Turn:
     key, config = node.takes.key, config_of(run_state, node, ctx)
     progress = run_state.agent
@@ -157,7 +165,7 @@ class _Turn:
 
     run_state: RunState
     history: History
-    node: Agent
+    node: AgentWork
     config: AgentConfig
     progress: AgentProgress
     tools: Tools
@@ -255,12 +263,13 @@ class _Turn:
         if not reply.text.strip():
             raise self.error("LLM returned an empty response")
         self.add_message(AssistantMessage(text=reply.text))
+        text = unfenced(reply.text)
         try:
-            json.loads(reply.text)
+            json.loads(text)
         except ValueError as error:
             raise self.error(f"failed to deserialize output: {error}: {reply.text}") from error
         try:
-            return self.finish(self._output(reply.text))
+            return self.finish(self._output(text))
         except ValidationError as error:
             self._count_output(error)
             self.add_message(
@@ -360,7 +369,7 @@ class _Turn:
         """Text in place of a call (P-135)."""
         self.add_message(AssistantMessage(text=text))
         try:
-            return self.finish(self._output(text))
+            return self.finish(self._output(unfenced(text)))
         except ValidationError:
             pass
         bad = self.progress.bad_texts + 1
@@ -391,20 +400,13 @@ class _Turn:
         for call in calls:
             if call.call_id and ids.count(call.call_id) > 1:
                 raise self.error(f"two calls of '{call.name}' have the id '{call.call_id}'")
-        used = {
-            call.call_id
-            for message in self.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.tool_calls
-        }
-        renamed: list[ProposedCall] = []
-        for call in calls:
-            base, number, call_id = call.call_id or "call", 1, call.call_id or "call"
-            while call_id in used:
-                number += 1
-                call_id = f"{base}-{number}"
-            used.add(call_id)
-            renamed.append(
-                call if call_id == call.call_id else call.model_copy(update={"call_id": call_id})
-            )
-        return tuple(renamed)
+        return with_own_ids(calls, self.messages)
+
+
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+
+
+def unfenced(text: str) -> str:
+    """An answer without the code fence that some models put around JSON."""
+    fenced = _FENCED.fullmatch(text)
+    return text if fenced is None else fenced[1]

@@ -16,7 +16,7 @@ from .graph import FlowGraph
 from .handlers import handler
 from .naming import State, node_id, state_of
 from .nodes import (
-    Agent,
+    AgentWork,
     Each,
     Either,
     Fork,
@@ -39,19 +39,19 @@ def put_inside(outer: str, nodes: Mapping[str, Node]) -> list[Node]:
 
 
 def inlined(
-    entry: str, output: str, nodes: Mapping[str, Node], taken: Container[str]
+    entry: str, output: str, nodes: Mapping[str, Node], existing: Container[str]
 ) -> tuple[list[Node], list[str]]:
-    """The nodes under their new keys, and the conflicts of these with the keys that are `taken`."""
+    """The nodes under their new keys, and the conflicts of these with the keys that are `existing`."""
 
     def rename(key: str) -> str:
         return key if key in (entry, output) else f"{entry}::{key}"
 
-    if entry in taken:
+    if entry in existing:
         return [], [f"flow '{entry}': duplicate node key"]
     clashes = [
         f"flow '{entry}': inner node '{key}' conflicts with outer node after rename to '{rename(key)}'"
         for key in nodes
-        if rename(key) in taken
+        if rename(key) in existing
     ]
     return [] if clashes else [node.renamed(rename) for node in distinct(nodes)], clashes
 
@@ -108,7 +108,7 @@ class FlowBuilder(Generic[I, O]):
         takes, gives = node.types()
         where = f"agent '{node.__name__}'"
         made = cast("type[AgentNode[BaseModel, BaseModel]]", node)
-        return self.add(Agent(state_of(takes, where), state_of(gives, where), made))
+        return self.add(AgentWork(state_of(takes, where), state_of(gives, where), made))
 
     def either(self, fn: Callable[..., BaseModel]) -> Self:
         """`(A, ctx) -> B | C`: exactly one of the two appears (P-12); a union of more will do as well."""
@@ -213,7 +213,8 @@ class FlowBuilder(Generic[I, O]):
         item, result = (
             State(f"{source.key}::{state.key}", state.type) for state in (inner.takes, inner.gives)
         )
-        ends = by_item(source, target, item, result, _name(flow, inner.takes))
+        name = flow.__name__ if isinstance(flow, type) else inner.takes.key
+        ends = by_item(source, target, item, result, name)
         nodes = (ends[0], *put_inside(source.key, inner.nodes), ends[1])
         return Registered(nodes, inner.problems, inner.whole)
 
@@ -251,11 +252,6 @@ class _Inner:
     nodes: Mapping[str, Node]
     problems: tuple[str, ...]
     whole: bool
-
-
-def _name(flow: object, entry: State) -> str:
-    """A flow's own name; one without a class goes by its input."""
-    return flow.__name__ if isinstance(flow, type) else entry.key
 
 
 def _prefixed(name: str, problems: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from .model_check import Walk, walk
 from .naming import State, qualified
-from .nodes import Agent, Collect, Either, Fork, Join, Node, Nodes, label, states_of
+from .nodes import AgentWork, Collect, Either, Fork, Join, Node, Nodes, label, states_of
 from .petri import never_fire, petri_net
 
 
@@ -26,7 +26,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class GraphCheck:
     """The nodes of a graph by key, its problems, and, where it is sound enough, the ways it can go."""
 
     nodes: Mapping[str, Node]
@@ -34,7 +34,7 @@ class Checked:
     walk: Walk | None
 
 
-def check(entry: State, output: State, registered: Sequence[Registered]) -> Checked:
+def check(entry: State, output: State, registered: Sequence[Registered]) -> GraphCheck:
     """Check a whole graph; problems come in registration order, then what its net shows."""
     nodes: dict[str, Node] = {}
     named: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
@@ -64,12 +64,12 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Chec
                     problems.append(f"node '{key}': has no path to any terminal — dead end")
         sound = sound and not problems
         listed += problems
-        if isinstance(node, Agent) and node.node.config is not None:
+        if isinstance(node, AgentWork) and node.node.config is not None:
             listed += [f"{label(node)}: {problem}" for problem in node.node.config.problems()]
     if not sound:
-        return Checked(nodes, tuple(listed), None)
+        return GraphCheck(nodes, tuple(listed), None)
     went = walk(entry.key, nodes)
-    return Checked(nodes, (*listed, *_of_the_net(entry.key, nodes, went)), went)
+    return GraphCheck(nodes, (*listed, *_of_the_net(entry.key, nodes, went)), went)
 
 
 def terminals(nodes: Nodes) -> list[str]:

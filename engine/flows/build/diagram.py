@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ...drawing.graph import Edge, Graph
+from ...drawing.graph import Diagram, Edge
 from ...drawing.graph import Node as Drawn
 from .nodes import Node, full_name, states_of
 
 
 def diagram(
     entry: str, nodes: Sequence[Node], live: Collection[str] = (), *, named: bool = False
-) -> Graph:
+) -> Diagram:
     """The states and nodes of a flow that begins in `entry`; those states that are `live` stand out.
 
     With `named` nodes have their functions' names next to their kind, and live states say that they are.
@@ -36,4 +36,4 @@ def diagram(
         edges += [Edge(keys[state.key], key) for state in node.inputs]
         outputs = dict.fromkeys(state.key for outcome in node.outcomes for state in outcome)
         edges += [Edge(key, keys[s], "choice" if len(node.outcomes) > 1 else "arc") for s in outputs]
-    return Graph(drawn, edges)
+    return Diagram(drawn, edges)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from ...drawing.diagram_text import mermaid
 from ...drawing.svg import svg
-from ...drawing.text import mermaid
 from ...net.net import SkillNet
 from ..errors import Invalid, NotFound
 from .checks import check_output, distinct, terminals

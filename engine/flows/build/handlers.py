@@ -101,14 +101,14 @@ def handler(method: str, function: object, inputs: int, *, sync: bool = False) -
         raise BuildError(f"{where}: no return annotation; write '-> …' with what it gives")
     return Handler(
         function=function,
-        takes=tuple(_taken(parameter, where) for parameter in takes),
+        takes=tuple(_parameter_state(parameter, where) for parameter in takes),
         gives=signature.return_annotation,
         wants_context=wants_context,
         where=where,
     )
 
 
-def _taken(parameter: inspect.Parameter, where: str) -> State:
+def _parameter_state(parameter: inspect.Parameter, where: str) -> State:
     if parameter.annotation is parameter.empty:
         raise BuildError(
             f"{where}: parameter '{parameter.name}' has no annotation; name the model it takes"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..run.scheduler import after, conflict, next_up, waiting
-from .nodes import Node, Nodes, label, outcome_label
+from .nodes import Nodes, label, outcome_label
 
 MOST_STATES = 10_000
 
@@ -49,8 +49,8 @@ class Walk:
     complete: bool
 
 
-def walk(entry: str, nodes: Nodes, limit: int = MOST_STATES) -> Walk:
-    """Breadth first through the states of a run, at most `limit` of them."""
+def walk(entry: str, nodes: Nodes) -> Walk:
+    """Breadth first through the states of a run, at most `MOST_STATES` of them."""
     start: Live = (entry,)
     came: dict[Live, tuple[Live, str] | None] = {start: None}
     findings: dict[tuple[str, tuple[str, ...]], Finding] = {}
@@ -71,23 +71,17 @@ def walk(entry: str, nodes: Nodes, limit: int = MOST_STATES) -> Walk:
             written = dict.fromkeys(state.key for state in outcome)
             lost = conflict(node, written, live)
             if lost is not None:
-                found = _overwrite(came, live, node, number, lost)
+                found = Finding("overwrite", (lost,), outcome_label(node, number), _path(came, live))
                 findings.setdefault((found.node or "", found.states), found)
                 continue
             reached = tuple(after(dict.fromkeys(live), node, written))
             if reached in came:
                 continue
-            if len(came) >= limit:
+            if len(came) >= MOST_STATES:
                 return Walk(tuple(findings.values()), frozenset(fired), ends, False)
             came[reached] = (live, outcome_label(node, number))
             queue.append(reached)
     return Walk(tuple(findings.values()), frozenset(fired), ends, True)
-
-
-def _overwrite(
-    came: dict[Live, tuple[Live, str] | None], live: Live, node: Node, outcome: int, lost: str
-) -> Finding:
-    return Finding("overwrite", (lost,), outcome_label(node, outcome), _path(came, live))
 
 
 def _path(came: dict[Live, tuple[Live, str] | None], live: Live) -> tuple[str, ...]:

@@ -38,11 +38,11 @@ def qualified(model: type[BaseModel]) -> str:
     return f"{model.__module__}.{model.__qualname__}"
 
 
-def state_of(given: object, where: str) -> State:
+def state_of(model: object, where: str) -> State:
     """The state of a type. Raises `BuildError` for what is no pydantic model, naming it (P-2)."""
-    if not isinstance(given, type) or not issubclass(given, BaseModel) or given is BaseModel:
-        shown = given.__name__ if isinstance(given, type) else repr(given)
+    if not isinstance(model, type) or not issubclass(model, BaseModel) or model is BaseModel:
+        shown = model.__name__ if isinstance(model, type) else repr(model)
         raise BuildError(
             f"{where}: '{shown}' is no pydantic model; states are classes that inherit from BaseModel"
         )
-    return State(node_id(given), given)
+    return State(node_id(model), model)

@@ -69,7 +69,7 @@ class Work(_OneToOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent(_OneToOne):
+class AgentWork(_OneToOne):
     """A model's work (P-11)."""
 
     kind: ClassVar[Kind] = "agent"
@@ -186,7 +186,7 @@ class Collect(_ByItem):
         return (self.result, self.left)
 
 
-Node: TypeAlias = Work | Agent | Suspend | Human | Each | Items | Collect | Either | Fork | Join
+Node: TypeAlias = Work | AgentWork | Suspend | Human | Each | Items | Collect | Either | Fork | Join
 Nodes: TypeAlias = Mapping[str, Node]
 
 
@@ -204,7 +204,7 @@ def label(node: Node) -> str:
 def full_name(node: Node) -> str:
     """Kind of a node and, where its author named it, its name: `work collect`, `agent Draft`."""
     match node:
-        case Agent(node=agent):
+        case AgentWork(node=agent):
             return f"{node.kind} {agent.__name__}"
         case Suspend():
             return f"{node.kind} for a person"

@@ -16,7 +16,7 @@ from ..agents.gate import as_flow_gate
 from ..agents.turn import RunServices, StepResult, agent_answered, agent_step, config_of, options_of
 from ..build.builder import Drafts
 from ..build.graph import FlowGraph
-from ..build.nodes import Agent, Human, Node, Suspend, label
+from ..build.nodes import AgentWork, Human, Node, Suspend, label
 from ..context import Context
 from ..errors import (
     AgentError,
@@ -147,7 +147,7 @@ class FlowRuntime(Generic[O]):
         What an agent's `configure` would choose is not known before it has its value.
         """
         for node in self.graph.distinct:
-            if isinstance(node, Agent) and node.node.config is not None:
+            if isinstance(node, AgentWork) and node.node.config is not None:
                 config = node.node.config
                 try:
                     self._services.client(config, options_of(config, node.gives.type))
@@ -161,7 +161,7 @@ class FlowRuntime(Generic[O]):
         if started is None:
             return ()
         node = self.graph.node(started.agent)
-        assert isinstance(node, Agent)
+        assert isinstance(node, AgentWork)
         return config_of(self._run_state, node, ctx).tools
 
     def snapshot(self) -> FlowSnapshot:
@@ -181,7 +181,7 @@ class FlowRuntime(Generic[O]):
             node = self._up_next()
             if node is None:
                 return self._end()
-            if isinstance(node, Agent):
+            if isinstance(node, AgentWork):
                 result = agent_step(self._run_state, self._history, node, ctx, self._services)
             else:
                 result = self._plain(fire(self._run_state, node, ctx))
@@ -211,7 +211,7 @@ class FlowRuntime(Generic[O]):
                     f"{suspension.tool_id} ({suspension.call_id})", f"{tool_id} ({call_id})"
                 )
             node = self.graph.node(suspension.agent)
-            if isinstance(node, Agent):
+            if isinstance(node, AgentWork):
                 result = agent_answered(
                     self._run_state, self._history, node, payload, ctx, self._services
                 )
@@ -237,7 +237,7 @@ class FlowRuntime(Generic[O]):
                     raise LimitExceeded("max_steps", limits.max_steps)
                 if limits.max_seconds is not None and clock() - began >= limits.max_seconds:
                     raise LimitExceeded("max_seconds", limits.max_seconds)
-                if limits.max_turns is not None and isinstance(node, Agent):
+                if limits.max_turns is not None and isinstance(node, AgentWork):
                     if turns >= limits.max_turns:
                         raise LimitExceeded("max_turns", limits.max_turns)
                     turns += 1

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from ...agents.messages import ProposedCall
 from ..build.graph import Graph
-from ..build.nodes import Agent, Each, Human, Suspend
+from ..build.nodes import AgentWork, Each, Human, Suspend
 from ..errors import DeserializeError, SnapLoadError
 from .scheduler import Suspended
 from .snapshot import VERSION, AgentProgress, Collected, FlowSnapshot, LiveState, PendingSuspension
@@ -123,7 +123,7 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
     """Check that the node can wait for what the suspension says, and that a waiting call is there."""
     started, suspension = snapshot.agent, snapshot.suspended
-    if started is not None and not isinstance(graph.nodes[started.agent], Agent):
+    if started is not None and not isinstance(graph.nodes[started.agent], AgentWork):
         raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")
     if suspension is None:
         if snapshot.pending:
@@ -132,7 +132,7 @@ def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
     match graph.nodes[suspension.agent], suspension.kind:
         case (Suspend(), "input") | (Human(), "choice"):
             return
-        case Agent(), "tool" | "approval":
+        case AgentWork(), "tool" | "approval":
             first = snapshot.pending[0].call_id if snapshot.pending else None
             if started is None or started.agent != suspension.agent or first != suspension.call_id:
                 raise SnapLoadError(

@@ -195,10 +195,6 @@ def _next_item(
 
 def _filled(node: Each | Items | Collect, results: list[BaseModel]) -> Written:
     """The list of results, in the model that it belongs to."""
-    filled: object = results if _is_root(node.gives) else {node.into: results}
+    filled: object = results if RootModel in node.gives.type.__mro__ else {node.into: results}
     value = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
     return {node.gives.key: dumped(value, node.gives, node.inputs[0].key, label(node))}
-
-
-def _is_root(state: State) -> bool:
-    return issubclass(state.type, RootModel)

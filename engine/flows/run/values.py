@@ -21,7 +21,9 @@ def dumped(value: object, state: State, node: str, where: str) -> bytes:
     adds would be lost. Raises `SerializeError` for what JSON cannot hold.
     """
     if not isinstance(value, BaseModel) or type(value) is not state.type:
-        raise DeserializeError(f"{where}: gave {_type(value)}, expected {state.type.__name__}", node)
+        raise DeserializeError(
+            f"{where}: gave {type(value).__name__}, expected {state.type.__name__}", node
+        )
     try:
         text = value.model_dump_json(by_alias=False, round_trip=True).encode()
         if any(mark in text for mark in (b"null", b"NaN", b"Infinity")):
@@ -63,7 +65,3 @@ def copied(value: JsonValue) -> JsonValue:
 def copied_object(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
     """The same for an object, or for none."""
     return None if value is None else {key: copied(item) for key, item in value.items()}
-
-
-def _type(value: object) -> str:
-    return type(value).__name__

@@ -45,9 +45,9 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
 
 def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) -> None:
     known = member.knows.get(name)
-    verdict = known.covered(member.state.marking) if known else None
-    if verdict is None:
+    if known is None:
         return
+    verdict = known.verdict(member.state.marking)
     if not unlocks:
         verdict = without_unlocking(member, verdict)
     for step in verdict.steps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias, cast
 
 from ...net.net import Input
@@ -26,11 +26,19 @@ class CallableInput:
     """Reads and writes the input of one callable.
 
     `whole` callables take the input object itself as their first argument, as a tool object's `execute`
-    does; what follows it is passed on. Raises `TypeError` for a callable whose parameters cannot be
-    known, since its calls could not be judged.
+    does; what follows it is passed on. Parameters that `ignore` names are no input: they are passed on
+    unchanged. Raises `TypeError` for a callable whose parameters cannot be known, since its calls could
+    not be judged.
     """
 
-    def __init__(self, tool: str, function: Callable[..., object], *, whole: bool) -> None:
+    def __init__(
+        self,
+        tool: str,
+        function: Callable[..., object],
+        *,
+        whole: bool,
+        ignore: Collection[str] = (),
+    ) -> None:
         try:
             self._signature = inspect.signature(function)
         except ValueError as unknown:
@@ -43,6 +51,10 @@ class CallableInput:
         self._rest = next((p.name for p in parameters if p.kind is _POSITIONAL), None)
         # A tool that declares the call's id gets it, as it would without a gate.
         self.takes_call_id = CALL_ID in self._names
+        self.ignored = self._names & set(ignore)
+        judged = [n for n, name in enumerate(self._signature.parameters) if name not in self.ignored]
+        self.input_index = judged[0] if judged else 0
+        """Position of a `whole` callable's input object."""
         # Where every parameter has a name and the input is all of them, `_read_named` will do.
         named = not whole and not self.takes_call_id and all(p.kind in _NAMED for p in parameters)
         self._order = tuple(self._signature.parameters) if named else None
@@ -54,10 +66,10 @@ class CallableInput:
         if self._order is not None:
             named = self._read_named(self._order, *arguments)
             if named is not None:
-                return named
+                return self._judged(named)
         bound = self._bind(arguments)
-        if self._whole and bound.arguments:
-            first = next(iter(bound.arguments.values()))
+        if self._whole and (whole := self._whole_name(bound)) is not None:
+            first: object = bound.arguments[whole]
             if first is None:
                 return {}
             if isinstance(first, Mapping):
@@ -70,11 +82,21 @@ class CallableInput:
             del given[self._rest]
         if self.takes_call_id:
             given.pop(CALL_ID, None)
-        return given
+        return self._judged(given)
+
+    def _judged(self, named: dict[str, object]) -> Input:
+        """The arguments without those that are ignored."""
+        for name in self.ignored:
+            named.pop(name, None)
+        return named
+
+    def _whole_name(self, bound: inspect.BoundArguments) -> str | None:
+        """Parameter that has the input object: the first that is not ignored."""
+        return next((name for name in bound.arguments if name not in self.ignored), None)
 
     def _read_named(
         self, order: tuple[str, ...], args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> Input | None:
+    ) -> dict[str, object] | None:
         """Result of `read` for a function of named parameters, ten times as fast as a `Signature`.
 
         `None` when the arguments do not fit, for `Signature` to say why.
@@ -101,14 +123,16 @@ class CallableInput:
         kept: dict[str, object] = {}
         if arguments is not None:
             bound = self._bind(arguments)
-            names = list(bound.arguments)
-            if self._whole and names and isinstance(bound.arguments[names[0]], Mapping | None):
-                bound.arguments[names[0]] = value
+            whole = self._whole_name(bound) if self._whole else None
+            if whole is not None and isinstance(bound.arguments[whole], Mapping | None):
+                bound.arguments[whole] = value
                 return bound.args, bound.kwargs
-            if self.takes_call_id and CALL_ID in bound.arguments:
-                kept[CALL_ID] = bound.arguments[CALL_ID]
+            own = self.ignored | {CALL_ID} if self.takes_call_id else self.ignored
+            kept = {name: bound.arguments[name] for name in own if name in bound.arguments}
         elif self._whole:
-            return (value,), {}
+            return self._at_input_index(value)
+        if both := sorted(self.ignored & value.keys()):
+            raise TypeError(f"Tool '{self._tool}': an input cannot set '{both[0]}', which is ignored")
         named = {name: item for name, item in value.items() if name in self._names}
         more = {n: item for n, item in value.items() if n not in self._names and n != self._rest}
         if more and self._extra is None:
@@ -121,6 +145,15 @@ class CallableInput:
         in_order = OrderedDict((n, ordered[n]) for n in self._signature.parameters if n in ordered)
         rebuilt = inspect.BoundArguments(self._signature, in_order)
         return rebuilt.args, rebuilt.kwargs
+
+    def _at_input_index(self, value: Input) -> Arguments:
+        """The input object where ignored parameters before it have their defaults."""
+        before = list(self._signature.parameters)[: self.input_index]
+        if missing := next((name for name in before if name not in self._defaults), None):
+            raise TypeError(
+                f"Tool '{self._tool}' needs '{missing}', which is no input: call the tool itself"
+            )
+        return (*(self._defaults[name] for name in before), value), {}
 
     def _bind(self, arguments: Arguments) -> inspect.BoundArguments:
         args, kwargs = arguments

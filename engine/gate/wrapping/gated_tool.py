@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
@@ -18,7 +18,8 @@ from ..contention import ThreadWait
 from ..manager import GateManager
 from ..types import GateContext, SyncToolError, ToolCallBlockedError, ToolResult
 from .arguments import CALL_ID, Arguments, CallableInput
-from .messages import ResultClassifier, is_error_value
+from .failures import ResultClassifier, is_error_value
+from .messages import field_of
 
 T = TypeVar("T")
 ReasonTransform: TypeAlias = Callable[[str, str], str]
@@ -51,14 +52,19 @@ class ToolGate:
     # A session's ids are random once and then counted: 0.2 µs a call where `uuid4` takes 2.
     _session: str = field(init=False, default_factory=lambda: uuid4().hex)
     _counted: count[int] = field(init=False, default_factory=lambda: count(1))
+    _context_at_once: GateContext = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_context_at_once", replace(self.context, at_once=True))
 
     def new_call_id(self) -> str:
         """An id that no other call has, in this session or another."""
         return f"call-{self._session}-{next(self._counted)}"
 
-    async def admit(self, call: ToolCall) -> ToolCall:
+    async def admit(self, call: ToolCall, *, at_once: bool = False) -> ToolCall:
         """The call that may run, as a person may have edited it. Raises `ToolCallBlockedError`."""
-        decision = await self.manager.handle_tool_call(call, self.context)
+        context = self._context_at_once if at_once else self.context
+        decision = await self.manager.handle_tool_call(call, context)
         if decision.block:
             reason = block_text(self.transform_reason, call.tool_name, decision.reason or "")
             raise ToolCallBlockedError(call.tool_name, call.tool_call_id, reason)
@@ -80,7 +86,13 @@ class GatedTool:
     """
 
     def __init__(
-        self, gate: ToolGate, name: str, function: Callable[..., object], *, whole: bool = False
+        self,
+        gate: ToolGate,
+        name: str,
+        function: Callable[..., object],
+        *,
+        whole: bool = False,
+        ignore: Collection[str] = (),
     ) -> None:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
@@ -90,7 +102,9 @@ class GatedTool:
         self._gate = gate
         self._name = name
         self._function = function
-        self._arguments = CallableInput(name, function, whole=whole)
+        self._arguments = CallableInput(name, function, whole=whole, ignore=ignore)
+        self.ignored = self._arguments.ignored
+        self._whole = whole
         self._is_async = _is_async(function)
 
     def wrapped(self) -> Callable[..., object]:
@@ -110,7 +124,7 @@ class GatedTool:
         @functools.wraps(self._function)
         def gated_at_once(*args: object, **kwargs: object) -> object:
             call, arguments = self._call(args, kwargs)
-            return self._run(_at_once(self._name, self._gate.admit(call)), call, arguments)
+            return self._run(_at_once(self._name, self._gate.admit(call, at_once=True)), call, arguments)
 
         return gated_at_once
 
@@ -126,6 +140,9 @@ class GatedTool:
         """The call as the gate sees it, and the arguments it came with."""
         if tool_call_id is None and isinstance(given := kwargs.pop(CALL_ID, None), str):
             tool_call_id = given
+        options = self._arguments.input_index + 1
+        if tool_call_id is None and self._whole and len(args) > options:
+            tool_call_id = _id_in_options(args[options])
         if tool_call_id is None:
             tool_call_id = self._gate.new_call_id()
         if not tool_call_id:
@@ -162,6 +179,14 @@ class GatedTool:
             raise
         self._gate.settle_value(admitted, value)
         return value
+
+
+def _id_in_options(options: object) -> str | None:
+    """The call's id in the options that the Vercel AI SDK passes after the input."""
+    for name in ("toolCallId", CALL_ID):
+        if isinstance(found := field_of(options, name), str) and found:
+            return found
+    return None
 
 
 def _is_async(function: Callable[..., object]) -> bool:

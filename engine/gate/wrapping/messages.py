@@ -1,19 +1,30 @@
 """Finished calls of a conversation, as entries to replay (G-32, G-62).
 
-Two shapes are read: OpenAI's, which litellm speaks (`tool_calls` and `role: "tool"`), and the Vercel AI
-SDK's parts (`tool-call` and `tool-result`). Anyone who can write the messages can unlock tools, so they
-must come from a store of one's own. Messages of other shapes are ignored.
+Read are OpenAI's messages, which litellm speaks (`tool_calls` and `role: "tool"`), the Vercel AI SDK's
+parts (`tool-call` and `tool-result`, those of its version 4, too), and the messages of Interlock's own
+sessions. Anyone who can write the messages can unlock tools, so they must come from a store of one's own.
+Messages of other shapes are ignored.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from ...net.net import Input
+from ..reasons import refusals
 from ..types import ReplayEntry
+from .failures import ResultClassifier, is_error_text, is_error_value, is_own_failure, json_value
+
+OUTCOME_FIELD = "interlock"
+"""Field of a tool message that Interlock exports.
+
+Its `outcome` is `done`, `failed`, `blocked` or `unknown`; `input` is there where another one ran than the
+model wrote."""
+
+Refusals: TypeAlias = Callable[[str, Input], Iterable[str]]
+"""The beginnings of the texts with which a gate blocks a call of a tool with an input."""
 
 # Reading what authors and client libraries hand over: mappings here, objects there.
 
@@ -24,17 +35,14 @@ def as_mapping(thing: object) -> Mapping[str, object] | None:
 
 
 def as_list(thing: object) -> list[object]:
-    """`thing` when it is a list, else nothing to go through."""
-    return cast("list[object]", thing) if isinstance(thing, list) else []
+    """The items of a list or tuple; none of anything else."""
+    return [*cast("list[object]", thing)] if isinstance(thing, list | tuple) else []
 
 
 def field_of(thing: object, name: str) -> object:
     """An entry of a mapping or an attribute of an object, `None` when there is none."""
     fields = as_mapping(thing)
     return getattr(thing, name, None) if fields is None else fields.get(name)
-
-
-ResultClassifier: TypeAlias = Callable[[str, object], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +53,33 @@ class _MessageCall:
 
 @dataclass(frozen=True, slots=True)
 class _MessageResult:
-    """A result in a message; `tool` is absent where the shape leaves it out."""
+    """A result in a message; `tool` is absent where the shape leaves it out.
+
+    `value` is what the tool returned, as far as the shape tells. `failed` is whether the shape itself
+    says that the call failed, `None` where only the value can tell. `ran` is the input that ran.
+    """
 
     call_id: str
     tool: str | None
-    is_error: Callable[[str], bool]
+    value: object
+    failed: bool | None = None
+    ran: Input | None = None
+    as_text: bool = False
 
 
 def replay_entries(
-    messages: Iterable[object], is_error: ResultClassifier | None = None
+    messages: Iterable[object],
+    is_error: ResultClassifier | None = None,
+    refusals_of: Refusals | None = None,
 ) -> list[ReplayEntry]:
     """The calls that came to an end, in the order of their results.
 
-    `is_error` says of a tool's name and value whether it failed; when it raises, it did. It sees a
-    value without the wrapper of its message format. A result whose call is unknown, or was to another
-    tool, is ignored, a repeated one counts once, and of two calls with one id the first counts.
+    `is_error` says of a tool's name and value whether it failed; when it raises, it did. It sees a value
+    without the wrapper of its message format. A call failed, too, where its message says so, where its
+    result is one of `refusals_of` the call (by default the texts with which rules that name the tool
+    block it), and where it has the form that Interlock's own tools give failures. A result whose call is
+    unknown, or was to another tool, is ignored, a repeated one counts once, and of two calls with one id
+    the first counts.
     """
     messages = list(messages)
     calls: dict[str, _MessageCall] = {}
@@ -72,35 +92,47 @@ def replay_entries(
     for message in messages:
         if field_of(message, "role") != "tool":
             continue
-        for result in _results(message, is_error):
+        for result in _results(message):
             called = calls.get(result.call_id)
             if called is None or result.call_id in settled or result.tool not in (None, called.tool):
                 continue
             settled.add(result.call_id)
-            entries.append(ReplayEntry(called.tool, called.input, result.is_error(called.tool)))
+            failed = result.failed
+            if failed is None:
+                failed = _failed(result, called, is_error, refusals_of)
+            ran = called.input if result.ran is None else result.ran
+            entries.append(ReplayEntry(called.tool, ran, failed))
     return entries
 
 
-def is_error_value(is_error: ResultClassifier | None, tool: str, value: object) -> bool:
-    """True if a tool's value is a failure; a classifier that raises says so, too (G-30)."""
-    if is_error is None:
-        return False
-    try:
-        return bool(is_error(tool, value))
-    except Exception:
+def _failed(
+    result: _MessageResult,
+    called: _MessageCall,
+    is_error: ResultClassifier | None,
+    refusals_of: Refusals | None,
+) -> bool:
+    tool, value = called.tool, result.value
+    beginnings = refusals((tool,)) if refusals_of is None else refusals_of(tool, called.input)
+    if is_own_failure(value, beginnings):
         return True
+    return (is_error_text if result.as_text else is_error_value)(is_error, tool, value)
 
 
 def _calls(message: object) -> Iterator[tuple[str, _MessageCall]]:
     for part in as_list(field_of(message, "content")):
         call_id, tool = field_of(part, "toolCallId"), field_of(part, "toolName")
         if field_of(part, "type") == "tool-call" and isinstance(call_id, str) and isinstance(tool, str):
-            yield call_id, _MessageCall(tool, _object(field_of(part, "input")))
+            given = field_of(part, "input")
+            yield call_id, _MessageCall(tool, _object(field_of(part, "args") if given is None else given))
     for call in as_list(field_of(message, "tool_calls")):
         function = field_of(call, "function")
         call_id, tool = field_of(call, "id"), field_of(function, "name")
         if isinstance(call_id, str) and isinstance(tool, str):
             yield call_id, _MessageCall(tool, _arguments(field_of(function, "arguments")))
+            continue
+        call_id, tool = field_of(call, "call_id"), field_of(call, "name")
+        if isinstance(call_id, str) and isinstance(tool, str):
+            yield call_id, _MessageCall(tool, _object(field_of(call, "args")))
 
 
 def _object(value: object) -> Input:
@@ -109,32 +141,39 @@ def _object(value: object) -> Input:
 
 
 def _arguments(value: object) -> Input:
-    return _object(_json(value) if isinstance(value, str) else value)
+    return _object(json_value(value) if isinstance(value, str) else value)
 
 
-def _json(text: str) -> object:
-    """The value of `text` as JSON; `None` when it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _results(message: object, is_error: ResultClassifier | None) -> Iterator[_MessageResult]:
+def _results(message: object) -> Iterator[_MessageResult]:
     content = field_of(message, "content")
     call_id, name = field_of(message, "tool_call_id"), field_of(message, "name")
+    tool = name if isinstance(name, str) else None
     if isinstance(call_id, str):
-        text = _text(content)
-        tool = name if isinstance(name, str) else None
-        yield _MessageResult(call_id, tool, lambda tool: is_error_text(is_error, tool, text))
+        recorded = as_mapping(field_of(message, OUTCOME_FIELD)) or {}
+        outcome = recorded.get("outcome")
+        failed = _says_failed(message) or None if outcome is None else outcome != "done"
+        yield _MessageResult(
+            call_id, tool, _text(content), failed, as_mapping(recorded.get("input")), as_text=True
+        )
+        return
+    call_id, text = field_of(message, "call_id"), field_of(message, "text")
+    if isinstance(call_id, str) and isinstance(text, str):
+        # A message of an own session, whose `is_error` does not count a command's exit code (A-122).
+        failed = _says_failed(message) or None
+        yield _MessageResult(call_id, tool, text, failed, as_mapping(field_of(message, "ran")))
         return
     for part in as_list(content):
         call_id, tool = field_of(part, "toolCallId"), field_of(part, "toolName")
         if field_of(part, "type") == "tool-result" and isinstance(call_id, str) and isinstance(tool, str):
             output = field_of(part, "output")
-            yield _MessageResult(
-                call_id, tool, lambda tool, output=output: _is_error(is_error, tool, output)
-            )
+            output = field_of(part, "result") if output is None else output
+            value, failed = _output(output)
+            yield _MessageResult(call_id, tool, value, failed or _says_failed(part) or None)
+
+
+def _says_failed(part: object) -> bool:
+    """True if a message or part is marked as an error, as the AI SDK 4 and Interlock do."""
+    return field_of(part, "isError") is True or field_of(part, "is_error") is True
 
 
 def _text(content: object) -> object:
@@ -143,33 +182,10 @@ def _text(content: object) -> object:
     return "".join(str(field_of(part, "text") or "") for part in parts) if parts else content
 
 
-def _is_error(is_error: ResultClassifier | None, tool: str, output: object) -> bool:
-    """True if a Vercel output is a failure: the error kinds are, the plain kinds are unwrapped."""
+def _output(output: object) -> tuple[object, bool]:
+    """A Vercel output without its wrapper, and whether it is of one of the error kinds."""
     fields = as_mapping(output) or {}
     kind = fields.get("type")
-    if kind in ("error-text", "error-json", "execution-denied"):
-        return True
     wrapped = kind in ("text", "json") and "value" in fields
-    return is_error_value(is_error, tool, fields["value"] if wrapped else output)
-
-
-def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) -> bool:
-    """True if an OpenAI tool message is a failure; its text may be the tool's value, written as JSON.
-
-    A classifier knows the tool's own values, so it is asked about both; it is a failure when either is,
-    or when the classifier can make nothing of any.
-    """
-    if is_error is None:
-        return False
-    values = [text]
-    parsed = _json(text) if isinstance(text, str) else None
-    if isinstance(parsed, dict | list):
-        values.append(cast("object", parsed))
-    answers: list[bool] = []
-    for value in values:
-        try:
-            answers.append(bool(is_error(tool, value)))
-        except Exception:
-            # A classifier may know only one of the two.
-            continue
-    return any(answers) or not answers
+    value = fields["value"] if wrapped else output
+    return value, kind in ("error-text", "error-json", "execution-denied")

@@ -18,8 +18,8 @@ from ..approve import ApprovalProgress, ask, next_question, request_for
 from ..classify import Classification, Roster
 from ..commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from ..conditions import EvaluationContext, Timekeeper
+from ..decision import refusal, refusal_without_asking
 from ..member import Member
-from ..phases import refusal, refusal_without_asking
 from ..types import GateContext, GateDecision, NetVerdict, ResultRecord, ToolResult
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ async def _handle(
             break
         keeper.put_back()
         step = asked[2]
-        unasked = refusal_without_asking(member, verdict, step, ctx.confirm, case)
+        unasked = refusal_without_asking(case.call, member, verdict, step, ctx.confirm, case)
         if ctx.confirm is None or unasked is not None:
             return _block(case, classification, unasked[1] if unasked else verdict, context)
         if not case.questions:
@@ -186,10 +186,8 @@ tool_approval_net = define_skill_net(
         Transition("start", ("idle",), ("ready",)),
         Transition("execShell", ("ready",), ("ready",), ("bash",), type="manual"),
         Transition("execWrite", ("ready",), ("ready",), ("write", "edit"), type="manual"),
-        Transition("writeData", ("ready",), ("ready",), ("writeData",)),
-        Transition("sendEmail", ("ready",), ("ready",), ("sendEmail",)),
     ],
     initial_marking={"idle": 1},
-    free_tools=["ls", "read", "grep", "find", "readData", "fetchData"],
+    free_tools=["ls", "read", "grep", "find"],
 )
-"""Reading is free, a shell and writing files ask a person, data tools wait for the net to be ready."""
+"""Reading is free; a shell and writing files need approval."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from ...core.condition import NOWHERE, Shell, Surroundings
 from ...core.rule import check_tool_name
-from ...net.net import Input, SkillNet
+from ...net.net import Input, SkillNet, ToolCall
 from ..manager import GateManager, Nets, create_gate_manager
 from ..types import Confirm, GateContext, Mode, OnDecision, ToggleResult
+from .failures import ResultClassifier, is_error_text, returned_failure
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text
-from .messages import ResultClassifier, as_mapping, field_of, is_error_text, replay_entries
+from .messages import as_mapping, field_of, replay_entries
 
 Tools = TypeVar("Tools")
 
@@ -40,8 +43,8 @@ class GateSession(Generic[Tools]):
         return await self._gated[name].call({} if value is None else value, tool_call_id)
 
     def system_prompt(self) -> str:
-        """An account of the active nets for the model (G-24)."""
-        return self.manager.format_system_prompt()
+        """An account of the active nets for the model, and of its rules in sentences (G-24, G-73)."""
+        return self.manager.describe()
 
     def format_status(self) -> str:
         """One line a net (G-20, G-21)."""
@@ -69,7 +72,8 @@ class Gate:
     ) -> None:
         self.context = GateContext(confirm)
         self._new_manager = new_manager
-        self._is_error = is_tool_result_error
+        self._is_error = is_tool_result_error or returned_failure
+        self._asks_author = is_tool_result_error is not None
         self._transform = transform_block_reason
 
     def new_manager(
@@ -80,16 +84,26 @@ class Gate:
         if shell is not None:
             manager.surroundings = replace(manager.surroundings, shell=shell)
         if messages is not None:
-            manager.replay(replay_entries(messages, self._is_error))
+            manager.replay(replay_entries(messages, self._is_error, partial(self._refusals, manager)))
         return manager
+
+    def _refusals(self, manager: GateManager, tool: str, value: Input) -> Iterator[str]:
+        """Beginnings of block reasons that `manager` may have given a call, as the model read them."""
+        for reason in manager.refusals(ToolCall("replay", tool, value)):
+            yield reason
+            if self._transform is not None:
+                yield self.block_text(tool, reason)
 
     def block_text(self, tool: str, reason: str) -> str:
         """A block reason as `transform_block_reason` words it for the model (G-30)."""
         return block_text(self._transform, tool, reason)
 
     def failed(self, tool: str, text: str) -> bool:
-        """True if `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""
-        return is_error_text(self._is_error, tool, text)
+        """True if `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30).
+
+        Without one the tools of a session say themselves whether they failed.
+        """
+        return self._asks_author and is_error_text(self._is_error, tool, text)
 
     def wrap_tools(
         self,
@@ -97,6 +111,9 @@ class Gate:
         *,
         messages: Iterable[object] | None = None,
         shell: Shell | None = None,
+        is_error: ResultClassifier | None = None,
+        passthrough: Collection[object] = (),
+        ignore: Collection[str] = (),
     ) -> GateSession[Tools]:
         """Put `tools` behind fresh state (G-31).
 
@@ -105,16 +122,22 @@ class Gate:
 
         A mapping from name to tool or a list of tools; a tool is a function, an object with `execute`
         and, in a list, `name`, or a mapping with `execute`. An `execute` takes the input object first.
-        What has nothing to execute passes untouched. Async tools stay async and synchronous ones
-        synchronous: those raise `SyncToolError` where their approval has to be waited for.
+        Async tools stay async and synchronous ones synchronous: those raise `SyncToolError` where their
+        approval has to be waited for. `passthrough` lists, by name or as they are, the tools that are
+        left as they are, without a gate. `is_error` says of a tool's name and value whether it failed,
+        in place of the gate's `is_tool_result_error`. `ignore` names parameters that are the framework's,
+        such as a context: they are no part of a call's input, and passed on unchanged.
 
-        Every wrapped tool takes the keyword `tool_call_id`; without it an id is made up.
+        Every wrapped tool takes the keyword `tool_call_id`; `execute` also takes it from an options
+        object (`toolCallId`) after the input. Without it an id is made up.
 
-        Raises `TypeError` for a tool that cannot be wrapped and `ValueError` for two of one name
-        and for a reserved name (G-64, G-66).
+        Raises `TypeError` for a tool that cannot be gated, such as one that has nothing to execute or is
+        a framework's own tool object (G-70), and `ValueError` for two of one name, for a reserved name
+        (G-64, G-66), and for a name in `passthrough` or `ignore` that no tool has.
         """
         manager = self.new_manager(messages, shell=shell)
-        wrapper = _Wrapper(ToolGate(manager, self.context, self._is_error, self._transform))
+        gate = ToolGate(manager, self.context, is_error or self._is_error, self._transform)
+        wrapper = _Wrapper(gate, passthrough, ignore)
         named = as_mapping(tools)
         if named is not None:
             wrapped: object = {name: wrapper.wrap(name, tool) for name, tool in named.items()}
@@ -123,26 +146,68 @@ class Gate:
             wrapped = tuple(listed) if isinstance(tools, tuple) else listed
         else:
             raise TypeError(f"Tools are a mapping from name to tool or a list, not {tools!r}")
+        wrapper.check_names()
         return GateSession(cast("Tools", wrapped), wrapper.gated, manager)
 
 
+# Methods by which frameworks run their tool objects: a gate around `__call__` would leave them open.
+_FRAMEWORK_METHODS = (
+    "on_invoke_tool",  # OpenAI Agents SDK
+    "invoke",  # LangChain
+    "ainvoke",
+    "_run",  # LangChain, CrewAI
+    "run_async",  # Google ADK
+    "run_json",  # AutoGen
+    "function_schema",  # pydantic-ai
+    "acall",  # LlamaIndex
+    "forward",  # smolagents
+    "stream",  # Strands
+)
+
+
 class _Wrapper:
-    def __init__(self, gate: ToolGate) -> None:
+    def __init__(self, gate: ToolGate, passthrough: Collection[object], ignore: Collection[str]) -> None:
+        if isinstance(passthrough, str):
+            raise TypeError("passthrough is a collection of tools or of their names, not one name")
+        if isinstance(ignore, str):
+            raise TypeError(f"ignore is a collection of parameters' names, such as ('{ignore}',)")
+        self._ignore = frozenset(ignore)
         self.gated: dict[str, GatedTool] = {}
         self._gate = gate
+        self._passthrough = list(passthrough)
+        self._unused = [name for name in passthrough if isinstance(name, str)]
 
     def wrap(self, name: str, tool: object) -> object:
-        """A tool like `tool` that passes the gate; `tool` itself when it has nothing to execute."""
-        if isinstance(tool, type):
+        """A tool like `tool` that passes the gate; `tool` itself where it is passed through."""
+        if name in self._passthrough or any(each is tool for each in self._passthrough):
+            self._unused = [each for each in self._unused if each != name]
             return tool
         fields = as_mapping(tool)
-        if fields is not None:
-            execute = fields.get("execute")
-            return {**fields, "execute": self._gated(name, execute)} if callable(execute) else tool
-        execute = getattr(tool, "execute", None)
-        if callable(execute):
+        execute = fields.get("execute") if fields is not None else getattr(tool, "execute", None)
+        if callable(execute) and not isinstance(tool, type):
+            if fields is not None:
+                return {**fields, "execute": self._gated(name, execute)}
             return _with_execute(name, tool, self._gated(name, execute))
-        return self._gated(name, tool, whole=False) if callable(tool) else tool
+        method = next((m for m in _FRAMEWORK_METHODS if hasattr(tool, m)), None)
+        if isinstance(tool, type) or (method is not None and not inspect.isroutine(tool)):
+            kind = "a class" if isinstance(tool, type) else f"run by its '{method}'"
+            raise TypeError(
+                f"Tool '{name}' is {kind} ({_type_name(tool)}) and would not pass the gate: wrap the "
+                f"function that it runs, or list it in passthrough= to leave it ungated"
+            )
+        if callable(tool):
+            return self._gated(name, tool, whole=False)
+        raise TypeError(
+            f"Tool '{name}' ({_type_name(tool)}) has nothing to execute that a gate could hold: give "
+            f"a function or an object with 'execute', or list it in passthrough= to leave it ungated"
+        )
+
+    def check_names(self) -> None:
+        """Raises `ValueError` for a name that no tool or no parameter has."""
+        if unknown := sorted(self._ignore.difference(*(tool.ignored for tool in self.gated.values()))):
+            raise ValueError(f"ignore names parameters that no gated tool has: {', '.join(unknown)}")
+        if self._unused:
+            raise ValueError(f"passthrough names tools that are not there: {', '.join(self._unused)}")
 
     def _gated(
         self, name: str, function: Callable[..., object], *, whole: bool = True
@@ -150,12 +215,17 @@ class _Wrapper:
         check_tool_name(name)
         if name in self.gated:
             raise ValueError(f"Two tools are called '{name}'")
-        self.gated[name] = GatedTool(self._gate, name, function, whole=whole)
+        self.gated[name] = GatedTool(self._gate, name, function, whole=whole, ignore=self._ignore)
         return self.gated[name].wrapped()
 
 
+def _type_name(tool: object) -> str:
+    made_of = tool if isinstance(tool, type) else type(tool)
+    return f"{made_of.__module__}.{made_of.__qualname__}"
+
+
 def _name(tool: object) -> str:
-    """A listed tool's name; what has nothing to execute may have none."""
+    """A listed tool's name; what is passed through may have none."""
     name = field_of(tool, "name") or field_of(tool, "__name__")
     if isinstance(name, str):
         return name
@@ -185,6 +255,7 @@ def create_gate(
     is_tool_result_error: ResultClassifier | None = None,
     transform_block_reason: ReasonTransform | None = None,
     explain_blocks: bool = False,
+    quote_calls: bool = False,
     surroundings: Surroundings = NOWHERE,
     clock: Callable[[], float] = time.time,
 ) -> Gate:
@@ -193,7 +264,8 @@ def create_gate(
     State begins with each `wrap_tools`. `confirm` asks a person and may be async; without it manual
     transitions block. `is_tool_result_error` says of a tool's name and value whether it failed although
     it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
-    which calls would lead to the blocked one. `surroundings` and `clock` are as in `GateManager`.
+    which calls would lead to the blocked one. `quote_calls`, `surroundings` and `clock` are as in
+    `GateManager`.
     Raises as `create_gate_manager` does.
     """
 
@@ -205,6 +277,7 @@ def create_gate(
             mode=mode,
             on_decision=on_decision,
             explain_blocks=explain_blocks,
+            quote_calls=quote_calls,
             surroundings=surroundings,
             clock=clock,
         )

@@ -149,12 +149,12 @@ class AcpAgent:
 
     # As a driver
 
-    async def turn(self, said: Sequence[str]) -> str | None:
+    async def turn(self, messages: Sequence[str]) -> str | None:
         """Send one `session/prompt`; updates that came before its answer are processed on return."""
         self._gate.cancelled, self._in_turn = False, True
         prompt: Message = {
             "sessionId": self._acp_session,
-            "prompt": [{"type": "text", "text": text} for text in said],
+            "prompt": [{"type": "text", "text": text} for text in messages],
         }
         try:
             answer = await self._connection.send_request(AGENT_METHODS["session_prompt"], prompt)
@@ -162,7 +162,7 @@ class AcpAgent:
         except RequestError as error:
             raise AgentError(f"the agent failed: {error} ({error.code})") from error
         except ConnectionError as error:
-            raise AgentError(await self.gone()) from error
+            raise AgentError(await self.wait_for_exit()) from error
         except ValidationError as error:
             raise AgentError("the agent ended its turn with an answer that cannot be read") from error
         finally:
@@ -170,7 +170,7 @@ class AcpAgent:
             await self._handle_all()
             await self._gate.withdraw_all("the agent's turn has ended")
             with suppress(UnknownSessionError, JournalError):
-                await self._hub.rest(self._session)
+                await self._hub.end_turn(self._session)
         return _EARLY_ENDS.get(stop)
 
     def interrupt(self) -> None:
@@ -192,7 +192,7 @@ class AcpAgent:
             await self._connection.send_notification(AGENT_METHODS["session_cancel"], about)
         await self._gate.withdraw_all("the agent was interrupted")
 
-    async def gone(self) -> str:
+    async def wait_for_exit(self) -> str:
         """Wait for the process to end; return how it ended."""
         return await asyncio.shield(self._end_task)
 
@@ -288,7 +288,7 @@ class AcpAgent:
                 if plan != self._plan:
                     self._plan = plan
                     await self._flush()
-                    await self._hub.said(self._session, "assistant", f"Plan:\n{plan}")
+                    await self._hub.record_message(self._session, "assistant", f"Plan:\n{plan}")
             case ToolCallStart() | ToolCallProgress() as update:
                 await self._flush()
                 await self._gate.report(update)
@@ -327,12 +327,12 @@ class AcpAgent:
     async def _flush_words(self) -> None:
         words, self._words = self._words, ""
         if words.strip():
-            await self._hub.said(self._session, "assistant", words)
+            await self._hub.record_message(self._session, "assistant", words)
 
     async def _flush_thoughts(self) -> None:
         thoughts, self._thoughts = self._thoughts, ""
         if thoughts.strip():
-            await self._hub.said(self._session, "assistant", f"Thought:\n{thoughts.strip()}")
+            await self._hub.record_message(self._session, "assistant", f"Thought:\n{thoughts.strip()}")
 
     def _note_unreadable(self, text: str) -> None:
         if len(self._unreadable) < MOST_WARNINGS:

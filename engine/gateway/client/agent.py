@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
-import json
 import os
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from ...core.condition import Shell
+from ...gate.types import Blocked
+from ...gate.wrapping.failures import ResultClassifier, returned_failure
 from ...recording.explanation import ExplanationView
 from ..protocol.address import TOKEN, server_url, trusting
 from ..protocol.agent_methods import (
@@ -55,7 +55,7 @@ from ..protocol.agent_methods import (
 from ..protocol.framing import Code, Notice
 from ..protocol.token_paths import agent_token_file
 from ..protocol.tokens import read_secret
-from .agent_tools import as_input, called, named, shortened, text, tool_call
+from .agent_tools import CallableArguments, FunctionOutcome, ModelToolCall, call_function, shortened
 from .connection import GatewayError, Link, RequestFailedError, UnreachableError
 
 P = ParamSpec("P")
@@ -69,12 +69,12 @@ OVERHEAD = 8192
 """Bytes of a message in addition to the text it carries."""
 
 
-class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
-    """A call that may not be made; the message is the reason, which a model can act on."""
-
-
 class SessionTerms(TypedDict, total=False):
-    """Options of a new session: `labels` are tools' names for people; for the rest see `OpenSession`."""
+    """Options of a new session.
+
+    `labels` are tools' names for people; `is_error` says of a tool's name and the value it returned
+    whether it failed, in place of the common shapes (G-71). For the rest see `OpenSession`.
+    """
 
     session: str | None
     rules: Sequence[str]
@@ -86,6 +86,7 @@ class SessionTerms(TypedDict, total=False):
     workdir: str | Path | None
     shell: Shell | None
     explain_blocks: bool
+    is_error: ResultClassifier | None
 
 
 class AgentClient:
@@ -170,17 +171,21 @@ class AgentClient:
             if session is not None or error.code != Code.REFUSED:
                 raise
             # No other client has this id: the server opened the session, and ended before its answer.
-            return await self.resume(name, rules=rules)
-        return self._keep(found, tuple(rules))
+            return await self.resume(name, rules=rules, is_error=terms.get("is_error"))
+        return self._keep(found, tuple(rules), terms.get("is_error"))
 
-    async def resume(self, session: str, *, rules: Sequence[str] = ()) -> AgentSession:
+    async def resume(
+        self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
+    ) -> AgentSession:
         """Go on with a session that was opened with this token, under the `rules` it was opened with."""
         params = ResumeSession(session=session, rules=tuple(rules))
         found = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
-        return self._keep(found, tuple(rules))
+        return self._keep(found, tuple(rules), is_error)
 
-    def _keep(self, found: SessionOpen, rules: tuple[str, ...]) -> AgentSession:
-        kept = self._sessions[found.session] = AgentSession(self, found, rules)
+    def _keep(
+        self, found: SessionOpen, rules: tuple[str, ...], is_error: ResultClassifier | None
+    ) -> AgentSession:
+        kept = self._sessions[found.session] = AgentSession(self, found, rules, is_error)
         return kept
 
     @property
@@ -214,11 +219,18 @@ class AgentClient:
 class AgentSession:
     """A session on the server. Calling it with a function gates that function, see `gate`."""
 
-    def __init__(self, client: AgentClient, opened: SessionOpen, rules: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        client: AgentClient,
+        opened: SessionOpen,
+        rules: tuple[str, ...],
+        is_error: ResultClassifier | None = None,
+    ) -> None:
         self.id = opened.session
         self.mode: Mode = opened.mode
         self.rules = rules
         self.ended: str | None = None
+        self.is_error: ResultClassifier = is_error or returned_failure
         self._client = client
         self._ran: set[str] = set()
 
@@ -279,7 +291,7 @@ class AgentSession:
         )
         await self._client.link.request(RESULT, params, may_repeat=True, patience=self._client.patience)
 
-    async def said(self, role: Literal["user", "assistant"], text: str) -> None:
+    async def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""
         await self._client.link.request(
             REPORT_MESSAGE, ReportMessage(session=self.id, role=role, text=text)
@@ -303,89 +315,137 @@ class AgentSession:
 
     # Gating
 
+    @overload
     def gate(
-        self, function: Callable[P, R | Awaitable[R]], *, name: str | None = None
-    ) -> Callable[P, Awaitable[R]]:
+        self,
+        function: Callable[P, Coroutine[Any, Any, R]],
+        *,
+        name: str | None = None,
+        ignore: Collection[str] = (),
+        is_error: ResultClassifier | None = None,
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def gate(
+        self,
+        function: Callable[P, Awaitable[R]],
+        *,
+        name: str | None = None,
+        ignore: Collection[str] = (),
+        is_error: ResultClassifier | None = None,
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def gate(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        ignore: Collection[str] = (),
+        is_error: ResultClassifier | None = None,
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+    def gate(
+        self,
+        function: Callable[P, object],
+        *,
+        name: str | None = None,
+        ignore: Collection[str] = (),
+        is_error: ResultClassifier | None = None,
+    ) -> Callable[P, Coroutine[Any, Any, object]]:
         """Gate `function`: it runs with the approved input, or raises `Blocked`.
 
-        Its arguments by name are the call's input; they have to be JSON. A function that is not async
-        runs in a thread.
+        Its arguments by name are the call's input; they have to be JSON. Those that `ignore` names are
+        the framework's: no part of the input, and passed on unchanged. A function that is not async
+        runs in a thread. `is_error` says of a tool's name and value whether it failed, in place of the
+        session's. Raises `TypeError` for a function whose arguments have no names, and `ValueError` for
+        an ignored name that it does not take.
         """
-        tool = name or function.__name__
-        signature = inspect.signature(function)
-        for parameter in signature.parameters.values():
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                raise TypeError(
-                    f"{tool}: '{parameter.name}' has no name in a call; only named ones are gated"
-                )
+        arguments = CallableArguments(name or function.__name__, function, ignore)
+        tool = arguments.tool
 
         @functools.wraps(function)
-        async def gated(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
+        async def gated(*args: P.args, **kwargs: P.kwargs) -> object:
+            bound = arguments.bind(args, kwargs)
             call_id = uuid4().hex
-            answer = await self.call(tool, as_input(signature, bound), call_id=call_id)
+            answer = await self.call(tool, bound.input, call_id=call_id)
             if answer.outcome != "allow":
-                raise Blocked(answer.reason or f"{tool} is not allowed")
-            # The approved input runs, also if an operator has edited it.
-            given = answer.input if answer.edited else named(signature, bound)
-            return await self._run(call_id, function, given)
+                raise Blocked(tool, call_id, answer.reason or f"{tool} is not allowed")
+            try:
+                # The approved input runs, also if an operator has edited it.
+                approved = bound.approved(answer)
+            except TypeError as error:
+                await self.result(call_id, FunctionOutcome.raised(error).text, is_error=True)
+                raise
+            value, _ = await self._run(call_id, tool, function, approved, is_error)
+            return value
 
         return gated
 
     __call__ = gate
 
-    async def run(self, call: object, tools: Mapping[str, Callable[..., object]]) -> dict[str, JsonValue]:
+    async def run(
+        self,
+        call: object,
+        tools: Mapping[str, Callable[..., object]],
+        *,
+        is_error: ResultClassifier | None = None,
+    ) -> dict[str, JsonValue]:
         """Gate and run one tool call of an OpenAI or litellm answer; return the message that answers it.
 
-        `call` is an entry of `message.tool_calls`, as object or as dict. A blocked, unknown or failed
-        call is reported to the model in the message.
+        `call` is an entry of `message.tool_calls`, as object or as dict. A call that is blocked or
+        unknown, or that fails, is reported to the model in the message, which then begins `Error: NAME
+        was not run:` or `Error: NAME failed:`; so is an operator's edit of its input. `is_error` says
+        which values are failures, in place of the session's.
         """
-        call_id, name, arguments = tool_call(call)
-
-        def reply(text: str) -> dict[str, JsonValue]:
-            return {"role": "tool", "tool_call_id": call_id, "content": text}
-
-        try:
-            found = json.loads(arguments or "{}")
-        except ValueError as error:
-            return reply(f"The arguments are not JSON: {error}")
-        if not isinstance(found, dict):
-            return reply("The arguments are not a JSON object")
-        given = cast("dict[str, JsonValue]", found)
-        function = tools.get(name)
-        if function is None:
-            return reply(f"There is no tool '{name}'; there are: {', '.join(sorted(tools))}")
-        # Some models number their calls from 1 in every answer; a repeated id would be a repeated call.
-        asked = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
-        self._ran.add(asked)
-        answer = await self.call(name, given, call_id=asked)
+        request = ModelToolCall.read(call, tools)
+        if request.problem is not None:
+            return request.not_run(request.problem)
+        asked = self.unused_id(request.call_id)
+        answer = await self.call(request.name, request.input, call_id=asked)
         if answer.outcome != "allow":
-            return reply(answer.reason or f"{name} is not allowed")
+            return request.not_run(answer.reason)
         try:
-            result = await self._run(asked, function, answer.input)
+            function = tools[request.name]
+            _, outcome = await self._run(asked, request.name, function, answer.input, is_error)
         except Exception as error:
-            return reply(f"{type(error).__name__}: {error}")
-        return reply(text(result))
+            outcome = FunctionOutcome.raised(error)
+        return request.ran(outcome, answer)
+
+    def unused_id(self, call_id: str) -> str:
+        """An id for a model's call that this session has not had.
+
+        Some models number their calls from 1 in every answer; a repeated id would be a repeated call.
+        """
+        unused = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
+        self._ran.add(unused)
+        return unused
 
     async def _run(
-        self, call_id: str, function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]
-    ) -> R:
+        self,
+        call_id: str,
+        tool: str,
+        function: Callable[..., object],
+        arguments: Mapping[str, object],
+        is_error: ResultClassifier | None,
+    ) -> tuple[object, FunctionOutcome]:
         """Run an allowed call, and report its result before the caller gets it."""
         began = time.monotonic()
         try:
-            result = await called(function, given)
+            value = await call_function(function, arguments)
         except BaseException as error:
-            said, seconds = f"{type(error).__name__}: {error}", time.monotonic() - began
-            told = self.result(call_id, said, is_error=True, seconds=seconds)
+            outcome, seconds = FunctionOutcome.raised(error), time.monotonic() - began
+            report = self.result(call_id, outcome.text, is_error=True, seconds=seconds)
             if isinstance(error, Exception):
-                await told
+                await report
             else:
                 with suppress(GatewayError):
-                    await asyncio.shield(told)
+                    await asyncio.shield(report)
             raise
-        await self.result(call_id, text(result), seconds=time.monotonic() - began)
-        return result
+        outcome = FunctionOutcome.returned(is_error or self.is_error, tool, value)
+        seconds = time.monotonic() - began
+        await self.result(call_id, outcome.text, is_error=outcome.failed, seconds=seconds)
+        return value, outcome
 
     def _check(self) -> None:
         if self.ended is not None:

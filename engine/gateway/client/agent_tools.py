@@ -1,54 +1,180 @@
-"""Python functions as tools: their arguments as a call's input, a model's calls, results as text."""
+"""Python functions as tools: their arguments as a call's input, a model's calls, results as text.
+
+Both clients for agents work with it, whether they wait in a loop or in a thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import orjson
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from ...gate.wrapping.failures import ResultClassifier, is_error_value
+from ...sessions.call_answer import CallAnswer
+
 R = TypeVar("R")
 
 
-async def called(function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]) -> R:
+async def call_function(function: Callable[..., R | Awaitable[R]], arguments: Mapping[str, object]) -> R:
     """Call a function; one that is not async runs in a thread, to keep the loop free."""
     found: object
     if inspect.iscoroutinefunction(function):
-        found = function(**given)
+        found = function(**arguments)
     else:
-        found = await asyncio.to_thread(function, **given)
+        found = await asyncio.to_thread(function, **arguments)
     if inspect.isawaitable(found):
         found = await found
     return cast("R", found)
 
 
-def named(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, object]:
-    """The arguments of a call, all by name."""
-    found: dict[str, object] = {}
-    for name, value in bound.arguments.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            found |= cast("Mapping[str, object]", value)
-        else:
-            found[name] = value
-    return found
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """Arguments of one call by name: the input as JSON, and `ignored` ones, which are no part of it."""
+
+    tool: str
+    input: dict[str, JsonValue]
+    arguments: dict[str, object]
+    ignored: dict[str, object]
+
+    def approved(self, answer: CallAnswer) -> dict[str, object]:
+        """The arguments to run with: the caller's own, or the input as an operator has edited it.
+
+        Raises `TypeError` for an edit that names an ignored argument, which is the program's own.
+        """
+        if not answer.edited:
+            return self.arguments
+        if both := sorted(self.ignored.keys() & answer.input.keys()):
+            raise TypeError(f"{self.tool}: an edited input cannot set '{both[0]}', which is ignored")
+        return {**answer.input, **self.ignored}
 
 
-def as_input(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, JsonValue]:
-    """The arguments of a call as JSON. Raises `TypeError` for others: no operator could see them."""
+class CallableArguments:
+    """Reads the arguments of one gated function. `ignore` names those that are no input of the call.
+
+    Raises `TypeError` for parameters without a name in a call, and `ValueError` for an ignored name that
+    the function does not take.
+    """
+
+    def __init__(self, tool: str, function: Callable[..., object], ignore: Collection[str]) -> None:
+        if isinstance(ignore, str):
+            raise TypeError(f"{tool}: ignore is a collection of names, such as ('{ignore}',)")
+        self.tool = tool
+        self._signature = inspect.signature(function)
+        self._ignore = frozenset(ignore)
+        parameters = self._signature.parameters
+        for parameter in parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise TypeError(
+                    f"{tool}: '{parameter.name}' has no name in a call; only named ones are gated"
+                )
+        single = {n for n, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+        if unknown := sorted(self._ignore - single):
+            raise ValueError(
+                f"{tool} takes no argument '{unknown[0]}' to ignore; it takes: {', '.join(parameters)}"
+            )
+
+    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundCall:
+        """Arguments of a call, with defaults. Raises `TypeError` if they do not fit or are no JSON."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found: dict[str, object] = {}
+        for name, value in bound.arguments.items():
+            if self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                found |= cast("Mapping[str, object]", value)
+            else:
+                found[name] = value
+        ignored = {name: value for name, value in found.items() if name in self._ignore}
+        judged = {name: value for name, value in found.items() if name not in self._ignore}
+        return BoundCall(self.tool, _as_json(judged), found, ignored)
+
+
+def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Arguments as JSON. Raises `TypeError` for others: no operator could see them."""
     found: dict[str, JsonValue] = {}
-    for name, value in named(signature, bound).items():
+    for name, value in arguments.items():
         try:
             found[name] = to_jsonable_python(value, inf_nan_mode="strings")
         except ValueError as error:
             raise TypeError(
-                f"'{name}' cannot be shown as JSON to whoever approves it: {error}"
+                f"'{name}' cannot be shown as JSON to whoever approves it: {error}; ignore=('{name}',) "
+                f"leaves it out of the call's input"
             ) from error
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ModelToolCall:
+    """One tool call of an OpenAI or litellm answer, and the messages that answer it.
+
+    `problem` is why it cannot be made, `None` where it can.
+    """
+
+    call_id: str
+    name: str
+    input: dict[str, JsonValue]
+    problem: str | None
+
+    @classmethod
+    def read(cls, call: object, tools: Collection[str]) -> ModelToolCall:
+        """Read an entry of `message.tool_calls`. Raises `TypeError` for anything else."""
+        call_id, name, arguments = tool_call(call)
+        if name not in tools:
+            known = ", ".join(sorted(tools))
+            return cls(call_id, name, {}, f"There is no tool '{name}'; there are: {known}")
+        try:
+            found = json.loads(arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            return cls(call_id, name, {}, f"The arguments are not JSON: {error}")
+        if not isinstance(found, dict):
+            return cls(call_id, name, {}, "The arguments are not a JSON object")
+        return cls(call_id, name, cast("dict[str, JsonValue]", found), None)
+
+    def not_run(self, reason: str | None) -> dict[str, JsonValue]:
+        """Answer of a call that did not run."""
+        return self._reply(f"Error: {self._shown} was not run: {reason or 'it is not allowed'}")
+
+    def ran(self, outcome: FunctionOutcome, answer: CallAnswer) -> dict[str, JsonValue]:
+        """Answer of a call that ran; says so where an operator has edited its input."""
+        text = f"Error: {self._shown} failed: {outcome.text}" if outcome.failed else outcome.text
+        return self._reply(f"{text}\n\n{edit_note(answer.input)}" if answer.edited else text)
+
+    @property
+    def _shown(self) -> str:
+        """The tool's name as one word, as replay reads it (G-62)."""
+        return "-".join(self.name.split()) or "call"
+
+    def _reply(self, text: str) -> dict[str, JsonValue]:
+        return {"role": "tool", "tool_call_id": self.call_id, "content": text}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOutcome:
+    """Result of a tool that ran, as its text, and if it failed."""
+
+    text: str
+    failed: bool
+
+    @classmethod
+    def raised(cls, error: BaseException) -> FunctionOutcome:
+        """Outcome of a tool that raised."""
+        return cls(f"{type(error).__name__}: {error}", failed=True)
+
+    @classmethod
+    def returned(cls, is_error: ResultClassifier, tool: str, value: object) -> FunctionOutcome:
+        """Outcome of a tool that returned; its value may say that it failed (G-71)."""
+        return cls(text(value), is_error_value(is_error, tool, value))
+
+
+def edit_note(approved: Mapping[str, JsonValue]) -> str:
+    """Note for a model that its call ran with the input that an operator has approved instead."""
+    return f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
 
 
 def tool_call(call: object) -> tuple[str, str, str]:

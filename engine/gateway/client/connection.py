@@ -22,9 +22,9 @@ from ..protocol.agent_methods import HELLO, Hello, Welcome
 from ..protocol.framing import Code, Notice, Response, WireError, problems, read_incoming, request_frame
 from ..protocol.log import socket_log
 from ..protocol.method import Method, ParamsT, ResultT
-from ..protocol.server_proof import LONGEST, ProofError, Question
+from ..protocol.server_proof import LONGEST, ProofError, ProofRequest
 from ..protocol.tokens import TokenError, check_secret
-from ..server.access import SUBPROTOCOL
+from ..server.admission import SUBPROTOCOL
 
 VERSIONS = (1,)
 """The versions of the protocol that this client speaks, best first."""
@@ -56,7 +56,7 @@ class NotAdmittedError(GatewayError):
 
 
 class RequestFailedError(GatewayError):
-    """The server refused a request; `code` is one of `wire.Code`."""
+    """The server refused a request; `code` is one of `protocol.framing.Code`."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, JsonValue] | None = None) -> None:
         # Not by `super`: what a hub would have raised may be a base, too.
@@ -242,18 +242,18 @@ class Link:
         Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
         """
         parts = urlsplit(self.url)
-        question = Question(self._token, parts.netloc)
+        request = ProofRequest(self._token, parts.netloc)
         async with asyncio.timeout(GREETING):
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
             try:
-                writer.write(question.text)
+                writer.write(request.text)
                 answer = b""
                 while len(answer) < LONGEST and (part := await reader.read(LONGEST)):
                     answer += part
             finally:
                 writer.transport.abort()
         try:
-            question.check(answer)
+            request.check(answer)
         except ProofError as error:
             kind = UnreachableError if error.later else NotAdmittedError
             raise kind(f"{self.url}: {error}") from error

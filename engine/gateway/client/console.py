@@ -20,7 +20,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from ...approvals.queue import Unread, longest_first
+from ...approvals.request_order import Unread, longest_first
 from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
@@ -30,12 +30,14 @@ from ...hub.hub import HubEvent, Spawn, Subscription, UnknownSessionError
 from ..protocol.address import TOKEN, server_url, trusting
 from ..protocol.agent_methods import SessionParams
 from ..protocol.console_methods import (
+    DISCONNECTED,
     EVENT,
     EVENTS,
     QUEUE,
     SESSION,
     SESSIONS,
     SUBSCRIBE,
+    DisconnectedNotice,
     EventNotice,
     EventPage,
     NoParams,
@@ -166,6 +168,7 @@ class ConsoleClient(RemoteHub):
 
         Waits for slow answers no longer than a screen waits; of a long queue only for the beginning.
         """
+        self._mirror.forget_connections()
         subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
         if self._mirror.cursor is None:
             self._mirror.cursor = subscribed.after
@@ -249,10 +252,15 @@ class ConsoleClient(RemoteHub):
         return task
 
     def _receive(self, notice: Notice) -> None:
-        if notice.method != EVENT.name:
-            return
         try:
-            event = EventNotice.model_validate(notice.params).event
+            match notice.method:
+                case EVENT.name:
+                    event: HubEvent = EventNotice.model_validate(notice.params).event
+                case DISCONNECTED.name:
+                    event = DisconnectedNotice.model_validate(notice.params)
+                    self._mirror.connections(event)
+                case _:
+                    return
         except ValidationError:
             log.exception("The server sent a notice that makes no sense")
             return
@@ -300,7 +308,7 @@ class ConsoleClient(RemoteHub):
                     raise
                 self._mirror.forget(session)
                 return
-            if self._mirror.put(state):
+            if self._mirror.add(state):
                 return
 
     async def _state(self, session: str) -> SessionState:

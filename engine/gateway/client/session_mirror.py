@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
-from ...approvals.queue import Unread
+from ...approvals.request_order import Unread
 from ...history.errors import FoldError
 from ...history.fold.fold import apply, new_state
-from ...history.model.events import JournalEvent, SessionOpened
-from ...history.model.state import ApprovalState, SessionState
+from ...history.model.events import ApprovalRequested, JournalEvent, SessionOpened
+from ...history.model.state import ApprovalState, SessionState, mark_disconnected
+from ...hub.events import DisconnectedCalls
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +28,32 @@ class Mirror:
         self._early: dict[str, list[JournalEvent]] = {}
         self._unread: dict[str, int] = {}
         self._first: list[ApprovalState] = []
+        self._disconnected: dict[str, Mapping[str, datetime]] = {}
 
     def expect(self, waiting: Mapping[str, int], first: Iterable[ApprovalState]) -> None:
         """Set the number of requests of each session not loaded yet, and the queue's first requests."""
         self._unread = {each: number for each, number in waiting.items() if each not in self._states}
         self._first = list(first)
+
+    def connections(self, event: DisconnectedCalls) -> None:
+        """Take over for which calls of a session no connection waits."""
+        self._disconnected[event.session] = event.calls
+        first = {each.id: each for each in self._first if each.session == event.session}
+        mark_disconnected(first, event.calls)
+        self._first = [first.get(each.id, each) for each in self._first]
+        self._mark(event.session)
+
+    def forget_connections(self) -> None:
+        """Take every call for connected again, until the server says otherwise."""
+        for session in self._disconnected:
+            self._disconnected[session] = {}
+            self._mark(session)
+        self._disconnected.clear()
+
+    def _mark(self, session_id: str) -> None:
+        state, calls = self._states.get(session_id), self._disconnected.get(session_id)
+        if state is not None and calls is not None:
+            mark_disconnected(state.approvals, calls)
 
     @property
     def first(self) -> list[ApprovalState]:
@@ -57,11 +80,13 @@ class Mirror:
             state = self._states[event.session] = new_state(event.session)
             self._unread.pop(event.session, None)
         if state is not None and self._move(state, event):
+            if isinstance(event.body, ApprovalRequested):
+                self._mark(event.session)
             return True
         self._early[event.session] = [event]
         return False
 
-    def put(self, state: SessionState) -> bool:
+    def add(self, state: SessionState) -> bool:
         """Add a fetched state. False when the events since then do not follow it: fetch again."""
         early = self._early.pop(state.id, None)
         if early is None and not self.lacks(state.id, state.seq):
@@ -72,6 +97,7 @@ class Mirror:
             if not self._move(state, event):
                 self._early[state.id] = []
                 return False
+        self._mark(state.id)
         return True
 
     def lacks(self, session_id: str, seq: int) -> bool:
@@ -84,6 +110,7 @@ class Mirror:
         self._states.pop(session_id, None)
         self._unread.pop(session_id, None)
         self._early.pop(session_id, None)
+        self._disconnected.pop(session_id, None)
 
     def keep(self, live: Iterable[str]) -> None:
         """Remove all sessions except these."""

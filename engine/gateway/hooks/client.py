@@ -23,7 +23,7 @@ JsonObject = dict[str, object]
 
 VERSION = 1
 UNKNOWN, REFUSED = -32001, -32000
-"""Of `wire.Code`."""
+"""Of `protocol.framing.Code`."""
 GRACE = 3.0
 """Seconds that an answer may take to arrive."""
 
@@ -32,8 +32,8 @@ class NoTokenError(HookError):
     """This user has no token yet: no server has run."""
 
 
-class RefusedError(HookError):
-    """The server refused a request; `code` is one of `wire.Code`."""
+class HookRefusedError(HookError):
+    """The server refused a request; `code` is one of `protocol.framing.Code`."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class HookVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class HookSession:
     """A live session; also tells whether any net judges it."""
 
     judged: bool
@@ -84,7 +84,7 @@ class HookClient:
         self._socket = HookSocket(url, token, until)
         try:
             welcome = self.ask("hello", {"versions": [VERSION], "client": "hook"}, until)
-        except RefusedError as error:
+        except HookRefusedError as error:
             self.close()
             raise NotLetInError(f"{url}: {error}") from error
         except BaseException:
@@ -126,7 +126,7 @@ class HookClient:
         if isinstance(error, dict):
             fields = cast("JsonObject", error)
             code, text = fields.get("code"), fields.get("message")
-            raise RefusedError(code if isinstance(code, int) else 0, str(text))
+            raise HookRefusedError(code if isinstance(code, int) else 0, str(text))
         result = message.get("result")
         if not isinstance(result, dict) or message.get("id") is None:
             raise HookError(f"{self.url} sent an answer that makes no sense")
@@ -134,18 +134,21 @@ class HookClient:
 
     # Sessions
 
-    def open(self, opening: Opening, until: float) -> Opened:
+    def open(self, opening: Opening, until: float) -> HookSession:
         """Resume the session, which keeps the markings of its nets, or begin it."""
-        resume: JsonObject = {"session": opening.session, "rules": list(opening.rules)}
         try:
-            found = self.ask("session.resume", resume, until)
-        except RefusedError as error:
+            found = self._resume(opening, until)
+        except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
-            found = self._begin(opening, resume, until)
-        return Opened(judged=bool(found.get("active")), shadow=found.get("mode") != "enforce")
+            found = self._begin(opening, until)
+        return HookSession(judged=bool(found.get("active")), shadow=found.get("mode") != "enforce")
 
-    def _begin(self, opening: Opening, resume: JsonObject, until: float) -> JsonObject:
+    def _resume(self, opening: Opening, until: float) -> JsonObject:
+        params = {"session": opening.session, "rules": list(opening.rules)}
+        return self.ask("session.resume", params, until)
+
+    def _begin(self, opening: Opening, until: float) -> JsonObject:
         params = {
             "session": opening.session,
             "agent": opening.agent,
@@ -156,36 +159,31 @@ class HookClient:
         }
         try:
             return self.ask("session.open", params, until)
-        except RefusedError as error:
+        except HookRefusedError as error:
             # Two hooks of one agent may come at the same time: then the other has opened it.
-            with suppress(RefusedError):
-                return self.ask("session.resume", resume, until)
+            with suppress(HookRefusedError):
+                return self._resume(opening, until)
             raise error from None
 
-    def rest(self, opening: Opening, until: float) -> None:
+    def end_turn(self, opening: Opening, until: float) -> None:
         """Report the end of the agent's turn; does nothing for a session that was never opened."""
-
-        def put() -> JsonObject:
-            return self.ask("session.end_turn", {"session": opening.session}, until)
-
+        params = {"session": opening.session}
         try:
-            put()
-        except RefusedError as error:
+            self.ask("session.end_turn", params, until)
+        except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
-            # A server that was started again knows the session from its record only.
-            resume = {"session": opening.session, "rules": list(opening.rules)}
-            with suppress(RefusedError):
-                self.ask("session.resume", resume, until)
-                put()
+            with suppress(HookRefusedError):
+                self._resume(opening, until)
+                self.ask("session.end_turn", params, until)
 
     def end(self, session: str, until: float) -> None:
         """Close a session and its calls without results; one that is not live counts as closed."""
-        with suppress(RefusedError):
+        with suppress(HookRefusedError):
             self.ask("session.end_turn", {"session": session}, until)
         try:
             self.ask("session.close", {"session": session}, until)
-        except RefusedError as error:
+        except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
 
@@ -197,12 +195,12 @@ class HookClient:
         """Request a decision on a call; `waiting` at `until` at the latest."""
         params = {"session": opening.session, "call": call, "tool": tool, "input": call_input}
 
-        def put() -> HookVerdict:
+        def send() -> HookVerdict:
             wait = max(0.0, until - time.monotonic())
             answer = self.ask("tool.call", params | {"wait": wait}, time.monotonic() + wait + GRACE)
             return _read_verdict(answer, self.url)
 
-        return self._in_session(opening, put, until + GRACE)
+        return self._in_session(send, lambda: self.open(opening, until + GRACE))
 
     def give_up(self, session: str, call: str, reason: str, until: float) -> None:
         """Withdraw a call that was not decided in time.
@@ -210,7 +208,7 @@ class HookClient:
         A decision of the last moment may be in the record already, so this also reports that nothing ran.
         """
         self.ask("tool.withdraw", {"session": session, "call": call, "reason": reason}, until)
-        with suppress(RefusedError):
+        with suppress(HookRefusedError):
             self.not_run(session, call, reason, until)
 
     def not_run(self, session: str, call: str, reason: str, until: float) -> None:
@@ -227,26 +225,22 @@ class HookClient:
             size = max(0, room // 12)
             output = f"{output[:size]}\n… {len(output) - size} more characters were left out"
         params = {"session": opening.session, "call": call, "output": output, "is_error": is_error}
+        self._in_session(
+            lambda: self.ask("tool.result", params, until), lambda: self._resume(opening, until)
+        )
 
-        def put() -> JsonObject:
-            return self.ask("tool.result", params, until)
+    @staticmethod
+    def _in_session(work: Callable[[], T], restore: Callable[[], object]) -> T:
+        """Do `work`; where the server does not know the session, once more after `restore`.
 
-        try:
-            put()
-        except RefusedError as error:
-            if error.code != UNKNOWN:
-                raise
-            # A server that was started again knows the session from its record only.
-            self.ask("session.resume", {"session": opening.session, "rules": list(opening.rules)}, until)
-            put()
-
-    def _in_session(self, opening: Opening, work: Callable[[], T], until: float) -> T:
+        A server that was started again knows a session from its record only.
+        """
         try:
             return work()
-        except RefusedError as error:
+        except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
-        self.open(opening, until)
+        restore()
         return work()
 
 

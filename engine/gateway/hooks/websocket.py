@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ..protocol.address import trusting
 from ..protocol.server_proof import LONGEST as PROOF
-from ..protocol.server_proof import ProofError, Question
+from ..protocol.server_proof import ProofError, ProofRequest
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUBPROTOCOL = "interlock.v1"
@@ -214,15 +214,15 @@ def prove(url: str, token: str, until: float) -> None:
     if not url.startswith("ws:"):
         return
     probe, host = _connect(url, _time_left(until))
-    question, answer = Question(token, host), b""
+    request, answer = ProofRequest(token, host), b""
     try:
         with _loss_errors(url):
             probe.settimeout(_time_left(until))
-            probe.sendall(question.text)
+            probe.sendall(request.text)
             while len(answer) < PROOF and (part := probe.recv(PROOF)):
                 answer += part
                 probe.settimeout(_time_left(until))
-        question.check(answer)
+        request.check(answer)
     except ProofError as error:
         kind = GoneError if error.later else NotLetInError
         raise kind(f"{url}: {error}") from error

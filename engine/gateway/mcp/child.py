@@ -12,7 +12,7 @@ from typing import Final
 
 from ..protocol.address import TOKEN
 from .gate import McpGate
-from .proxy import GateSession, McpProxy, report
+from .proxy import McpProxy, ProxySession, report
 from .stdio import OwnOutput, lines_of, own_lines
 
 GRACE: Final = 5.0
@@ -24,7 +24,7 @@ PULSE: Final = 0.25
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-async def run_child(command: Sequence[str], gate: McpGate, session: GateSession) -> int:
+async def run_child(command: Sequence[str], gate: McpGate, session: ProxySession) -> int:
     """Proxy a command until it or the client ends. Returns its exit code.
 
     Raises `OSError` for a command that cannot be started.

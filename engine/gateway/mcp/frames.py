@@ -73,10 +73,10 @@ def message_of(found: JsonValue) -> Message:
     return found
 
 
-def check_keys(found: Message, known: frozenset[str], request_id: Id | None) -> None:
-    """Raises `RefusedError` for a key that a reader may take for one of `known`."""
+def check_keys(found: Message, keys: frozenset[str], request_id: Id | None) -> None:
+    """Raises `RefusedError` for a key that a reader may take for one of `keys`."""
     for key in found:
-        if key not in known and _plain(key) in known:
+        if key not in keys and _plain(key) in keys:
             raise RefusedError(f"expected '{_plain(key)}', found another spelling of it", request_id)
 
 

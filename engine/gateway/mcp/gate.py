@@ -50,7 +50,7 @@ _CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo"
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class McpCall:
     """A `tools/call` of the client. `gate_id` is its id at the gate, since a client's ids repeat."""
 
     gate_id: str
@@ -86,21 +86,21 @@ class ToClient:
 class Ask:
     """A call to put to the gate; `McpGate.allowed_line` or `McpGate.refusal_line` follows."""
 
-    call: Call
+    call: McpCall
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
     """A pending call that the client has cancelled; it is forgotten already."""
 
-    call: Call
+    call: McpCall
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
     """Result of a call, for the gate; `request_id` is the id of the request that was answered."""
 
-    call: Call
+    call: McpCall
     outcome: ToolOutcome
     request_id: Id
 
@@ -133,7 +133,7 @@ class _Request:
     """A client's unanswered request; `call` is the call that its answer settles."""
 
     method: str
-    call: Call | None = None
+    call: McpCall | None = None
 
 
 class McpGate:
@@ -144,8 +144,8 @@ class McpGate:
         self._prefix = prefix
         self._new_id = new_id
         self._open: dict[Key, _Request] = {}
-        self._unfinished: dict[str, Call] = {}
-        self._tasks: dict[str, Call] = {}
+        self._unfinished: dict[str, McpCall] = {}
+        self._tasks: dict[str, McpCall] = {}
         self._outputs = Outputs()
 
     # From the client
@@ -221,7 +221,7 @@ class McpGate:
             earlier.id, earlier.frame, earlier.token = request_id, message, token
             self._open[key_of(request_id)] = _Request(CALL, earlier)
             return (ToServer(self.allowed_line(earlier, earlier.approved, edited=earlier.edited)),)
-        call = Call(
+        call = McpCall(
             self._new_id(), request_id, name, self._prefix + name, arguments or {}, message, token
         )
         self._open[key_of(request_id)] = _Request(CALL, call)
@@ -261,7 +261,7 @@ class McpGate:
         request = self._open.get(key_of(_cancelled_id(message)))
         return request is not None and request.call is not None and request.call.state == "waiting"
 
-    def _forget(self, message: Message) -> Call:
+    def _forget(self, message: Message) -> McpCall:
         call = self._open.pop(key_of(_cancelled_id(message))).call
         assert call is not None
         return call
@@ -283,7 +283,7 @@ class McpGate:
 
     # Answers of the gate
 
-    def allowed_line(self, call: Call, approved: Message, *, edited: bool = False) -> bytes:
+    def allowed_line(self, call: McpCall, approved: Message, *, edited: bool = False) -> bytes:
         """The line that makes a call, with the input that was approved."""
         params = dict(cast("Message", call.frame["params"]))
         if approved or params.get("arguments") is not None:
@@ -291,17 +291,17 @@ class McpGate:
         call.state, call.approved, call.edited = "sent", approved, edited
         return line_of({**call.frame, "params": params})
 
-    def refusal_line(self, call: Call, reason: str) -> bytes:
+    def refusal_line(self, call: McpCall, reason: str) -> bytes:
         """The result of a refused call."""
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
-    def unlisted_line(self, call: Call, reason: str) -> bytes:
+    def unlisted_line(self, call: McpCall, reason: str) -> bytes:
         """The error for a call of a tool that the server is not known to list (G-66)."""
         self._open.pop(key_of(call.id), None)
         return error_line(call.id, INVALID_PARAMS, reason)
 
-    def progress(self, call: Call, message: str) -> bytes | None:
+    def progress(self, call: McpCall, message: str) -> bytes | None:
         """Progress notification for a pending call, if the client requested progress."""
         if call.token is None:
             return None
@@ -398,7 +398,7 @@ class McpGate:
             if is_object(info):
                 self.server = self.server or _name(info)
 
-    def unsettled_calls(self) -> list[Call]:
+    def unsettled_calls(self) -> list[McpCall]:
         """Calls that were passed on and have no result."""
         open_calls = [each.call for each in self._open.values() if each.call is not None]
         calls = {
@@ -407,7 +407,7 @@ class McpGate:
         return [each for each in calls.values() if each.state == "sent"]
 
 
-def client_meta(call: Call) -> Message:
+def client_meta(call: McpCall) -> Message:
     """The client's `_meta` about itself, which newer clients send, for a request on its behalf."""
     meta = cast("Message", call.frame["params"]).get("_meta")
     return {key: meta[key] for key in _CLIENT if key in meta} if is_object(meta) else {}
@@ -416,7 +416,7 @@ def client_meta(call: Call) -> Message:
 CANCELLED_NOTICE: Final = "notifications/cancelled"
 
 
-def result_line(call: Call, text: str, answer_id: Id | None = None) -> bytes:
+def result_line(call: McpCall, text: str, answer_id: Id | None = None) -> bytes:
     """A tool result with the reason why there is none; `answer_id` is another request's id, if any."""
     result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
     meta = cast("Message", call.frame["params"]).get("_meta")
@@ -426,14 +426,14 @@ def result_line(call: Call, text: str, answer_id: Id | None = None) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
-def annotate(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
+def annotate(lines: bytes, calls: Mapping[Key, McpCall]) -> bytes:
     """A server's answers, with a note for the model where an operator has edited the call's input."""
     if not calls:
         return lines
     return b"".join(_annotate_line(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
 
 
-def _annotate_line(line: bytes, calls: Mapping[Key, Call]) -> bytes:
+def _annotate_line(line: bytes, calls: Mapping[Key, McpCall]) -> bytes:
     found = cast("JsonValue", json.loads(line))
     for each in found if isinstance(found, list) else [found]:
         call = calls.get(key_of(each.get("id"))) if is_object(each) else None
@@ -443,7 +443,7 @@ def _annotate_line(line: bytes, calls: Mapping[Key, Call]) -> bytes:
     return line_of(found)
 
 
-def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, Call]:
+def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, McpCall]:
     """The calls that ran with an edited input, by the ids of the answered requests."""
     return {key_of(each.request_id): each.call for each in settled if each.call.edited}
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from .frames import CALL, error_line
 from .gate import McpGate
-from .proxy import GateSession, McpProxy, report
+from .proxy import McpProxy, ProxySession, report
 from .results import is_object
 from .stdio import OwnOutput, own_lines
 
@@ -82,7 +82,7 @@ class Headers:
         return found
 
 
-async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session: GateSession) -> int:
+async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session: ProxySession) -> int:
     """Proxy the server at `url` until the client ends. Returns the exit code."""
     import anyio
     from mcp.client.streamable_http import streamable_http_client

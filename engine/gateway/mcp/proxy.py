@@ -20,7 +20,7 @@ from ..protocol.tokens import TokenError
 from .frames import error_line
 from .gate import (
     Ask,
-    Call,
+    McpCall,
     McpGate,
     Settle,
     Step,
@@ -57,7 +57,7 @@ Errors = (GatewayError, TokenError, ValueError, OSError)
 """Errors of a request to the gate; `ValueError` also for an input that cannot be sent unchanged."""
 
 
-class GateSession:
+class ProxySession:
     """The session at the gate, opened when it is first needed.
 
     With `session` it has that id: the servers of one agent share it, and it stays open when one of them
@@ -119,7 +119,7 @@ class McpProxy:
     def __init__(
         self,
         gate: McpGate,
-        session: GateSession,
+        session: ProxySession,
         to_client: Send,
         to_server: Send,
         *,
@@ -132,9 +132,9 @@ class McpProxy:
         self._to_client = to_client
         self._to_server = to_server
         self._soon, self._often = soon, often
-        self._call_tasks: dict[Call, asyncio.Task[None]] = {}
+        self._call_tasks: dict[McpCall, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._began: dict[Call, float] = {}
+        self._began: dict[McpCall, float] = {}
         self._opening: asyncio.Task[None] | None = None
         self._names = ToolNames()
         self._listing: asyncio.Task[None] | None = None
@@ -220,7 +220,7 @@ class McpProxy:
 
     # A call
 
-    async def _handle_call(self, call: Call) -> None:
+    async def _handle_call(self, call: McpCall) -> None:
         """Request a decision on a call; then pass it on, or answer it."""
         session: AgentSession | None = None
         began = time.monotonic()
@@ -246,7 +246,7 @@ class McpProxy:
         else:
             await self._to_client(line)
 
-    async def _is_listed(self, call: Call, began: float) -> bool:
+    async def _is_listed(self, call: McpCall, began: float) -> bool:
         """Tell whether the server lists the tool; if that is unknown, request its list (G-66)."""
         if call.name in self._names:
             return True
@@ -276,22 +276,22 @@ class McpProxy:
         if following is not None:
             await self._to_server(following)
 
-    async def _refuse_unlisted(self, session: AgentSession, call: Call) -> bytes:
+    async def _refuse_unlisted(self, session: AgentSession, call: McpCall) -> bytes:
         """Answer a call of a tool that the server is not known to list, and record that."""
         reason = unlisted_reason(call.name, self._names.fault)
         report(reason)
         with suppress(*Errors):
-            await session.said("assistant", f"Interlock did not pass on a call: {reason}.")
+            await session.report_message("assistant", f"Interlock did not pass on a call: {reason}.")
         return self.gate.unlisted_line(call, reason)
 
-    async def _open_session(self, call: Call, began: float) -> AgentSession:
+    async def _open_session(self, call: McpCall, began: float) -> AgentSession:
         opening = asyncio.ensure_future(self._session.opened())
         try:
             return await self._await_with_progress(opening, call, began, "Interlock is looked for")
         finally:
             opening.cancel()
 
-    async def _decide(self, session: AgentSession, call: Call, began: float) -> bytes:
+    async def _decide(self, session: AgentSession, call: McpCall, began: float) -> bytes:
         params = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
         size = len(params.model_dump_json().encode())
         if size + _ROOM > self._session.largest:
@@ -313,7 +313,7 @@ class McpProxy:
             await self._send_progress(call, began, "it needs approval")
             patience = self._often
 
-    def _decision_line(self, call: Call, answer: CallAnswer) -> bytes:
+    def _decision_line(self, call: McpCall, answer: CallAnswer) -> bytes:
         if answer.outcome != "allow":
             return self.gate.refusal_line(call, answer.reason or f"{call.name} is not allowed")
         return self.gate.allowed_line(call, answer.input, edited=answer.edited)
@@ -321,7 +321,7 @@ class McpProxy:
     async def _await_with_progress(
         self,
         future: asyncio.Future[T],
-        call: Call,
+        call: McpCall,
         began: float,
         activity: str,
         *,
@@ -334,13 +334,13 @@ class McpProxy:
             pause = self._often
         return future.result()
 
-    async def _send_progress(self, call: Call, began: float, activity: str) -> None:
+    async def _send_progress(self, call: McpCall, began: float, activity: str) -> None:
         seconds = time.monotonic() - began
         line = self.gate.progress(call, f"{call.name} waits for {seconds:.0f} s: {activity}")
         if line is not None:
             await self._to_client(line)
 
-    async def _withdraw(self, session: AgentSession, call: Call) -> None:
+    async def _withdraw(self, session: AgentSession, call: McpCall) -> None:
         with suppress(*Errors):
             await session.withdraw(call.gate_id, "the client cancelled it")
         with suppress(*Errors):
@@ -362,7 +362,7 @@ class McpProxy:
             return
         await self._to_client(annotate(line, edited_calls(settled)))
 
-    async def _settle(self, call: Call, outcome: ToolOutcome) -> None:
+    async def _settle(self, call: McpCall, outcome: ToolOutcome) -> None:
         began = self._began.pop(call, None)
         session = await self._session.opened()
         room = (self._session.largest - _ROOM) // _WIDEST
@@ -397,7 +397,7 @@ async def _cancel(request: asyncio.Future[CallAnswer]) -> None:
         await asyncio.wait({request})
 
 
-def undecided_reason(call: Call, error: Exception) -> str:
+def undecided_reason(call: McpCall, error: Exception) -> str:
     """Reason why a call without a decision was not made, with the remedy."""
     reason = f"Interlock could not judge {call.name}, so it was not run: {error}."
     match error:

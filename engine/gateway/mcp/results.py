@@ -9,6 +9,8 @@ from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
+from ..client.agent_tools import edit_note
+
 LONGEST = 100_000
 """Characters of a result that are recorded; JSON may write each of them as six bytes."""
 
@@ -140,7 +142,7 @@ def add_note(
     result: dict[str, JsonValue], approved: Mapping[str, JsonValue], *, structured: bool
 ) -> None:
     """Note in a call's result the input it ran with; with `structured` also in its data, if any."""
-    note = f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
+    note = edit_note(approved)
     content, data = result.get("content"), result.get("structuredContent")
     if isinstance(content, list):
         content.append({"type": "text", "text": note})

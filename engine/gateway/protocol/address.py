@@ -74,12 +74,12 @@ def is_bare(host: str) -> bool:
         return False
 
 
-def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
+def server_url(chosen_url: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """URL of the server: the one given, `INTERLOCK_URL`, or the default address.
 
     Raises `ValueError` for an invalid URL.
     """
-    url = given or environ.get(URL) or Address().url
+    url = chosen_url or environ.get(URL) or Address().url
     if url.startswith("unix:"):
         return f"unix:{Address.parse(url).path}"
     try:

@@ -10,6 +10,7 @@ from ...core.condition import Shell, shell_named
 from ...core.rights import Rights
 from ...core.rule import check_tool_name
 from ...recording.explanation import ExplanationView
+from ...sessions.call_answer import CallAnswer
 from .framing import Nothing, Payload, ServerMessage
 from .method import Method, NoticeType
 
@@ -131,26 +132,6 @@ class CallTool(Payload):
     tool: str = _NAME
     input: dict[str, JsonValue]
     wait: float | None = Field(default=None, ge=0)
-
-
-class CallAnswer(ServerMessage):
-    """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
-
-    `waiting` means that it needs approval and no operator has decided yet: ask again. `approved` says
-    that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
-    grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
-    given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.
-    """
-
-    outcome: Literal["allow", "block", "waiting"]
-    input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    approved: bool = False
-    approved_by: tuple[str, ...] = ()
-    edited: bool = False
-    reason: str | None = None
-    mode: Mode = "enforce"
-    repeated: bool = False
-    would: Literal["allow", "block", "ask"] | None = None
 
 
 class CallParams(Payload):

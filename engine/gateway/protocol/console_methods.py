@@ -11,12 +11,12 @@ from typing import Annotated, Any, get_origin
 
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 
-from ...approvals.queue import FIRST
-from ...backtest.source import Backtested, Counted, Judged
+from ...approvals.request_order import FIRST
+from ...backtest.source import Backtested, Judged, Statistics
 from ...history.model.events import JournalEvent
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
-from ...hub.hub import Streaming
+from ...hub.hub import DisconnectedCalls, Streaming
 from ...hub.operations import NotSent, Operation, operations
 from .agent_methods import SessionParams
 from .framing import Nothing, Payload, ServerMessage, problems
@@ -158,6 +158,15 @@ class EventNotice(ServerMessage):
     event: JournalEvent | Streaming
 
 
+class DisconnectedNotice(DisconnectedCalls, ServerMessage):
+    """Calls of an agent's session that wait for an operator and that no connection waits for.
+
+    `calls` are all of them by their ids, each with when the last connection went; a call that is not
+    among them has a connection. Decisions on them count, and nobody acts on them unless the agent comes
+    back.
+    """
+
+
 class EventPage(Payload):
     """Events of a recorded session after event number `after`. A unique beginning of the id suffices."""
 
@@ -184,23 +193,23 @@ class JobPart(ServerMessage):
 
     backtested: Backtested | None = None
     judged: Judged | None = None
-    counted: Counted | None = None
+    counted: Statistics | None = None
 
     @classmethod
-    def of(cls, part: Backtested | Judged | Counted | None) -> JobPart:
+    def of(cls, part: Backtested | Judged | Statistics | None) -> JobPart:
         """This part, in the field of its kind."""
         match part:
             case Backtested():
                 return cls(backtested=part)
             case Judged():
                 return cls(judged=part)
-            case Counted():
+            case Statistics():
                 return cls(counted=part)
             case None:
                 return cls()
 
     @property
-    def part(self) -> Backtested | Judged | Counted | None:
+    def part(self) -> Backtested | Judged | Statistics | None:
         """The part itself."""
         return self.backtested or self.judged or self.counted
 
@@ -215,6 +224,12 @@ EVENTS = Method("history.events", "look", EventPage, Events, "Read the events of
 NEXT_PART = Method("job.next", "look", Job, JobPart, "Wait for the next part of a job.")
 END_JOB = Method("job.end", "look", Job, Nothing, "End a job, finished or not.")
 EVENT = NoticeType("event", "operator", EventNotice, "An event was recorded, or text was streamed.")
+DISCONNECTED = NoticeType(
+    "calls.disconnected",
+    "operator",
+    DisconnectedNotice,
+    "A connection that waited for a call's answer went, or came back.",
+)
 
 CONSOLE_METHODS: tuple[Method[Payload, BaseModel], ...] = (
     SESSIONS,

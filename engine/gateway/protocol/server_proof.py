@@ -32,12 +32,12 @@ def digest_of(secret: str) -> str:
 
 def name_of(digest: str) -> str:
     """Name of a token, for servers that know it."""
-    return _made(digest, "name")[:32]
+    return _hmac(digest, "name")[:32]
 
 
 def proof_of(digest: str, nonce: str, host: str) -> str:
     """Proof of a server named `host` that it knows a token."""
-    return _made(digest, f"proof {host.lower()} {nonce}")
+    return _hmac(digest, f"proof {host.lower()} {nonce}")
 
 
 def is_nonce(text: str) -> bool:
@@ -45,8 +45,8 @@ def is_nonce(text: str) -> bool:
     return len(text) == _NONCE and all(each in "0123456789abcdef" for each in text)
 
 
-def _made(digest: str, what: str) -> str:
-    return hmac.new(bytes.fromhex(digest), f"interlock {what}".encode(), hashlib.sha256).hexdigest()
+def _hmac(digest: str, subject: str) -> str:
+    return hmac.new(bytes.fromhex(digest), f"interlock {subject}".encode(), hashlib.sha256).hexdigest()
 
 
 class ProofError(Exception):
@@ -57,8 +57,8 @@ class ProofError(Exception):
         self.later = later
 
 
-class Question:
-    """Question of a client to the server at `host`, a name with its port; used once."""
+class ProofRequest:
+    """ProofRequest of a client to the server at `host`, a name with its port; used once."""
 
     def __init__(self, secret: str, host: str) -> None:
         self._digest = digest_of(secret)

@@ -70,14 +70,16 @@ class TokenEntry(BaseModel):
     rights: Rights | None = None
 
     @property
-    def may(self) -> Rights | None:
-        """The kind of an operator's token."""
+    def effective_rights(self) -> Rights | None:
+        """The rights of an operator's token; `None` for an agent's."""
         return (self.rights or FULL) if self.kind == "operator" else None
 
     @property
     def identity(self) -> Identity:
         """Identity of a client with this token."""
-        return Identity(kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.may)
+        return Identity(
+            kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.effective_rights
+        )
 
 
 class _Content(BaseModel):
@@ -180,7 +182,7 @@ class TokenFile:
                 if overlap > 0 or each.name != name
             ]
             kind, last = old[-1].kind, old[-1]
-            given = _rights(kind, rights or last.may)
+            given = _rights(kind, rights or last.effective_rights)
             secret, entry = self._new(kind, name, _owner(kind, owner, every) or last.owner, given)
             self._write((*kept, entry))
         return secret

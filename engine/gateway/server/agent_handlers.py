@@ -21,9 +21,9 @@ from ..protocol.agent_methods import (
 from ..protocol.method import Method, ParamsT, ResultT
 from ..protocol.tokens import Identity
 from .agent_sessions import AgentSessions, Listener
-from .connection import Handler, handler
+from .connection import RequestHandler, handler
 
-_NamedHandler = tuple[str, Handler]
+_NamedHandler = tuple[str, RequestHandler]
 
 
 class AgentHandlers:
@@ -36,9 +36,9 @@ class AgentHandlers:
         self.sessions = sessions
         self.identity = identity
         self.listener = listener
-        self._handlers: dict[str, Handler] = {}
+        self._handlers: dict[str, RequestHandler] = {}
 
-    def handler(self, method: str) -> Handler | None:
+    def handler(self, method: str) -> RequestHandler | None:
         """See `RequestHandlers.handler`."""
         found = self._handlers.get(method)
         if found is None and (make := _MAKERS.get(method)) is not None:

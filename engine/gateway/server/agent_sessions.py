@@ -33,11 +33,10 @@ from ..protocol.agent_methods import (
     ToolResult,
     WithdrawCall,
 )
-from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, Nothing, WireError
 from ..protocol.tokens import Identity
 from .limits import Limits
-from .pending_calls import Listener, Open, OpenCalls
+from .pending_calls import Listener, PendingCalls, TokenSession
 from .rule_sets import RuleSets
 
 log = logging.getLogger(__name__)
@@ -62,10 +61,10 @@ class AgentSessions:
         self._mode: Mode = mode
         self._may_shadow = may_shadow
         self._clock = clock
-        self._open: dict[str, Open] = {}
+        self._open: dict[str, TokenSession] = {}
         self._under_way: dict[str, asyncio.Event] = {}
         self._beginners: dict[str, str] = {}
-        self.calls = OpenCalls(hub, limits, clock)
+        self.calls = PendingCalls(hub, limits, clock)
 
     # Beginning and end
 
@@ -83,7 +82,7 @@ class AgentSessions:
         )
         if params.session is not None and await self._is_open(identity, params.session):
             return await self._found(identity, params.session, listener)
-        with self._beginning(identity, params.session), as_wire_errors():
+        with self._beginning(identity, params.session):
             if params.session is not None:
                 await self._check_free(identity, params.session)
             config = SessionConfig(
@@ -102,7 +101,7 @@ class AgentSessions:
         registry = await self.rules.registry(params.rules)
         if await self._is_open(identity, params.session):
             return await self._found(identity, params.session, listener)
-        with self._beginning(identity, params.session), as_wire_errors():
+        with self._beginning(identity, params.session):
             agent = await self._recorded(identity, params.session)
             if agent is None:
                 raise _unknown(params.session)
@@ -117,7 +116,7 @@ class AgentSessions:
             await under_way.wait()
         if session_id not in self._open:
             return False
-        self._mine(identity, session_id)
+        self._session(identity, session_id)
         return True
 
     @contextmanager
@@ -152,13 +151,12 @@ class AgentSessions:
 
     async def close(self, identity: Identity, params: SessionParams) -> Nothing:
         """End a session; its requests are withdrawn."""
-        session = self._mine(identity, params.session)
-        with as_wire_errors():
-            await self.hub.close_session(session.id, identity.name)
+        session = self._session(identity, params.session)
+        await self.hub.close_session(session.id, identity.name)
         self._drop(session.id)
         return Nothing()
 
-    def ended(self, session_id: str, reason: str) -> None:
+    def note_end(self, session_id: str, reason: str) -> None:
         """Report to its client that the hub has ended a session."""
         session = self._drop(session_id)
         if session is not None:
@@ -166,27 +164,32 @@ class AgentSessions:
             for listener in session.listeners:
                 listener(notice)
 
-    def _drop(self, session_id: str) -> Open | None:
+    def _drop(self, session_id: str) -> TokenSession | None:
         session = self._open.pop(session_id, None)
         if session is not None:
-            self.calls.let_go(session)
+            self.calls.release(session)
         return session
 
     def detach(self, listener: Listener) -> None:
         """Detach a closed connection from its sessions."""
         for session in self._open.values():
-            session.listeners.discard(listener)
+            if listener in session.listeners:
+                session.listeners.discard(listener)
+                if not session.listeners:
+                    self.calls.note_lost(session)
 
     async def end_idle(self) -> None:
-        """End the sessions that were not used for long and have no pending request."""
+        """End the longest waits, and sessions that were not used for long and have no pending call."""
+        for session in self._open.values():
+            self.calls.end_waits(session)
         since = self._clock() - self.limits.idle
-        await self._end([s for s in self._open.values() if s.used < since and not s.waiting])
+        await self._end([s for s in self._open.values() if s.used < since and not s.pending])
 
     async def end_left(self, owners: Collection[str]) -> None:
         """End the sessions of all but these owners: no client can resume them."""
         await self._end([session for session in self._open.values() if session.owner not in owners])
 
-    async def _end(self, sessions: list[Open]) -> None:
+    async def _end(self, sessions: list[TokenSession]) -> None:
         for session in sessions:
             try:
                 await self.hub.close_session(session.id, "interlock")
@@ -196,67 +199,61 @@ class AgentSessions:
     def stop(self) -> None:
         """Prepare for the server's end: abandoned calls are not withdrawn, as agents reconnect."""
         for session in self._open.values():
-            self.calls.stop(session)
+            self.calls.cancel_withdrawals(session)
         self._open.clear()
 
     # Calls
 
     def call(self, identity: Identity, params: CallTool) -> asyncio.Future[CallAnswer]:
-        """Decide a call; see `OpenCalls.judge`."""
-        return self.calls.judge(self._mine(identity, params.session), params)
+        """Decide a call; see `PendingCalls.submit`."""
+        return self.calls.submit(self._session(identity, params.session), params)
 
     async def withdraw(self, identity: Identity, params: WithdrawCall) -> Nothing:
         """Withdraw a pending call. The reason names the agent: it is no operator's statement."""
-        session = self._mine(identity, params.session)
+        session = self._session(identity, params.session)
         reason = f"the agent took it back: {params.reason}".removesuffix(": ")
-        with as_wire_errors():
-            await self.hub.withdraw_call(session.id, params.call, reason)
+        await self.hub.withdraw_call(session.id, params.call, reason)
         return Nothing()
 
     async def result(self, identity: Identity, params: ToolResult) -> Nothing:
         """Record how an allowed call ended."""
-        session = self._mine(identity, params.session)
+        session = self._session(identity, params.session)
         session.used = self._clock()
-        with as_wire_errors():
-            await self.hub.result(
-                session.id,
-                params.call,
-                output=params.output,
-                is_error=params.is_error,
-                seconds=params.seconds,
-            )
+        await self.hub.result(
+            session.id,
+            params.call,
+            output=params.output,
+            is_error=params.is_error,
+            seconds=params.seconds,
+        )
         return Nothing()
 
     async def end_turn(self, identity: Identity, params: SessionParams) -> Nothing:
         """Mark allowed calls without a result: none is to come."""
-        session = self._mine(identity, params.session)
+        session = self._session(identity, params.session)
         session.used = self._clock()
-        with as_wire_errors():
-            await self.hub.rest(session.id)
+        await self.hub.end_turn(session.id)
         return Nothing()
 
     async def report_message(self, identity: Identity, params: ReportMessage) -> Nothing:
         """Record a message; a user's as reported by the agent, since no person has confirmed it."""
-        session = self._mine(identity, params.session)
-        with as_wire_errors():
-            await self.hub.said(session.id, params.role, params.text, reported_by=identity.name)
+        session = self._session(identity, params.session)
+        await self.hub.record_message(session.id, params.role, params.text, reported_by=identity.name)
         return Nothing()
 
     async def prompt(self, identity: Identity, params: SessionParams) -> RulesPrompt:
         """Describe what the rules allow the model now."""
-        session = self._mine(identity, params.session)
-        with as_wire_errors():
-            return RulesPrompt(text=await self.hub.system_prompt(session.id))
+        session = self._session(identity, params.session)
+        return RulesPrompt(text=await self.hub.system_prompt(session.id))
 
     async def explain(self, identity: Identity, params: ExplainCall) -> ExplanationView:
         """Explain the decision on a call that is not made."""
-        session = self._mine(identity, params.session)
-        with as_wire_errors():
-            return await self.hub.explain_input(session.id, params.tool, params.input)
+        session = self._session(identity, params.session)
+        return await self.hub.explain_input(session.id, params.tool, params.input)
 
     # Ownership and limits
 
-    def _mine(self, identity: Identity, session_id: str) -> Open:
+    def _session(self, identity: Identity, session_id: str) -> TokenSession:
         """A session of this token; one of another token is as unknown as one that does not exist."""
         found = self._open.get(session_id)
         if found is None or found.owner != identity.name:
@@ -293,18 +290,17 @@ class AgentSessions:
         return [key for key in registry if key in self.rules.always or key in chosen]
 
     async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
-        session = Open(session_id, identity.name, self._clock())
+        session = TokenSession(session_id, identity.name, self._clock())
         session.listeners.add(listener)
         self._open[session_id] = session
         return await self._described(session_id, again=False)
 
     async def _found(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
-        self._mine(identity, session_id).listeners.add(listener)
+        self._session(identity, session_id).listeners.add(listener)
         return await self._described(session_id, again=True)
 
     async def _described(self, session_id: str, *, again: bool) -> SessionOpen:
-        with as_wire_errors():
-            state = await self.hub.session(session_id)
+        state = await self.hub.session(session_id)
         return SessionOpen(session=session_id, mode=state.mode, active=tuple(state.active), again=again)
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
+from ..protocol.errors import wire_error
 from ..protocol.framing import (
     Code,
     Id,
@@ -41,8 +42,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
-    """Handler of a method; one that `waits` for operators does not count as a request at work.
+class RequestHandler:
+    """RequestHandler of a method; one that `waits` for operators does not count as a request at work.
 
     A future that `answer` returns is waited for without a task.
     """
@@ -56,8 +57,8 @@ class Handler:
 class RequestHandlers(Protocol):
     """Handlers of the requests of a connection."""
 
-    def handler(self, method: str) -> Handler | None:
-        """Handler of a method; `None` for a method that this peer may not call."""
+    def handler(self, method: str) -> RequestHandler | None:
+        """RequestHandler of a method; `None` for a method that this peer may not call."""
         ...
 
     async def close(self) -> None:
@@ -70,14 +71,14 @@ def handler(
     answer: Callable[[ParamsT], Awaitable[ResultT]],
     *,
     waits: bool = False,
-) -> tuple[str, Handler]:
+) -> tuple[str, RequestHandler]:
     """A method's name, and its handler."""
 
     def call(params: Payload) -> Awaitable[BaseModel]:
         assert isinstance(params, method.params)
         return answer(params)
 
-    return method.name, Handler(method.needs, method.params, call, waits)
+    return method.name, RequestHandler(method.needs, method.params, call, waits)
 
 
 class InForce:
@@ -202,12 +203,12 @@ class Connection:
         rights = self.identity.rights
         return "look" if rights is not None and self.read_only else rights
 
-    def check_rights(self, what: str, needed: Needs) -> None:
-        """Raises `WireError` where `what` needs another token than the one of this connection."""
+    def check_rights(self, action: str, needed: Needs) -> None:
+        """Raises `WireError` where `action` needs another token than the one of this connection."""
         if may(self.rights, needed):
             return
-        said = refusal(what, needed, self.rights, self.identity.name)
-        raise WireError(Code.NOT_ALLOWED, read_only_refusal(what) if self.read_only else said)
+        message = refusal(action, needed, self.rights, self.identity.name)
+        raise WireError(Code.NOT_ALLOWED, read_only_refusal(action) if self.read_only else message)
 
     async def tell(self, frame: bytes) -> None:
         """Send a frame; waits while the peer does not read. Raises `ConnectionClosed`."""
@@ -275,7 +276,7 @@ class Connection:
         task.add_done_callback(tasks.discard)
         return task
 
-    def _answer_later(self, request_id: Id, method: str, params: Payload, found: Handler) -> None:
+    def _answer_later(self, request_id: Id, method: str, params: Payload, found: RequestHandler) -> None:
         """Send the answer of a handler that waits, once it is there."""
         try:
             answer = asyncio.ensure_future(found.answer(params))
@@ -338,7 +339,7 @@ class Connection:
             return WireError(Code.NOT_ALLOWED, f"'{name}' is not for {self.identity.kind}s' tokens")
         return WireError(Code.METHOD, f"there is no method '{name}'")
 
-    async def _answer(self, request_id: Id, method: str, params: Payload, found: Handler) -> None:
+    async def _answer(self, request_id: Id, method: str, params: Payload, found: RequestHandler) -> None:
         try:
             try:
                 frame = result_frame(request_id, await found.answer(params))
@@ -359,8 +360,8 @@ class Connection:
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
     """Error frame for a failed request."""
-    if isinstance(error, WireError):
-        return error_frame(request_id, error)
+    if (known := wire_error(error)) is not None:
+        return error_frame(request_id, known)
     # Internal errors are not sent to clients; they allow nothing.
     log.error("The answer to '%s' failed", method, exc_info=error)
     return error_frame(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from websockets.exceptions import ConnectionClosed
 
-from ...approvals.queue import ApprovalQueue, longest_first
+from ...approvals.request_order import ApprovalQueue, longest_first
 from ...approvals.requests import Credential
 from ...history.model.state import SessionState
 from ...hub.api import AgentStarter
@@ -40,9 +40,8 @@ from ..protocol.console_methods import (
     Subscribed,
     method_of,
 )
-from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, Nothing, Payload, WireError
-from .connection import Connection, Handler, handler
+from .connection import Connection, RequestHandler, handler
 from .event_feed import Frames, feed
 from .jobs import Jobs
 from .limits import Limits
@@ -72,7 +71,7 @@ class ConsoleHandlers:
         self._starter = starter
         self._feed: asyncio.Task[None] | None = None
         self._jobs = Jobs(connection.usage, limits.jobs_per_token)
-        self._handlers: dict[str, Handler] = dict(
+        self._handlers: dict[str, RequestHandler] = dict(
             [
                 handler(SESSIONS, self._sessions),
                 handler(QUEUE, self._queue),
@@ -84,7 +83,7 @@ class ConsoleHandlers:
             ]
         )
 
-    def handler(self, method: str) -> Handler | None:
+    def handler(self, method: str) -> RequestHandler | None:
         """See `RequestHandlers.handler`."""
         found = self._handlers.get(method)
         if found is None and (operation := OPERATIONS.get(method)) is not None:
@@ -99,8 +98,8 @@ class ConsoleHandlers:
 
     # Declared operations
 
-    def _dispatch(self, operation: Operation) -> Handler:
-        """Handler of a declared operation, which calls the hub's method, or the starter's."""
+    def _dispatch(self, operation: Operation) -> RequestHandler:
+        """RequestHandler of a declared operation, which calls the hub's method, or the starter's."""
         method = method_of(operation)
         starts = operation.name in operations(AgentStarter)
         identity = self._connection.identity
@@ -118,15 +117,14 @@ class ConsoleHandlers:
             if arguments.get("grant") is not None:
                 self._connection.check_rights("a grant", "administer")
             call = getattr(target, operation.name)
-            with as_wire_errors():
-                if operation.is_job:
-                    return await self._jobs.start(call(**arguments))
-                result = await call(**arguments, **set_here)
+            if operation.is_job:
+                return await self._jobs.start(call(**arguments))
+            result = await call(**arguments, **set_here)
             if result is None:
                 return Nothing()
             return result if isinstance(result, BaseModel) else method.result.model_validate(result)
 
-        return Handler(method.needs, method.params, answer, operation.waits)
+        return RequestHandler(method.needs, method.params, answer, operation.waits)
 
     # State and events
 
@@ -145,8 +143,7 @@ class ConsoleHandlers:
         return QueueStart(waiting=tuple((s.id, len(s.approvals)) for s in live), first=first)
 
     async def _session(self, params: SessionParams) -> SessionState:
-        with as_wire_errors():
-            state = await self._hub.session(params.session)
+        state = await self._hub.session(params.session)
         if state.seq > FEW_EVENTS and len(state.model_dump_json()) > MOST_STATE:
             raise WireError(
                 Code.LIMIT,
@@ -158,8 +155,7 @@ class ConsoleHandlers:
     async def _subscribe(self, params: Subscribe) -> Subscribed:
         if self._feed is not None:
             raise WireError(Code.REFUSED, "this connection is subscribed already")
-        with as_wire_errors():
-            after = params.after if params.after is not None else await self._hub.cursor()
+        after = params.after if params.after is not None else await self._hub.cursor()
         self._feed = asyncio.get_running_loop().create_task(self._send_events(after))
         return Subscribed(after=after)
 
@@ -177,8 +173,7 @@ class ConsoleHandlers:
             self._connection.end(1011, "the journal cannot be read; see the server's log")
 
     async def _events(self, params: EventPage) -> Events:
-        with as_wire_errors():
-            session, found = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
+        session, found = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
         events = _first_that_fit(found[:MOST_EVENTS])
         return Events(session=session, events=events, more=len(events) < len(found))
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
-from ...hub.hub import Hub, HubEvent
-from ..protocol.console_methods import EVENT, EventNotice
+from ...hub.hub import DisconnectedCalls, Hub, HubEvent
+from ..protocol.console_methods import DISCONNECTED, EVENT, DisconnectedNotice, EventNotice
 from ..protocol.framing import notice_frame
 
 PAGE = 500
@@ -45,7 +45,7 @@ class Frames:
 
     def _written(self, event: HubEvent) -> bytes | None:
         try:
-            frame = notice_frame(EVENT.name, EventNotice(event=event))
+            frame = _frame(event)
         except PydanticSerializationError:
             if isinstance(event, JournalEvent):
                 raise
@@ -59,6 +59,14 @@ class Frames:
         return frame
 
 
+def _frame(event: HubEvent) -> bytes:
+    if isinstance(event, DisconnectedCalls):
+        # A notice of its own: older consoles pass over it.
+        notice = DisconnectedNotice(session=event.session, calls=event.calls)
+        return notice_frame(DISCONNECTED.name, notice)
+    return notice_frame(EVENT.name, EventNotice(event=event))
+
+
 async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
     """All events after the cursor `after`, then new ones as they come; ends with the hub.
 
@@ -70,6 +78,8 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
         try:
             async for event in _recorded(hub, after):
                 after = event.cursor
+                yield event
+            for event in hub.disconnected_calls():
                 yield event
             async for event in subscription:
                 if isinstance(event, JournalEvent):

@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TypeAlias
 
-from ...backtest.source import Backtested, Counted, Judged
+from ...backtest.source import Backtested, Judged, Statistics
 from ..protocol.console_methods import Job, JobPart, JobStarted
-from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, Nothing, WireError
 from .limits import TokenLoad
 
@@ -16,7 +15,7 @@ MOST_JOBS = 4
 """At work for one connection; with another the one that was started first ends."""
 
 Parts: TypeAlias = (
-    AsyncGenerator[Backtested, None] | AsyncGenerator[Judged, None] | AsyncGenerator[Counted, None]
+    AsyncGenerator[Backtested, None] | AsyncGenerator[Judged, None] | AsyncGenerator[Statistics, None]
 )
 
 
@@ -60,8 +59,7 @@ class Jobs:
             raise WireError(Code.REFUSED, f"the next part of {params.job} is being waited for already")
         self._awaited.add(params.job)
         try:
-            with as_wire_errors():
-                part = await anext(parts, None)
+            part = await anext(parts, None)
         except Exception:
             self._pop(params.job)
             raise

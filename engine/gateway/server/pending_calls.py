@@ -15,202 +15,185 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...history.errors import JournalError
-from ...history.model.fast_models import construct_model
-from ...hub.hub import CallAnswer as Decided
-from ...hub.hub import CallRefused, Hub, UnknownSessionError
-from ..protocol.agent_methods import CallAnswer, CallTool, SessionEnded
-from ..protocol.errors import as_wire_errors
+from ...hub.hub import CallAnswer, CallRefused, Hub, UnknownSessionError
+from ..protocol.agent_methods import CallTool, SessionEnded
 from ..protocol.framing import Code, WireError
 from .limits import Limits, footprint
 
-# Pending calls: the clients that wait for each, and the bytes kept for one token.
-
-
 Listener: TypeAlias = Callable[[SessionEnded], object]
-
-
-@dataclass(slots=True)
-class Waiters:
-    """Number of clients that wait for one call of `size` bytes; at zero it is withdrawn after a while."""
-
-    size: int
-    count: int = 0
-    leaving: asyncio.TimerHandle | None = None
-
-
-@dataclass(slots=True)
-class Open:
-    """A live session of a token."""
-
-    id: str
-    owner: str
-    used: float
-    waiting: dict[str, Waiters] = field(default_factory=dict[str, Waiters])
-    listeners: set[Listener] = field(default_factory=set[Listener])
-
-
-class WaitingQuota:
-    """Bytes of pending inputs, by owner."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._bytes: Counter[str] = Counter()
-
-    def check(self, owner: str, size: int) -> None:
-        """Raises `WireError` where a call of this size exceeds the limit."""
-        held = self._bytes[owner]
-        if held + size > self._most:
-            raise WireError(
-                Code.LIMIT,
-                f"this token's calls that wait for an answer are {held} bytes, and with this one they "
-                f"would be more than {self._most}, the most they may be; wait for some of them",
-                {"limit": self._most},
-            )
-
-    def hold(self, owner: str, waiters: Waiters) -> None:
-        """Count the bytes of a call."""
-        self._bytes[owner] += waiters.size
-
-    def let_go(self, owner: str, waiters: Waiters) -> None:
-        """Release the bytes of a call."""
-        self._bytes[owner] -= waiters.size
-        waiters.size = 0
-        if not self._bytes[owner]:
-            del self._bytes[owner]
-
 
 log = logging.getLogger(__name__)
 
 
-class OpenCalls:
-    """The open calls of all sessions of a server; `held` counts their bytes."""
+@dataclass(slots=True)
+class PendingCall:
+    """Call of `size` bytes; without any client that waits, `withdrawal` ends it after a while.
+
+    `answers` are those that clients wait for, each with the time of its request.
+    """
+
+    size: int
+    answers: dict[asyncio.Future[CallAnswer], float] = field(
+        default_factory=dict[asyncio.Future[CallAnswer], float]
+    )
+    withdrawal: asyncio.TimerHandle | None = None
+
+    def keep(self) -> None:
+        """Cancel its withdrawal."""
+        if self.withdrawal is not None:
+            self.withdrawal.cancel()
+            self.withdrawal = None
+
+
+@dataclass(slots=True)
+class TokenSession:
+    """A live session of a token, the `owner`, which was last `used` at a time of the server's clock."""
+
+    id: str
+    owner: str
+    used: float
+    pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    listeners: set[Listener] = field(default_factory=set[Listener])
+
+
+class PendingCalls:
+    """The pending calls of all sessions of a server; `sizes` are their bytes, by owner."""
 
     def __init__(self, hub: Hub, limits: Limits, clock: Callable[[], float]) -> None:
-        self.held = WaitingQuota(limits.waiting_bytes)
+        self.sizes: Counter[str] = Counter()
         self._hub = hub
         self._limits = limits
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def let_go(self, session: Open) -> None:
+    def release(self, session: TokenSession) -> None:
         """Release everything of an ended session; it may be resumed, and its calls made again."""
-        self.stop(session)
-        for waiters in session.waiting.values():
-            self.held.let_go(session.owner, waiters)
-        session.waiting.clear()
+        for call_id in list(session.pending):
+            self._forget(session, call_id)
 
-    def stop(self, session: Open) -> None:
+    @staticmethod
+    def cancel_withdrawals(session: TokenSession) -> None:
         """Withdraw no abandoned calls any more."""
-        for waiters in session.waiting.values():
-            if waiters.leaving is not None:
-                waiters.leaving.cancel()
+        for pending in session.pending.values():
+            pending.keep()
 
-    def judge(self, session: Open, asked: CallTool) -> asyncio.Future[CallAnswer]:
+    def submit(self, session: TokenSession, call: CallTool) -> asyncio.Future[CallAnswer]:
         """Decide a call; its answer, for which a call that needs approval waits. Raises `WireError`.
 
         A client that cancels it waits no more. Without any client the call is withdrawn later.
         """
         session.used = self._clock()
-        waiters = session.waiting.get(asked.call)
-        is_first = waiters is None
-        if waiters is None:
-            limit = self._limits.calls_per_session
-            if len(session.waiting) >= limit:
-                raise WireError(
-                    Code.LIMIT,
-                    f"session '{session.id}' has {limit} calls that wait for an answer, the most it may "
-                    "have",
-                    {"limit": limit},
-                )
-            waiters = Waiters(footprint(asked.model_dump_json()))
-            self.held.check(session.owner, waiters.size)
-        with as_wire_errors():
-            decided = self._hub.submit_call(session.id, asked.call, asked.tool, asked.input)
-        if is_first:
-            session.waiting[asked.call] = waiters
-            self.held.hold(session.owner, waiters)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[CallAnswer] = loop.create_future()
-        timer: asyncio.TimerHandle | None = None
-        if asked.wait is not None or not self._hub.is_decided(session.id, asked.call):
-            longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
-            timer = loop.call_later(longest, self._answer_later, session, answer)
-        waiters.count += 1
-        if waiters.leaving is not None:
-            waiters.leaving.cancel()
-            waiters.leaving = None
+        pending = session.pending.get(call.call)
+        is_new = pending is None
+        if pending is None:
+            pending = PendingCall(footprint(call.model_dump_json()))
+            self._check(session, pending.size)
+        answer = self._hub.submit_call(session.id, call.call, call.tool, call.input)
+        if is_new:
+            session.pending[call.call] = pending
+            self.sizes[session.owner] += pending.size
+        pending.keep()
+        pending.answers[answer] = session.used
+        if not is_new:
+            self._hub.note_connection(session.id, call.call, connected=True)
 
-        def give(decided: asyncio.Future[Decided]) -> None:
-            if decided.cancelled():
-                answer.cancel()
-            elif answer.done():
-                return
-            elif (failure := decided.exception()) is not None:
-                answer.set_exception(_coded(failure))
-            else:
-                self._stop_watching(session, asked.call)
-                answer.set_result(construct_model(CallAnswer, decided.result().__dict__))
-
-        def leave(answer: asyncio.Future[CallAnswer]) -> None:
-            if timer is not None:
-                timer.cancel()
-            decided.cancel()
-            waiters.count -= 1
+        def done(answer: asyncio.Future[CallAnswer]) -> None:
             session.used = self._clock()
-            if waiters.count or session.waiting.get(asked.call) is not waiters:
+            del pending.answers[answer]
+            is_cancelled = answer.cancelled()
+            failed = not is_cancelled and answer.exception() is not None
+            if not is_cancelled and not failed and answer.result().outcome != "waiting":
+                self._forget(session, call.call)
+            elif pending.answers or session.pending.get(call.call) is not pending:
                 return
-            if is_first and not answer.cancelled() and answer.exception() is not None:
-                self.held.let_go(session.owner, session.waiting.pop(asked.call))
+            elif is_new and failed:
+                self._forget(session, call.call)
             else:
-                absent = self._limits.absent
-                waiters.leaving = loop.call_later(absent, self._take_back, session, asked.call, waiters)
+                pending.withdrawal = asyncio.get_running_loop().call_later(
+                    self._limits.absent, self._withdraw, session, call.call, pending
+                )
+                if is_cancelled:
+                    # Its connection is gone. One that was told to wait may ask again at any time.
+                    self._hub.note_connection(session.id, call.call, connected=False)
 
-        decided.add_done_callback(give)
-        answer.add_done_callback(leave)
+        answer.add_done_callback(done)
+        if call.wait is not None:
+            # Most calls name no time, and are answered before a timer would pay.
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(call.wait, self._answer_waiting, session, answer)
+            answer.add_done_callback(lambda _: timer.cancel())
         return answer
 
-    def _answer_later(self, session: Open, answer: asyncio.Future[CallAnswer]) -> None:
-        """Have the client ask again: it has waited for as long as one may."""
-        self._start(self._say_waiting(session, answer))
+    def note_lost(self, session: TokenSession) -> None:
+        """Note that a session has no connection any more that could ask again about its calls."""
+        for call_id, pending in session.pending.items():
+            if not pending.answers:
+                self._hub.note_connection(session.id, call_id, connected=False)
 
-    async def _say_waiting(self, session: Open, answer: asyncio.Future[CallAnswer]) -> None:
-        with suppress(UnknownSessionError):  # then its call ends so, too
-            mode = (await self._hub.session(session.id)).mode
-            if not answer.done():
-                answer.set_result(CallAnswer(outcome="waiting", mode=mode))
+    def end_waits(self, session: TokenSession) -> None:
+        """Have clients that have waited for as long as one may ask again."""
+        since = self._clock() - self._limits.wait
+        for pending in session.pending.values():
+            for answer, at in pending.answers.items():
+                if at < since:
+                    self._answer_waiting(session, answer)
 
-    def _stop_watching(self, session: Open, call_id: str) -> None:
-        """Forget the waiting clients of an answered call."""
-        waiters = session.waiting.pop(call_id, None)
-        if waiters is not None:
-            self.held.let_go(session.owner, waiters)
-            if waiters.leaving is not None:
-                waiters.leaving.cancel()
+    def _check(self, session: TokenSession, size: int) -> None:
+        """Raises `WireError` where a further call of this size exceeds a limit."""
+        limit, most = self._limits.calls_per_session, self._limits.waiting_bytes
+        if len(session.pending) >= limit:
+            raise WireError(
+                Code.LIMIT,
+                f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
+                {"limit": limit},
+            )
+        pending_size = self.sizes[session.owner]
+        if pending_size + size > most:
+            raise WireError(
+                Code.LIMIT,
+                f"this token's calls that wait for an answer are {pending_size} bytes, and with this one "
+                f"they would be more than {most}, the most they may be; wait for some of them",
+                {"limit": most},
+            )
 
-    def _take_back(self, session: Open, call_id: str, waiters: Waiters) -> None:
-        if session.waiting.get(call_id) is waiters:
-            self.held.let_go(session.owner, session.waiting.pop(call_id))
-            self._start(self._withdraw_left(session.id, call_id))
+    def _answer_waiting(self, session: TokenSession, answer: asyncio.Future[CallAnswer]) -> None:
+        """Have a client ask again."""
+
+        async def work() -> None:
+            with suppress(UnknownSessionError):  # then its call ends so, too
+                mode = (await self._hub.session(session.id)).mode
+                if not answer.done():
+                    answer.set_result(CallAnswer(outcome="waiting", mode=mode))
+
+        self._start(work())
+
+    def _forget(self, session: TokenSession, call_id: str) -> None:
+        """Release a call's bytes, and withdraw it no more: it is answered, or not known any more."""
+        pending = session.pending.pop(call_id, None)
+        if pending is not None:
+            self._hub.note_connection(session.id, call_id, connected=True)
+            pending.keep()
+            self.sizes[session.owner] -= pending.size
+            if not self.sizes[session.owner]:
+                del self.sizes[session.owner]
+
+    def _withdraw(self, session: TokenSession, call_id: str, pending: PendingCall) -> None:
+        async def work() -> None:
+            with suppress(UnknownSessionError, CallRefused):
+                try:
+                    await self._hub.withdraw_call(
+                        session.id, call_id, "the agent is gone: nobody waits for it"
+                    )
+                except JournalError:
+                    log.exception(
+                        "Call '%s' of session '%s' could not be taken back", call_id, session.id
+                    )
+
+        if session.pending.get(call_id) is pending:
+            self._forget(session, call_id)
+            self._start(work())
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _withdraw_left(self, session_id: str, call_id: str) -> None:
-        with suppress(UnknownSessionError, CallRefused):
-            try:
-                await self._hub.withdraw_call(
-                    session_id, call_id, "the agent is gone: nobody waits for it"
-                )
-            except JournalError:
-                log.exception("Call '%s' of session '%s' could not be taken back", call_id, session_id)
-
-
-def _coded(error: BaseException) -> BaseException:
-    """Convert an error of the hub to the wire's, where it has a code."""
-    try:
-        with as_wire_errors():
-            raise error
-    except BaseException as coded:
-        return coded

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from ...net.net import SkillNet
-from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, WireError
 
 KEPT = 64
@@ -42,6 +41,5 @@ class RuleSets:
                 raise WireError(Code.PARAMS, f"no rules are named '{name}' here; there are: {known}")
         if not names:
             return self._own
-        with as_wire_errors():
-            # Compiling takes a while, and others wait for their calls.
-            return await asyncio.to_thread(self._compiled, tuple(sorted(set(names))))
+        # Compiling takes a while, and others wait for their calls.
+        return await asyncio.to_thread(self._compiled, tuple(sorted(set(names))))

@@ -43,7 +43,7 @@ from ..protocol.framing import (
 from ..protocol.log import socket_log
 from ..protocol.schema import VERSION
 from ..protocol.tokens import Identity, TokenError, TokenFile
-from .access import SUBPROTOCOL, Guard, Refused
+from .admission import SUBPROTOCOL, Guard, Refused
 from .agent_handlers import AgentHandlers
 from .agent_sessions import AgentSessions
 from .connection import Connection, InForce, RequestHandlers
@@ -122,7 +122,7 @@ class Gateway:
         if not self.tokens.tokens():
             raise TokenError(f"{self.tokens.path}: there is no token, so nobody could connect")
         if address.path is not None:
-            bound = _bound(address.path)
+            bound = _bind(address.path)
             self._socket_file = address.path, address.path.stat().st_ino
             listening = unix_serve(self._serve, sock=bound, **self._options(tls))
         else:
@@ -280,7 +280,7 @@ class Gateway:
             async for event in subscription:
                 match event:
                     case JournalEvent(session=session, body=SessionStatus(status="done", by=by)):
-                        self.sessions.ended(session, f"ended by {by or 'the server'}")
+                        self.sessions.note_end(session, f"ended by {by or 'the server'}")
                     case _:
                         pass
         finally:
@@ -322,7 +322,7 @@ def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
     return frozenset({f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", str(address).lower()})
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind(path: Path) -> socket.socket:
     """A socket that only this user can open, from its creation on. Raises `OSError`."""
     _clear(path)
     bound = socket.socket(socket.AF_UNIX)
@@ -351,9 +351,9 @@ def _clear(path: Path) -> None:
             raise OSError(errno.EADDRINUSE, "another server listens there", str(path))
 
 
-async def _tell(connection: Connection, said: SessionEnded) -> None:
+async def _tell(connection: Connection, notice: SessionEnded) -> None:
     with suppress(ConnectionClosed):
-        await connection.tell(notice_frame(ENDED.name, said))
+        await connection.tell(notice_frame(ENDED.name, notice))
 
 
 def _lower(names: Collection[str]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..database.compiled import SELECT_HASHES, SELECT_STUB
 from ..journal.schema import reading
 from .importing import Export
-from .verify import Fault, require_journal
+from .verify import ChainFault, require_journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Comparison:
     events: int
     since: int = 0
     pruned: bool = False
-    fault: Fault | None = None
+    fault: ChainFault | None = None
 
 
 def compare(path: Path, export: Export) -> Comparison:
@@ -47,9 +47,9 @@ def compare(path: Path, export: Export) -> Comparison:
         return Comparison(export.session, events, later)
     seq = next(event.seq for event in export.events if found.get(event.seq) != event.hash)
     if seq in found:
-        fault = Fault(seq, "changed", f"event {seq} is another in the journal")
+        fault = ChainFault(seq, "changed", f"event {seq} is another in the journal")
     else:
-        fault = Fault(seq, "removed", f"event {seq} is not in the journal any more")
+        fault = ChainFault(seq, "removed", f"event {seq} is not in the journal any more")
     return Comparison(export.session, events, fault=fault)
 
 
@@ -58,11 +58,11 @@ def _with_stub(connection: sqlite3.Connection, export: Export) -> Comparison:
     events, head = export.check.events, export.check.head
     stub = connection.execute(SELECT_STUB, (export.session,)).fetchone()
     if stub is None:
-        fault = Fault(1, "removed", "the session is not in the journal, and no stub of it")
+        fault = ChainFault(1, "removed", "the session is not in the journal, and no stub of it")
     elif stub[0] == events and stub[1] != head:
-        fault = Fault(events, "changed", "its stub has another last hash")
+        fault = ChainFault(events, "changed", "its stub has another last hash")
     elif type(stub[0]) is not int or stub[0] < events:
-        fault = Fault(events, "removed", f"its stub is of {stub[0]} events")
+        fault = ChainFault(events, "removed", f"its stub is of {stub[0]} events")
     else:
         return Comparison(export.session, events, stub[0] - events, pruned=True)
     return Comparison(export.session, events, pruned=stub is not None, fault=fault)

@@ -54,7 +54,7 @@ COLUMNS = (
     "asked_input",
     "hash",
 )
-"""Of a decision or a change of settings `kind` and `off` are as in `decided.DecisionLine`.
+"""Of a decision or a change of settings `kind` and `off` are as in `compiled.DecisionLine`.
 
 Of a call that a person edited `asked_input` is what the agent had asked for, `input` what runs (G-75).
 """

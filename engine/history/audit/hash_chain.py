@@ -84,16 +84,16 @@ def event_hash(place: ChainPosition, body: str, content: bytes, prev: bytes | No
     return _hash(place, parts(body)[0], hexlify(content), prev)
 
 
-def link(place: ChainPosition, body: str, salt: bytes, prev: bytes | None) -> bytes:
-    """Both at once: the hash of an event with this body and salt."""
-    return link_parts(place, parts(body), salt, prev)
+def event_hash_of_body(place: ChainPosition, body: str, salt: bytes, prev: bytes | None) -> bytes:
+    """The hash of an event with this body, whose content is salted with `salt`."""
+    return event_hash_of_parts(place, parts(body), salt, prev)
 
 
-def link_parts(
-    place: tuple[str, int, int], known: tuple[bytes, bytes], salt: bytes, prev: bytes | None
+def event_hash_of_parts(
+    place: tuple[str, int, int], parts: tuple[bytes, bytes], salt: bytes, prev: bytes | None
 ) -> bytes:
-    """The same for a body of which the `parts` are known."""
-    facts, content = known
+    """The hash of an event whose body has these `parts`, as `parts` gives them."""
+    facts, content = parts
     return _hash(place, facts, _sha256(salt + content).hexdigest().encode(), prev)
 
 

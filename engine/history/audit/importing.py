@@ -29,7 +29,7 @@ from .canonical_json import canonical
 from .export import FORMAT, FORMAT_VERSION
 from .hash_chain import ChainPosition, content_hash
 from .signing import Signer
-from .verify import ChainCheck, Fault, LinkedEvent, check_chain, strict_json
+from .verify import ChainCheck, ChainFault, LinkedEvent, check_chain, strict_json
 
 LONGEST_NAME = 200
 """Characters of a session's name that is taken in: no console asks for a longer one."""
@@ -109,19 +109,21 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
     numbered = enumerate(lines, 1)
     heading = _heading(shown, next(numbered, (1, ""))[1])
     events: list[LinkedEvent] = []
-    fault: Fault | None = None
+    fault: ChainFault | None = None
     prev: str | None = None
     for number, text in numbered:
         if not text.strip():
             continue
         line = _line(shown, number, text)
         if fault is None and line.prev != prev:
-            fault = Fault(len(events) + 1, "changed", f"line {number} does not follow the line before it")
+            fault = ChainFault(
+                len(events) + 1, "changed", f"line {number} does not follow the line before it"
+            )
         prev = line.hash
         events.append(_event(shown, number, line))
     check = check_chain(heading.session, events, expected=heading.events)
     if check.fault is None and heading.head != prev:
-        fault = fault or Fault(len(events) + 1, "changed", "the heading names another last hash")
+        fault = fault or ChainFault(len(events) + 1, "changed", "the heading names another last hash")
     if check.fault is None and fault is not None:
         check = ChainCheck(check.session, fault.seq - 1, check.head, check.masked, fault)
     return Export(heading.session, tuple(events), check)
@@ -227,7 +229,9 @@ def import_session(export: Export, database: Path, key: Path) -> None:
                 "import it into another: --db FILE"
             )
         cursor = int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
-        connection.execute(sql.UPSERT_SESSION, _projected(events).row())
+        line = SessionLine.of(events)
+        line.imported = True
+        connection.execute(sql.UPSERT_SESSION, line.row())
         connection.executemany(sql.INSERT_EVENT, _rows(export.events, cursor, signer))
         rebuild_decisions(connection, export.session)
 
@@ -245,12 +249,6 @@ def _journal_events(export: Export) -> Iterator[JournalEvent]:
                 f"Event {place.seq} of session '{visible(export.session)}' is none that this version "
                 "knows. A newer Interlock may have written it; use that one. Nothing was imported."
             ) from error
-
-
-def _projected(events: Iterable[JournalEvent]) -> SessionLine:
-    line = SessionLine.of(events)
-    line.imported = True
-    return line
 
 
 def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer) -> Iterator[LinkedRow]:

@@ -22,7 +22,7 @@ from ..journal.session_index import SessionLine
 from ..model.times import from_ms
 from .canonical_json import canonical
 from .signing import Signer, signed
-from .verify import ChainCheck, Fault, check_session, require_journal
+from .verify import ChainCheck, ChainFault, check_session, require_journal
 
 _VERSION = 1
 
@@ -122,7 +122,7 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
                 if line.waiting:
                     questions[line.id] = line.waiting
                 continue
-            check = replace(check, fault=Fault(check.events, "changed", why))
+            check = replace(check, fault=ChainFault(check.events, "changed", why))
         kept.append(check)
     return Pruning(tuple(chosen), tuple(kept), questions)
 

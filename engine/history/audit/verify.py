@@ -26,7 +26,7 @@ from ..errors import JournalError
 from ..journal.rows import in_pages
 from ..journal.schema import inspect, name_of, reading
 from .attestation import Vouch, is_vouched, vouch_in
-from .hash_chain import ChainPosition, event_hash, link
+from .hash_chain import ChainPosition, event_hash, event_hash_of_body
 
 _BEFORE_ALL = -math.inf
 _MOST_GAPS = 10
@@ -57,7 +57,7 @@ class LinkedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ChainFault:
     """The first event of a session that is not as it was recorded; `seq` is its number."""
 
     seq: int
@@ -79,7 +79,7 @@ class ChainCheck:
     events: int
     head: bytes | None
     masked: int = 0
-    fault: Fault | None = None
+    fault: ChainFault | None = None
     imported: bool = False
     unvouched: int = 0
     keys: frozenset[bytes] = frozenset()
@@ -128,12 +128,12 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
             if isinstance(session, str):
                 yield check_session(connection, session, events, imported)
             else:
-                fault = Fault(1, "changed", "the session's line has an id that is no text")
+                fault = ChainFault(1, "changed", "the session's line has an id that is no text")
                 yield ChainCheck(str(session), 0, None, fault=fault)
         strays = connection.execute(sql.SELECT_STRAY_EVENT_SESSIONS).fetchall()
         for (session,) in strays:
             message = "the session's own line was removed"
-            yield ChainCheck(str(session), 0, None, fault=Fault(1, "removed", message))
+            yield ChainCheck(str(session), 0, None, fault=ChainFault(1, "removed", message))
 
 
 def verify_session(path: Path, session: str) -> ChainCheck:
@@ -169,7 +169,7 @@ def check_session(
         if misplaced is not None:
             seq = misplaced[0]
             message = f"event {seq} was moved before event {seq - 1} in the file"
-            found = replace(found, fault=Fault(seq, "reordered", message))
+            found = replace(found, fault=ChainFault(seq, "reordered", message))
     return replace(found, imported=bool(imported))
 
 
@@ -201,12 +201,16 @@ def check_chain(
     for event in rest:
         fault = _fault(session, prev, event, rest)
         if fault is None and own and event.vouch is not None:
-            fault = Fault(event.seq, "changed", "the mark that the session was imported was taken off")
+            fault = ChainFault(
+                event.seq, "changed", "the mark that the session was imported was taken off"
+            )
         if fault is None and own and event.salt is None:
-            fault = Fault(event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt")
+            fault = ChainFault(
+                event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt"
+            )
         if fault is None and event.vouch is not None and not event.vouch.holds(event.hash, event.body):
             message = f"event {event.seq} ({event.kind}) is not as it was imported"
-            fault = Fault(event.seq, "changed", message)
+            fault = ChainFault(event.seq, "changed", message)
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
         masked += event.salt is None
@@ -218,13 +222,15 @@ def check_chain(
     count = 0 if prev is None else prev.seq
     if expected is not None and type(expected) is not int:  # a column may hold a value of any type
         message = f"the session's line does not count its {_some(count, 'event')}"
-        return ChainCheck(session, count, _hash(prev), masked, Fault(count, "changed", message))
+        return ChainCheck(session, count, _hash(prev), masked, ChainFault(count, "changed", message))
     if expected is not None and expected > count:
         message = f"{_some(expected - count, 'event')} at the end {_were(expected - count)} removed"
-        return ChainCheck(session, count, _hash(prev), masked, Fault(count + 1, "removed", message))
+        return ChainCheck(session, count, _hash(prev), masked, ChainFault(count + 1, "removed", message))
     if expected is not None and expected < count:
         message = f"the session's line counts {expected} events, and there are {count}"
-        return ChainCheck(session, count, _hash(prev), masked, Fault(expected + 1, "inserted", message))
+        return ChainCheck(
+            session, count, _hash(prev), masked, ChainFault(expected + 1, "inserted", message)
+        )
     return ChainCheck(session, count, _hash(prev), masked, unvouched=unvouched, keys=frozenset(keys))
 
 
@@ -244,7 +250,7 @@ def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
     place = ChainPosition(event.place.session, seq, event.place.at)
     try:
         if event.salt is not None:
-            return link(place, event.body, event.salt, prev) == event.hash
+            return event_hash_of_body(place, event.body, event.salt, prev) == event.hash
         return (
             event.content is not None and event_hash(place, event.body, event.content, prev) == event.hash
         )
@@ -285,8 +291,8 @@ def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def _fault(
-    session: str, prev: LinkedEvent | None, event: LinkedEvent, rest: Iterator[LinkedEvent]
-) -> Fault | None:
+    session: str, prev: LinkedEvent | None, event: LinkedEvent, following: Iterator[LinkedEvent]
+) -> ChainFault | None:
     seq = 1 if prev is None else prev.seq + 1
     if (
         event.seq == seq
@@ -295,38 +301,40 @@ def _fault(
         and _kind_of(event.body) == event.kind
     ):
         return None
-    return _named(seq, prev, [event, *islice(rest, _WINDOW)])
+    return _named(seq, prev, [event, *islice(following, _WINDOW)])
 
 
-def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> Fault:
+def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> ChainFault:
     """The fault at the event of number `seq`, judged by the events found from its position on."""
     head, event = _hash(prev), found[0]
     if type(event.seq) is not int:
-        return Fault(seq, "inserted", f"an event that has no number stands in the place of event {seq}")
+        return ChainFault(
+            seq, "inserted", f"an event that has no number stands in the place of event {seq}"
+        )
     found = [other for other in found if type(other.seq) is int]
     for at, other in enumerate(found[1:], 1):
         if not _follows(other, seq, head):
             continue
         if _follows(event, seq + 1, other.hash):
-            return Fault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
+            return ChainFault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
         for back in range(1, len(found)):
             if _follows(event, seq + back, found[back].hash):
                 message = f"event {seq + back} stands {_some(back, 'place')} earlier"
-                return Fault(seq, "reordered", message)
-        return Fault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
+                return ChainFault(seq, "reordered", message)
+        return ChainFault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
     if event.seq > seq:
         gone = event.seq - seq
-        return Fault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
+        return ChainFault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
     if len(found) > 1:
         for gone in range(1, _WINDOW):
             if _follows(found[1], found[1].seq + gone, event.hash):
                 message = f"{_numbers(seq, gone)} {_were(gone)} removed, and the rest renumbered"
-                return Fault(seq, "removed", message)
-    return Fault(seq, "changed", f"event {seq} ({event.kind}) was changed")
+                return ChainFault(seq, "removed", message)
+    return ChainFault(seq, "changed", f"event {seq} ({event.kind}) was changed")
 
 
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _numbers(first: int, count: int) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from pydantic.fields import FieldInfo
 from sqlalchemy import Index
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import ClauseElement
@@ -66,15 +65,12 @@ def schema() -> Iterator[str]:
 
 
 def _row(name: str, model: type[Table], beginning: str) -> str:
-    fields = "\n".join(
-        f"    {field}: {model.__annotations__[field]}{_default(info)}"
-        for field, info in model.model_fields.items()
-    )
+    lines: list[str] = []
+    for field, info in model.model_fields.items():
+        default = "" if info.is_required() else f" = {_literal(info.default)}"
+        lines.append(f"    {field}: {model.__annotations__[field]}{default}")
+    fields = "\n".join(lines)
     return f'{beginning.format(name)}\n    """A row of `tables.{model.__name__}`."""\n\n{fields}\n'
-
-
-def _default(info: FieldInfo) -> str:
-    return "" if info.is_required() else f" = {_literal(info.default)}"
 
 
 def _literal(value: object) -> str:

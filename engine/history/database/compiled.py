@@ -161,6 +161,7 @@ COUNT_DECISIONS = {
     None: 'SELECT NULL AS name, decision.verdict, (decision.at - ?) / ? AS step, count(*) AS count_1 FROM decision WHERE {where} GROUP BY 1, 2, 3',
 }
 COUNT_SHADOW_DECISIONS = 'SELECT decision.session, decision.verdict, decision.net, decision.result, count(*) AS count_1 FROM decision WHERE {where} GROUP BY decision.session, decision.verdict, decision.net, decision.result'
+SELECT_FIRST_SHADOW_BLOCKS = "SELECT decision.session, decision.net FROM decision WHERE decision.cursor IN (SELECT min(decision.cursor) AS min_1 FROM decision WHERE {where} AND decision.verdict = 'would-block' GROUP BY decision.session)"
 INSERT_DECISION = 'INSERT INTO decision (cursor, session, seq, at, agent, call_id, tool, called, input, mode, verdict, net, rule, place, "by", via, result, kind, off) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 END_DECISION = 'UPDATE decision SET result=? WHERE decision.cursor = ?'
 DELETE_DECISIONS = 'DELETE FROM decision'

@@ -72,7 +72,7 @@ def columns(model: type[Table]) -> list[Column[object]]:
     return list(JOURNAL.tables[model.__name__.lower()].columns)
 
 
-def among(value: Text, name: str) -> ColumnElement[bool]:
+def in_list(value: Text, name: str) -> ColumnElement[bool]:
     """The condition that a value is one of a list, `{name}`."""
     return value.op("IN", is_comparison=True)(literal_column(f"({{{name}}})"))
 
@@ -183,7 +183,7 @@ SELECT_LINKED = (
 )
 SELECT_BEARING = (
     select(col(Event.cursor), col(Event.seq), col(Event.at), col(Event.body))
-    .where(of_session, after_seq, among(col(Event.type), "types"))
+    .where(of_session, after_seq, in_list(col(Event.type), "types"))
     .order_by(col(Event.seq))
     .limit(bind)
 )
@@ -289,10 +289,10 @@ def unordered(name: Text) -> ColumnElement[str]:
     return literal_column(f"+{sql_of(name)}", String)
 
 
-def distinct_values(value: Text, among: ColumnElement[bool] | None = None) -> ClauseElement:
+def distinct_values(value: Text, condition: ColumnElement[bool] | None = None) -> ClauseElement:
     """The values of a column that begins an index, found by skipping from one to the next."""
     least = select(func.min(value).label("value"))
-    least = least if among is None else least.where(among)
+    least = least if condition is None else least.where(condition)
     each = least.cte("each", recursive=True)
     following = least.where(value > each.c.value).correlate(each).scalar_subquery()
     each = each.union_all(select(following).where(each.c.value.is_not(None)))
@@ -365,6 +365,14 @@ COUNT_SHADOW_DECISIONS = (
     .where(condition)
     .group_by(col(Decision.session), col(Decision.verdict), col(Decision.net), col(Decision.result))
 )
+_first_blocks = (
+    select(func.min(col(Decision.cursor)))
+    .where(condition, col(Decision.verdict) == "would-block")
+    .group_by(col(Decision.session))
+)
+SELECT_FIRST_SHADOW_BLOCKS = select(col(Decision.session), col(Decision.net)).where(
+    col(Decision.cursor).in_(_first_blocks)
+)
 INSERT_DECISION = insert_row(Decision)
 END_DECISION = update(Decision).values(result=bind).where(col(Decision.cursor) == bind)
 DELETE_DECISIONS = delete(Decision)
@@ -377,16 +385,16 @@ BEFORE_POSITION = position > tuple_(bind, bind)
 SINCE = col(Decision.at) >= bind
 UNTIL = col(Decision.at) < bind
 TOOL_AMONG = or_(
-    among(col(Decision.tool), "values"),
-    among(col(Decision.called), "values") & (col(Decision.called) != col(Decision.tool)),
+    in_list(col(Decision.tool), "values"),
+    in_list(col(Decision.called), "values") & (col(Decision.called) != col(Decision.tool)),
 )
-NET_AMONG = among(col(Decision.net), "values")
-VERDICT_AMONG = among(col(Decision.verdict), "values")
+NET_AMONG = in_list(col(Decision.net), "values")
+VERDICT_AMONG = in_list(col(Decision.verdict), "values")
 VERDICT_NOT_ALLOW = col(Decision.verdict) != "allow"
-RESULT_AMONG = among(col(Decision.result), "values")
-KIND_AMONG = among(col(Decision.kind), "values")
+RESULT_AMONG = in_list(col(Decision.result), "values")
+KIND_AMONG = in_list(col(Decision.kind), "values")
 KIND_NOT_CALL = col(Decision.kind) != "call"
-SESSION_AMONG = or_(among(col(Decision.session), "values"), among(col(Decision.via), "values"))
+SESSION_AMONG = or_(in_list(col(Decision.session), "values"), in_list(col(Decision.via), "values"))
 SESSION_CONTAINS = or_(contains(col(Decision.session)), contains(col(Decision.via)))
 AGENT_CONTAINS = contains(col(Decision.agent))
 WORD_CONTAINED = or_(

@@ -131,7 +131,7 @@ class Decision(Table, table=True):
     one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
     its file and line. `by` is who approved or denied it. `off` says what people had switched off that
     would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
-    it in words, `by` who made it, `verdict` is a `settings.Step`.
+    it in words, `by` who made it, `verdict` is a `setting_changes.Step`.
 
     Each index begins with what one filter asks for and goes on in the order of the list. Those with a
     condition leave out what most calls are.

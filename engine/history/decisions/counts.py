@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ..database import compiled as sql
@@ -64,10 +66,15 @@ class CallResults(Record):
 
 
 class RuleShare(Record):
-    """Results of the calls that one net would have stopped or asked for."""
+    """Results of the calls that one net would have stopped or asked for.
+
+    `first` is in how many sessions it was the first to stop a call: what comes after that in a session
+    may only follow from it, as an agent that is stopped goes on differently (G-57).
+    """
 
     net: str | None
     ended: CallResults
+    first: int = 0
 
 
 class ShadowSession(Record):
@@ -170,17 +177,20 @@ def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
 
 
 def shadow_summary(path: Path, criteria: DecisionFilter = EVERYTHING) -> ShadowSummary:
-    """Sum up what enforce mode would have done in the shadow mode of a filter's sessions and time.
+    """Sum up what enforce mode would have done with the calls of a filter that were made in shadow mode.
 
     Raises `JournalError`.
     """
     with decision_connection(path) as connection:
-        where = condition(connection, criteria.scope)
+        where = condition(connection, criteria)
         where.add(sql.IN_SHADOW_MODE)
         rows = connection.execute(
             sql.COUNT_SHADOW_DECISIONS.format(where=where.sql), where.values
         ).fetchall()
         sessions: dict[str, int] = defaultdict(int)
+        first_blocks = connection.execute(
+            sql.SELECT_FIRST_SHADOW_BLOCKS.format(where=where.sql), where.values
+        ).fetchall()
         affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)
         for session, verdict, net, result, count in rows:
             if verdict in STEPS:  # Cheaper here, a group at a time, than line by line.
@@ -190,12 +200,13 @@ def shadow_summary(path: Path, criteria: DecisionFilter = EVERYTHING) -> ShadowS
                 continue
             for shares in (affected[session, verdict], affected[None, verdict]):
                 shares[net] = shares.get(net, CallResults()).plus(count, result)
+        firsts = Counter((scope, net) for session, net in first_blocks for scope in (session, None))
         lines = [
             ShadowSession(
                 session=session,
                 agent=_agent(connection, session),
                 calls=calls,
-                blocked=_shares(affected.get((session, "would-block"), {})),
+                blocked=_shares(affected.get((session, "would-block"), {}), firsts, session),
                 asked=_shares(affected.get((session, "would-ask"), {})),
             )
             for session, calls in sessions.items()
@@ -204,13 +215,20 @@ def shadow_summary(path: Path, criteria: DecisionFilter = EVERYTHING) -> ShadowS
     return ShadowSummary(
         sessions=tuple(lines),
         calls=sum(sessions.values()),
-        blocked=_shares(affected.get((None, "would-block"), {})),
+        blocked=_shares(affected.get((None, "would-block"), {}), firsts),
         asked=_shares(affected.get((None, "would-ask"), {})),
     )
 
 
-def _shares(found: dict[str | None, CallResults]) -> tuple[RuleShare, ...]:
-    shares = [RuleShare(net=net, ended=ended) for net, ended in found.items()]
+def _shares(
+    found: dict[str | None, CallResults],
+    firsts: Mapping[tuple[str | None, str | None], int] = MappingProxyType({}),
+    session: str | None = None,
+) -> tuple[RuleShare, ...]:
+    shares = [
+        RuleShare(net=net, ended=ended, first=firsts.get((session, net), 0))
+        for net, ended in found.items()
+    ]
     return tuple(sorted(shares, key=lambda s: (-s.ended.calls, s.net or "")))
 
 

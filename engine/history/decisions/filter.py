@@ -77,13 +77,6 @@ class DecisionFilter(Record):
             "by": self.people,
         }
 
-    @property
-    def scope(self) -> DecisionFilter:
-        """The sessions and the time of it, with all their calls."""
-        return DecisionFilter(
-            sessions=self.sessions, agents=self.agents, since=self.since, until=self.until
-        )
-
 
 EVERYTHING = DecisionFilter()
 
@@ -189,18 +182,15 @@ def _required_value(token: _Token) -> str:
 
 def _choice(
     token: _Token,
-    known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
+    options: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
 ) -> list[str]:
-    choices = cast("dict[str, tuple[str, ...]]", known)
+    choices = cast("dict[str, tuple[str, ...]]", options)
     meant = token.value.lower().replace(" ", "-")
     if meant not in choices:
         said = f"'{token.value}' is no {token.key}" if token.value else f"say which {token.key}"
-        raise FilterError(token.column, f"{said}; use {_listed([*choices])}")
+        *others, last = choices
+        raise FilterError(token.column, f"{said}; use {', '.join(others)} or {last}")
     return [*choices[meant]]
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _moment(token: _Token, now: datetime, zone: tzinfo | None) -> datetime:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
-from ..fold.setting_changes import SETTINGS, SessionSettings, Setting, SettingChange
+from ..fold.setting_changes import SETTINGS, RecordedSettings, Setting, SettingChange
 from ..journal.insert import insert
 from ..model.events import (
     ApprovalDecided,
@@ -105,7 +105,7 @@ class SessionCalls:
     child: bool
     asked: dict[str, _FirstRequest] = field(default_factory=dict[str, _FirstRequest])
     running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    settings: SessionSettings = field(default_factory=SessionSettings)
+    settings: RecordedSettings = field(default_factory=RecordedSettings)
 
     def take(self, event: JournalEvent, at: int) -> Change | None:
         """Move on by one event, `at` its time in UTC milliseconds; what it changes in the lines."""
@@ -117,7 +117,7 @@ class SessionCalls:
             case CallDecided() as body:
                 return self._decided(event, body, at)
             case CallResult(anomaly=None) as body:
-                return self._ended(body)
+                return self._call_ended(body)
             case ApprovalRequested() as body:
                 self.asked.setdefault(body.call_id, _FirstRequest(body.net, body.rule))
             case ApprovalDecided(approved=False) as body:
@@ -222,7 +222,7 @@ class SessionCalls:
             words = self.settings.shadow or "shadow mode"
         return None if words is None else words[:HEAD].replace("\0", "␀")
 
-    def _ended(self, body: CallResult) -> CallEnded | None:
+    def _call_ended(self, body: CallResult) -> CallEnded | None:
         running = self.running.get(body.call_id)
         if not running:
             return None
@@ -298,7 +298,7 @@ def _with_changes(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent
 
 def opened_calls(opened: SessionOpened) -> SessionCalls:
     """A session at its beginning."""
-    settings = SessionSettings.opened(opened)
+    settings = RecordedSettings.opened(opened)
     return SessionCalls(opened.agent, child=opened.kind == "child", settings=settings)
 
 
@@ -309,10 +309,10 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
     """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
     for call_id, cursor in connection.execute(sql.SELECT_RUNNING_CALLS, (event.session,)):
         calls.running.setdefault(call_id, []).append(cursor)
-    for earlier in _listed_events(connection, event.session, below=event.seq, kinds=_SETTINGS):
+    for earlier in _listed_events(connection, event.session, end=event.seq, kinds=_SETTINGS):
         match earlier.body:
             case SessionOpened() as opened:
-                calls.settings = SessionSettings.opened(opened)
+                calls.settings = RecordedSettings.opened(opened)
             case body if isinstance(body, SETTINGS):
                 calls.settings.take(body)
             case _:
@@ -321,7 +321,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
         return
     last = connection.execute(sql.SELECT_LAST_RESUME, (event.session,)).fetchone()[0]
     probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
-    for earlier in _listed_events(connection, event.session, after=last, below=event.seq):
+    for earlier in _listed_events(connection, event.session, after=last, end=event.seq):
         probe.take(earlier, to_ms(earlier.at))
 
 
@@ -366,7 +366,7 @@ def _listed_events(
     session: str,
     *,
     after: int = 0,
-    below: int | None = None,
+    end: int | None = None,
     kinds: str = _KINDS,
 ) -> Iterator[JournalEvent]:
     """The events of a session that bear on its lines, or those of some `kinds`, page by page."""
@@ -375,7 +375,7 @@ def _listed_events(
             sql.SELECT_BEARING.format(types=kinds), (session, after, _BATCH)
         ).fetchall()
         for cursor, seq, at, body in rows:
-            if below is not None and seq >= below:
+            if end is not None and seq >= end:
                 return
             yield JournalEvent(
                 cursor=cursor,

@@ -151,18 +151,18 @@ def condition(connection: sqlite3.Connection, criteria: DecisionFilter) -> Where
     if criteria.tools:
         known = [*_distinct(connection, "tool"), *_distinct(connection, "called")]
         tools = _matching(criteria.tools, known)
-        where.add(_among(sql.TOOL_AMONG, tools), *tools, *tools)
+        where.add(_in_list(sql.TOOL_AMONG, tools), *tools, *tools)
     if criteria.rules:
         nets = _nets(connection, criteria.rules)
-        where.add(_among(sql.NET_AMONG, nets), *nets)
+        where.add(_in_list(sql.NET_AMONG, nets), *nets)
     if criteria.verdicts:
-        where.add(_among(sql.VERDICT_AMONG, criteria.verdicts), *criteria.verdicts)
+        where.add(_in_list(sql.VERDICT_AMONG, criteria.verdicts), *criteria.verdicts)
         if "allow" not in criteria.verdicts:
             where.add(sql.VERDICT_NOT_ALLOW)  # what the index is limited to
     if criteria.results:
-        where.add(_among(sql.RESULT_AMONG, criteria.results), *criteria.results)
+        where.add(_in_list(sql.RESULT_AMONG, criteria.results), *criteria.results)
     if criteria.kinds:
-        where.add(_among(sql.KIND_AMONG, criteria.kinds), *criteria.kinds)
+        where.add(_in_list(sql.KIND_AMONG, criteria.kinds), *criteria.kinds)
         if "call" not in criteria.kinds:
             where.add(sql.KIND_NOT_CALL)  # what the index is limited to
     if criteria.people:
@@ -172,8 +172,11 @@ def condition(connection: sqlite3.Connection, criteria: DecisionFilter) -> Where
     if criteria.agents:
         where.add_any(sql.AGENT_CONTAINS, [(_containing(agent),) for agent in criteria.agents])
     if criteria.inputs:
-        patterns = [_containing(_as_json(form)) for word in criteria.inputs for form in _forms(word)]
-        where.add_any(sql.INPUT_CONTAINS, [(pattern,) * 2 for pattern in patterns])
+        # As they are written within a string of JSON.
+        forms = (
+            json.dumps(form, ensure_ascii=False)[1:-1] for w in criteria.inputs for form in _forms(w)
+        )
+        where.add_any(sql.INPUT_CONTAINS, [(_containing(form),) * 2 for form in forms])
     for word in criteria.words:
         where.add_any(sql.WORD_CONTAINED, [(_containing(form),) * 6 for form in _forms(word)])
     return where
@@ -182,11 +185,6 @@ def condition(connection: sqlite3.Connection, criteria: DecisionFilter) -> Where
 def _forms(word: str) -> list[str]:
     """LIKE knows upper and lower case of ASCII only."""
     return [word] if word.isascii() else [*dict.fromkeys([word, word.lower(), word.upper()])]
-
-
-def _as_json(text: str) -> str:
-    """Text as it is written within a string of JSON."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _input_of(body: object) -> str | None:
@@ -215,7 +213,7 @@ def _containing(word: str) -> str:
     return f"%{word}%"
 
 
-def _among(condition: str, values: Sequence[str]) -> str:
+def _in_list(condition: str, values: Sequence[str]) -> str:
     """A condition on a list of values, with as many question marks as there are."""
     return condition.format(values=", ".join("?" * len(values)))
 
@@ -225,13 +223,13 @@ def _distinct(connection: sqlite3.Connection, column: str) -> list[str]:
     return [str(value) for (value,) in connection.execute(sql.SELECT_DISTINCT[column])]
 
 
-def _matching(patterns: Iterable[str], known: Sequence[str]) -> list[str]:
+def _matching(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     """Those that a pattern names exactly; for a pattern that names none so, those that contain it."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        exact = [value for value in known if value == pattern]
+        exact = [value for value in names if value == pattern]
         part = pattern.casefold()
-        found.update(dict.fromkeys(exact or [value for value in known if part in value.casefold()]))
+        found.update(dict.fromkeys(exact or [value for value in names if part in value.casefold()]))
     return [*found]
 
 
@@ -288,7 +286,7 @@ def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequenc
         )
         found.update(dict.fromkeys(str(row[0]) for row in rows))
     if len(found) <= _MANY:
-        where.add(_among(sql.SESSION_AMONG, [*found]), *found, *found)
+        where.add(_in_list(sql.SESSION_AMONG, [*found]), *found, *found)
     else:
         where.add_any(sql.SESSION_CONTAINS, [(_containing(pattern),) * 2 for pattern in patterns])
 

@@ -24,6 +24,9 @@ from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
 
+_COPIED = ApprovalRequested.model_fields.keys() & ApprovalState.model_fields.keys()
+"""Members that a request's state has from its event."""
+
 
 def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
     if body.approval_id in state.approvals:
@@ -34,38 +37,10 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         id=body.approval_id,
         session=state.id,
         agent=state.agent,
-        call_id=body.call_id,
         since=event.at,
-        tool=body.tool,
-        called=body.called,
-        input=body.input,
-        names=body.names,
-        net=body.net,
-        transition=body.transition,
-        title=body.title,
-        message=body.message,
-        marking=body.marking,
-        rule=body.rule,
-        uninspectable=body.uninspectable,
-        preview=body.preview,
-        via=body.via,
-        digest=body.digest,
-        risk=body.risk,
-        people=body.people,
-        expires=body.expires,
-        may_grant=body.may_grant,
-        exact_only=body.exact_only,
-        beyond=body.beyond,
-        note=body.note,
-        wants=body.wants,
-        runs=body.runs,
-        commands=body.commands,
-        marked=body.marked,
-        hidden=body.hidden,
         original=original,
-        edited_by=body.edited_by,
-        shell_fields=body.shell_fields,
         opener=state.opened_by if state.kind == "outside" else None,
+        **{name: getattr(body, name) for name in _COPIED},
     )
     if call is None:
         call = propose(state, event.at, body.call_id, body.called, body.input, body.shell_fields)
@@ -152,10 +127,10 @@ def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> Non
     say(state, "note", event.at, f"{body.key} revoked by {body.by}", body.by)
 
 
-def forget_grants(state: SessionState, nets: Collection[str], ended: Collection[str] = ()) -> None:
-    """Grants that answer for one of `nets`, which is not what it was, and those `ended` are over."""
+def forget_grants(state: SessionState, nets: Collection[str], keys: Collection[str] = ()) -> None:
+    """Grants that answer for one of `nets`, which is not what it was, and those with `keys` are over."""
     for key, grant in state.grants.items():
-        if grant.net.active and (grant.record.asks in nets or key in ended):
+        if grant.net.active and (grant.record.asks in nets or key in keys):
             state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 
 

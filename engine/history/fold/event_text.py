@@ -133,7 +133,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
         case GrantGiven() as body:
-            return body.grant.key, f"{grant_words(body.grant)}{_why(body.reason)}", _by(body.by)
+            return body.grant.key, f"{grant_words(body.grant)}{_reason_suffix(body.reason)}", _by(body.by)
         case GrantRevoked() as body:
             return body.key, "revoked", _by(body.by)
         case NetToggled() as body:
@@ -148,17 +148,21 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ChangeDropped() as body:
             return f"change {body.change_id}", shortened(body.reason), _by(body.by)
         case LimitRaised() as body:
-            return f"to {dollars(body.max_cost)}{_why(body.reason)}", _by(body.by)
+            return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
 
 
 def _switched_by(body: NetToggled | ModeChanged) -> str:
     """The people who switched it, until when and why."""
     until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
-    return f"(its time is over, set by {who})" if body.timed else f"(by {who}{until}{_why(body.reason)})"
+    return (
+        f"(its time is over, set by {who})"
+        if body.timed
+        else f"(by {who}{until}{_reason_suffix(body.reason)})"
+    )
 
 
-def _why(reason: str | None) -> str:
+def _reason_suffix(reason: str | None) -> str:
     return f": {shortened(reason)}" if reason else ""
 
 
@@ -178,8 +182,8 @@ def _origin(body: SessionOpened) -> str:
     return f"{body.kind} of {body.parent}{moment}"
 
 
-def _by(who: str | None) -> str:
-    return f"(by {who})" if who else ""
+def _by(name: str | None) -> str:
+    return f"(by {name})" if name else ""
 
 
 def _message_headline(body: MessageAdded) -> Iterable[str]:
@@ -216,7 +220,7 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     answered = body.input is not None and body.approval_id in wanting
     verdict = "answered" if answered else "approved" if body.approved else "denied"
     edited = " with edited input" if body.input is not None and not answered else ""
-    return f"{verdict} by {body.by}{edited}{_why(body.reason)}"
+    return f"{verdict} by {body.by}{edited}{_reason_suffix(body.reason)}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -286,7 +290,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalExpired() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)} expired: {shortened(body.reason)}"
         case GrantGiven() as body:
-            words = f"{grant_words(body.grant)}{_why(body.reason)}"
+            words = f"{grant_words(body.grant)}{_reason_suffix(body.reason)}"
             yield f"{body.grant.key} given by {body.by}: {words}"
         case GrantRevoked() as body:
             yield f"{body.key} revoked by {body.by}"

@@ -42,7 +42,7 @@ from ..model.events import (
 )
 from ..model.fast_models import copy_with
 from ..model.records import FlowStepped, NetRecord, StepRecord
-from ..model.state import FlowState, NetState, PendingState, SessionState, shown_status
+from ..model.state import CallState, FlowState, NetState, PendingState, SessionState, shown_status
 from . import switches
 from .approvals import answered, changed, forget_grants, granted, requested, revoked
 from .event_text import dollars
@@ -72,6 +72,9 @@ from .transcript import (
 )
 
 __all__ = ["FoldError", "apply", "fold", "new_state", "snapshot"]
+
+_DECIDED = CallDecided.model_fields.keys() & CallState.model_fields.keys()
+"""Members that a decided call's state has from its event."""
 
 
 def new_state(session_id: str) -> SessionState:
@@ -346,23 +349,9 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
         call,
         {
             "status": "blocked" if blocked else "running",
-            "tool": body.tool,
-            "input": body.input,
-            "outcome": body.outcome,
-            "reason": body.reason,
-            "net": body.net,
-            "rule": body.rule,
-            "approved_by": body.approved_by,
-            "granted": body.granted,
-            "edited": body.edited,
-            "edited_by": body.edited_by,
-            "shell_fields": body.shell_fields,
             "original": call.input if body.edited else None,
-            "names": body.names,
-            "uninspectable": body.uninspectable,
-            "judged_as": body.judged_as,
-            "via": body.via,
             "waits_for": (),
+            **{name: getattr(body, name) for name in _DECIDED},
         },
     )
     replace_call(state, call, decided)

@@ -138,14 +138,14 @@ class Replay:
                     self._checkpoints[n] = snapshot(state)
             return state
 
-    def fill(self, gone: Callable[[], bool] = bool) -> None:
+    def fill(self, cancelled: Callable[[], bool] = bool) -> None:
         """Keep all states that are worth it, so that every way is short; for a thread besides the user's.
 
-        It pauses while another thread folds its own way. Stops when `gone` says yes. Raises
+        It pauses while another thread folds its own way. Stops when `cancelled` says yes. Raises
         `FoldError` when the events cannot follow each other.
         """
         state, position = snapshot(self._checkpoints[0]), 0
-        while position < len(self.events) and not gone():
+        while position < len(self.events) and not cancelled():
             # Unless it lets go by itself, a thread that paints waits for this one time and again.
             time.sleep(0)
             with self._lock:

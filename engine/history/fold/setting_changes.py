@@ -1,6 +1,6 @@
 """A session's settings as people change them: nets, mode, limits and grants, each change in words.
 
-`SessionSettings` follows the events of a session and says of each what it changes, for the list that
+`RecordedSettings` follows the events of a session and says of each what it changes, for the list that
 has the decisions as well. A session that is resumed is a change where anything differs from before.
 """
 
@@ -69,7 +69,7 @@ class SettingChange(NamedTuple):
 
 
 @dataclass(slots=True)
-class SessionSettings:
+class RecordedSettings:
     """The settings of a session, as of the last event that was taken.
 
     `shadow` says who switched to shadow mode, while that is on. `rules` are those of nets by key,
@@ -84,7 +84,7 @@ class SessionSettings:
     proposed: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
     @classmethod
-    def opened(cls, body: SessionOpened) -> SessionSettings:
+    def opened(cls, body: SessionOpened) -> RecordedSettings:
         """Those that a session begins with."""
         settings = cls(mode=body.mode, active=frozenset(body.active), max_cost=body.max_cost)
         settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
@@ -210,10 +210,10 @@ def _time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _listed(what: str, names: Iterable[str]) -> list[str]:
+def _listed(heading: str, names: Iterable[str]) -> list[str]:
     """Names in their order, under a heading; nothing for none."""
     listed = ", ".join(sorted(names))
-    return [f"{what}: {listed}"] if listed else []
+    return [f"{heading}: {listed}"] if listed else []
 
 
 def _extension_change(body: ApprovalExtended) -> SettingChange:

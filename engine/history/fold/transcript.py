@@ -133,7 +133,7 @@ def end_session(state: SessionState) -> None:
 
 
 def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
-    """It waits from here on. Raises `FoldError` where it does already."""
+    """Add a message that waits for the model. Raises `FoldError` where it waits already."""
     if any(waits.id == body.message_id for waits in state.queued):
         raise impossible(event, f"message '{body.message_id}' waits already")
     waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)

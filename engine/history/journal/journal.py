@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
-from ..database.compiled import SELECT_LAST_CURSOR, SELECT_LAST_EVENT
+from ..database.compiled import SELECT_LAST_EVENT
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
@@ -124,6 +124,10 @@ class Journal:
         """The clock that dates events."""
         return self._clock
 
+    def name_server(self, url: str) -> None:
+        """Name the server that writes it, for processes that find it in use."""
+        self._lock.name_server(url)
+
     def reader(self) -> HistoryReader:
         """Reads what is durable in this journal's file; any thread may use it."""
         return self._reader
@@ -192,7 +196,7 @@ class Journal:
                     "could not be written, so nothing that rests on it was recorded either. Try again."
                 )
             self._check_opening(session, head, bodies)
-            cursor = self._last_cursor() if self._cursor is None else self._cursor
+            cursor = self._reader.last_cursor() if self._cursor is None else self._cursor
             seq = head.seq
             at = max(to_ms(self._clock()), head.at)
             if at != self._now[0]:
@@ -251,10 +255,6 @@ class Journal:
             row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
-    def _last_cursor(self) -> int:
-        with self._connections.reading() as connection:
-            return int(connection.execute(SELECT_LAST_CURSOR).fetchone()[0])
-
     # The writing thread
 
     def _run(self) -> None:
@@ -277,14 +277,11 @@ class Journal:
         self._closed.set()
 
     def _fail(self, batch: list[_Waiter], error: Exception) -> None:
-        """Fail `batch` and what was numbered after it."""
+        """Fail `batch` and what was numbered after it, which would leave a hole; forget all heads."""
         _release(*self._forget(batch, error))
 
     def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
-        """Forget the queue and all heads after a failure; return the waiters to fail, and the error.
-
-        Those numbered after `batch` fail as well: their events would leave a hole.
-        """
+        """Forget the queue and all heads; returns the waiters to fail, and the error for them."""
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:

@@ -12,9 +12,14 @@ from ...core.sanitize import visible
 from ..errors import JournalError
 from .schema import name_of
 
+HOLDER = 1000
+"""Bytes of a lock's file that are read."""
+
 
 class WriteLock:
     """An advisory lock on `<database>.lock`, which names its holder. Make one with `acquire`.
+
+    Its second line is the URL of the server that holds it, if one does.
 
     The lock belongs to the open file, so a crash releases it, and a second journal in the same process is
     refused as well.
@@ -24,8 +29,11 @@ class WriteLock:
         self._handle: int | None = handle
 
     @classmethod
-    def acquire(cls, database: Path) -> WriteLock:
-        """Take the lock. Raises `JournalError` naming the process that has it."""
+    def acquire(cls, database: Path, *, maintenance: bool = False) -> WriteLock:
+        """Take the lock. Raises `JournalError` naming the process that has it.
+
+        For `maintenance` that has to end; for all else the error says how to work beside it.
+        """
         shown = name_of(database)
         path = database.with_name(f"{database.name}.lock")
         try:
@@ -38,11 +46,12 @@ class WriteLock:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = visible(os.read(handle, 200).decode("utf-8", "replace").strip())
+            holder, _, url = os.read(handle, HOLDER).decode("utf-8", "replace").strip().partition("\n")
             os.close(handle)
+            way = "Stop that process, or choose another file." if maintenance else _ways(url)
             raise JournalError(
-                f"Journal '{shown}' is in use by {holder or 'another process'}. Stop that "
-                "process, choose another file, or use interlock console --connect URL, or --read-only."
+                f"Journal '{shown}' is in use by {visible(holder) or 'another process'}"
+                f"{f', a server on {visible(url)}' if url else ''}. {way}"
             ) from error
         except OSError as error:
             os.close(handle)
@@ -51,8 +60,14 @@ class WriteLock:
             ) from error
         with suppress(OSError):  # on a full disk the lock holds, only unnamed
             os.ftruncate(handle, 0)
-            os.pwrite(handle, f"process {os.getpid()} ({_command()})\n".encode(), 0)
+            os.pwrite(handle, _holder().encode(), 0)
         return cls(handle)
+
+    def name_server(self, url: str) -> None:
+        """Name the server that holds it, for those who find it taken."""
+        if self._handle is not None:
+            with suppress(OSError):
+                os.pwrite(self._handle, f"{_holder()}{url}\n".encode(), 0)
 
     def release(self) -> None:
         """Give the lock up; twice does nothing."""
@@ -61,6 +76,37 @@ class WriteLock:
                 os.ftruncate(self._handle, 0)
             os.close(self._handle)
             self._handle = None
+
+
+def is_written(database: Path) -> bool:
+    """Tell whether a process has the journal open for writing; also where that cannot be found out."""
+    try:
+        handle = os.open(database.with_name(f"{database.name}.lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _ways(url: str) -> str:
+    """Ways to work with a journal that another process has."""
+    if url:
+        see = f"Work there with `interlock console --connect {visible(url)}`, or only look"
+    else:
+        see = "Look at it"
+    return f"{see} with `interlock console --read-only`; or choose another file with --db."
+
+
+def _holder() -> str:
+    return f"process {os.getpid()} ({_command()})\n"
 
 
 def _command() -> str:

@@ -44,7 +44,7 @@ def changing(
         raise JournalError(
             f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
         ) from error
-    lock = WriteLock.acquire(path)
+    lock = WriteLock.acquire(path, maintenance=True)
     try:
         prepare(path)
         with closing(connect_writing(path)) as connection:
@@ -157,7 +157,7 @@ def index_mismatches(path: Path, skipped: Collection[str] = ()) -> Iterator[str]
             if session in skipped:
                 continue
             try:
-                line, decisions = _made(session_events(connection, session, path))
+                line, decisions = _lines_of(session_events(connection, session, path))
             except (ValueError, JournalError):
                 continue
             stored = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,))
@@ -169,7 +169,7 @@ def index_mismatches(path: Path, skipped: Collection[str] = ()) -> Iterator[str]
         yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 
 
-def _made(events: Iterator[JournalEvent]) -> tuple[SessionLine, list[DecisionLine]]:
+def _lines_of(events: Iterator[JournalEvent]) -> tuple[SessionLine, list[DecisionLine]]:
     """A session's line and its decisions. Raises `ValueError` for events that make none."""
     decisions: dict[int, DecisionLine] = {}
     return SessionLine.of(listing(events, decisions)), list(decisions.values())

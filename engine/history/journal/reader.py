@@ -92,9 +92,8 @@ class HistoryReader:
 
         With `whole` no other is looked for, which takes longer the more there are.
         """
-        wanted = id_or_prefix.encode(
-            "utf-8", "replace"
-        ).decode()  # a shell may pass what SQLite cannot take
+        # A shell may pass what SQLite cannot take.
+        wanted = id_or_prefix.encode("utf-8", "replace").decode()
         with self._reading() as connection:
             row = connection.execute(sql.SELECT_SESSION, (wanted,)).fetchone()
             if row is not None:
@@ -112,14 +111,14 @@ class HistoryReader:
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
         raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
 
-    def _pruned(self, wanted: str) -> str | None:
+    def _pruned(self, prefix: str) -> str | None:
         """The date and author of pruning the session with this id, or the only one whose id began so."""
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self._reading() as connection:
-            rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(wanted), wanted)).fetchall()
-        found = [row for row in rows if row[0] == wanted] or rows
+            rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(prefix), prefix)).fetchall()
+        found = [row for row in rows if row[0] == prefix] or rows
         with suppress(OverflowError, TypeError):  # columns may hold values of any type
-            if wanted and len(found) == 1:
+            if prefix and len(found) == 1:
                 return f"on {from_ms(found[0][1]).date().isoformat()} by {found[0][2]}"
         return None
 

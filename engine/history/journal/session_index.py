@@ -1,6 +1,6 @@
 """A session's line in a list, as it follows from its events.
 
-The journal keeps it with the events, in the same transaction; `session_summary` says what it must be.
+The journal keeps it with the events, in the same transaction; `SessionLine.of` says what it must be.
 """
 
 from __future__ import annotations
@@ -114,8 +114,3 @@ class SessionLine(SessionRow):
                 "source": None if self.source is None else json.loads(self.source),
             }
         )
-
-
-def session_summary(events: Iterable[JournalEvent]) -> SessionSummary:
-    """The line of a session with these events. Raises `ValueError` unless they begin with its opening."""
-    return SessionLine.of(events).summary()

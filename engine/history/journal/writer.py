@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..audit.hash_chain import link_parts, new_salts, parts
+from ..audit.hash_chain import event_hash_of_parts, new_salts, parts
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
 from ..decisions.index import (
@@ -53,8 +53,8 @@ class _SessionState:
 def connect_writing(path: Path) -> sqlite3.Connection:
     """A connection whose commits are durable when they return, for who holds the write lock.
 
-    Raises `JournalError` where no write-ahead log can be state, `sqlite3.Error` for a file that can only
-    be read.
+    Raises `JournalError` where the file's system takes no write-ahead log, `sqlite3.Error` for a file
+    that can only be read.
     """
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw",
@@ -138,7 +138,7 @@ class Writer:
             if change is not None:
                 decisions.append(change)
             line.add(event, at)
-            linked = link_parts((session, seq, at), hashed or parts(text), salt, state.head)
+            linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
             state.head = linked
             row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
             events.append(construct_tuple(LinkedRow, row))

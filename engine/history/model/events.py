@@ -38,7 +38,8 @@ class SessionOpened(Record):
     started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
     it needs to start it again. `owner` is that of the token that an external agent used. `labels` are
     the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
-    `reason` says why a branch begins under less than the record it continues (G-67).
+    `reason` says why a branch begins under less than the record it continues (G-67). `rules` are the
+    sentences on the rules that the model's system prompt ends with, if it is told them (G-73).
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -62,6 +63,7 @@ class SessionOpened(Record):
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
     flow: FlowRecord | None = None
+    rules: tuple[str, ...] | None = None
 
 
 class SessionResumed(Record):
@@ -74,7 +76,8 @@ class SessionResumed(Record):
     subagents go on with their work. Both name calls of subagents as the gate does. `owner` is as at the
     opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
     `source` that of before holds; `labels` and `max_cost` are those from here on. `reason` says why it
-    goes on under less than before (G-67).
+    goes on under less than before (G-67). `rules` are as at the opening, in a session whose model had not
+    been told its rules.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -97,6 +100,7 @@ class SessionResumed(Record):
     ended_grants: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
+    rules: tuple[str, ...] | None = None
 
 
 class SessionStatus(Record):
@@ -121,7 +125,9 @@ class MessageAdded(Record):
     `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
     was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
     decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an
-    external agent that says a user said this, or an imported record: no person is known to have.
+    external agent that says a user said this, or an imported record: no person is known to have. Of
+    a model's reply `rules_added` are sentences on the gate's rules that it was told right before as new,
+    `rules_removed` those that count no longer (G-73).
     """
 
     type: Literal["message"] = "message"
@@ -138,6 +144,8 @@ class MessageAdded(Record):
     input: dict[str, JsonValue] | None = None
     shell_fields: tuple[str, ...] = ()
     reported_by: str | None = None
+    rules_added: tuple[str, ...] = ()
+    rules_removed: tuple[str, ...] = ()
 
     @property
     def attribution(self) -> str | None:

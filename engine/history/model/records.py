@@ -22,6 +22,12 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
 
 
+class View(BaseModel):
+    """Base of what consoles and other programs get: immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+
 class RuleRecord(Record):
     """A rule as written, and where; `line` counts from 1."""
 

@@ -5,6 +5,7 @@ The same models serve the live screen and the replay, so that both show the same
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -86,8 +87,9 @@ class ApprovalState(BaseModel):
     each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
     to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
     of. `original` is the agent's own input where a person had chosen another one, `None` where none had
-    (G-75). `opener` is the token that opened the session of an external agent. For the rest see
-    `ApprovalRequested`.
+    (G-75). `opener` is the token that opened the session of an external agent. `disconnected` is when the
+    last connection went that waited for the answer; in no journal, and only at a server. For the rest
+    see `ApprovalRequested`.
     """
 
     id: str
@@ -130,6 +132,15 @@ class ApprovalState(BaseModel):
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
     opener: str | None = None
+    disconnected: datetime | None = None
+
+
+def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, datetime]) -> None:
+    """Set when the last connection went for each request, by the id of its call; none for all others."""
+    for key, asked in approvals.items():
+        since = calls.get(asked.call_id)
+        if asked.disconnected != since:
+            approvals[key] = asked.model_copy(update={"disconnected": since})
 
 
 class SwitchState(BaseModel):

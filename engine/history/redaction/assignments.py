@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from string import ascii_letters, digits
 
-from .formats.blocks import Heredocs, below
+from .formats.blocks import Heredocs, block_below
 from .random_words import looks_random
 from .secret_names import TellingNames
 from .shell.words import QUOTE, ShellWords, closes, quoted
@@ -204,7 +204,10 @@ class _AssignedValues:
     def quoted_name(self, sign: re.Match[str], name: str) -> Span:
         """The span behind `"name":`, a value of JSON or one like it."""
         text = self._text
-        if sign[2] == ":" and (lines := below(text, sign.start() - len(name), sign.end())) is not None:
+        if (
+            sign[2] == ":"
+            and (lines := block_below(text, sign.start() - len(name), sign.end())) is not None
+        ):
             opening = QUOTE.match(text, lines[0])
             alone = opening is None and not text.startswith(("[", "{"), lines[0])
             if alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
@@ -242,7 +245,7 @@ class _AssignedValues:
         if quote is not None:
             return quoted(text, quote)[0] if quote[1] else self._words.word(start)
         if sign[2] == ":":
-            lines = below(text, sign.start() - len(name), start)
+            lines = block_below(text, sign.start() - len(name), start)
             if lines is not None:
                 return lines
             last = _LAST_WORD.search(name)

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from ...agents import Tool
 from ...flows import Question
-from ...gate.phases import PendingQuestion
+from ...gate.decision import PendingQuestion
 from ...gate.types import GateDecision, ResultRecord, ToolResult
 from ...net.net import ToolCall
 from ...recording.records import json_input
-from ..call_answers import CallAnswer, answer_of
+from ..call_answer import CallAnswer
+from ..call_answers import answer_of
 from ..submitted import SubmittedSession
 from .questions import FlowApprovals
 
@@ -52,7 +53,7 @@ class RunGate:
 
     async def receive_text(self, text: str) -> None:
         """Record the text of an agent's reply; in the record it comes before the reply's calls."""
-        await self._session.said("assistant", text)
+        await self._session.record_message("assistant", text)
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
         """The decision, as the record has it, or what a person has to be asked first."""
@@ -87,4 +88,5 @@ class RunGate:
 
 def _decision(call: ToolCall, answer: CallAnswer) -> GateDecision:
     ran = ToolCall(call.tool_call_id, call.tool_name, answer.input)
-    return GateDecision(ran, answer.outcome, reason=answer.reason)
+    outcome = "allow" if answer.outcome == "allow" else "block"
+    return GateDecision(ran, outcome, reason=answer.reason)

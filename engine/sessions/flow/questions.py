@@ -19,7 +19,7 @@ from ...approvals.tool_hints import (
     with_wishes,
 )
 from ...flows import DeserializeError, Graph, HumanInput, Suspended
-from ...flows.build.nodes import Agent
+from ...flows.build.nodes import AgentWork
 from ...flows.run.human import answer_of
 from ...flows.run.values import problems_of
 from ...gate.types import ApprovalRequest
@@ -126,7 +126,7 @@ class FlowApprovals:
     """
 
     def __init__(self, graph: Graph, rules: Mapping[str, SkillNet]) -> None:
-        agents = [node.node for node in graph.distinct if isinstance(node, Agent)]
+        agents = [node.node for node in graph.distinct if isinstance(node, AgentWork)]
         known = [tool for agent in agents if agent.config for tool in agent.config.tools]
         self._rules = rules
         self._offered: dict[str, Tool] = {}

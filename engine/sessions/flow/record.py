@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from pydantic import JsonValue
 
-from ...flows import FlowSnapshot, Graph, History, HistoryEntry
+from ...flows import FlowSnapshot, Graph, History
 from ...flows.build.nodes import Suspend, full_name, outcome_label
 from ...history.model.events import (
     ApprovalDecided,
@@ -26,7 +26,7 @@ ASKED = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FlowAnswer:
     """Operator's input and name; `denied` is the reason where there is no input."""
 
     filled_in: Mapping[str, JsonValue]
@@ -34,13 +34,13 @@ class Answer:
     denied: str | None = None
 
 
-def answer_in(body: EventBody) -> Answer | None:
+def answer_in(body: EventBody) -> FlowAnswer | None:
     """The answer that an event holds. A denial answers a tool's request: its model continues with it."""
     match body:
         case ApprovalDecided(approved=True, input=dict() as filled_in):
-            return Answer(filled_in, body.by)
+            return FlowAnswer(filled_in, body.by)
         case ApprovalDecided(approved=False) if body.call_id.startswith(ASKED):
-            return Answer({}, body.by, denied=body.reason or "")
+            return FlowAnswer({}, body.by, denied=body.reason or "")
         case _:
             return None
 
@@ -58,7 +58,7 @@ class RunRecord:
     waits: str | None
     done: bool
     hosts: int
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, FlowAnswer]
 
     @property
     def asks(self) -> str | None:
@@ -74,7 +74,7 @@ class RunRecord:
         """
         last: FlowStepped | None = None
         entries: list[JsonValue] = []
-        answers: dict[str, Answer] = {}
+        answers: dict[str, FlowAnswer] = {}
         hosts = 0
         for event in events:
             match event.body:
@@ -89,14 +89,9 @@ class RunRecord:
                     pass
         if last is None:
             return None
-        snapshot = FlowSnapshot.load(json_text(last.output.get("snapshot")))
+        snapshot = FlowSnapshot.load(json.dumps(last.output.get("snapshot")))
         history = History.model_validate({"entries": entries})
         return cls(snapshot, history, last.step, last.waits, last.done, hosts, answers)
-
-
-def json_text(value: JsonValue) -> str:
-    """`value` as JSON."""
-    return json.dumps(value)
 
 
 def flow_record(name: str, graph: Graph) -> FlowRecord:
@@ -112,20 +107,3 @@ def flow_record(name: str, graph: Graph) -> FlowRecord:
             for number in range(len(node.outcomes))
         },
     )
-
-
-def stepped(
-    step: int,
-    node: str | None,
-    snapshot: FlowSnapshot,
-    said: Sequence[HistoryEntry],
-    *,
-    waits: str | None,
-    done: bool,
-) -> FlowStepped:
-    """The event of a step, with what its agent heard and said in it."""
-    output: dict[str, JsonValue] = {
-        "snapshot": snapshot.model_dump(mode="json"),
-        "history": [entry.model_dump(mode="json") for entry in said],
-    }
-    return FlowStepped(step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output)

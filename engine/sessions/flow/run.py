@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -32,7 +31,7 @@ from ...flows import (
     RunLimits,
     Suspended,
 )
-from ...flows.build.nodes import Agent, Node
+from ...flows.build.nodes import AgentWork, Node
 from ...flows.run.scheduler import next_up
 from ...flows.trace import ModelCalled, Trace, Traced
 from ...history.errors import JournalError
@@ -46,9 +45,10 @@ from ...history.model.events import (
     StepEnded,
 )
 from ...history.model.records import CallRecord, FlowStepped
+from ...recording.records import json_input
 from .gate import RunGate
 from .questions import FlowApprovals, requested_input, resume_payload, step_request
-from .record import ASKED, Answer, RunRecord, stepped
+from .record import ASKED, FlowAnswer, RunRecord
 from .session import FlowSession
 
 
@@ -94,13 +94,13 @@ class FlowRun:
                 history=begins.history,
                 factory=options.factory,
                 gate=self._gate,
-                trace=self._traced,
+                trace=self._record_trace,
             )
             self._step, self.waits = begins.step, begins.waits
         else:
             self._gate = RunGate(host, "", options.approvals)
             self._runtime = FlowRuntime(
-                flow, begins, factory=options.factory, gate=self._gate, trace=self._traced
+                flow, begins, factory=options.factory, gate=self._gate, trace=self._record_trace
             )
         self._snapshot = self._runtime.snapshot()
         self._said = len(self._runtime.history.entries)
@@ -116,11 +116,11 @@ class FlowRun:
         """The event of where it begins."""
         return self._stepped(0, None)
 
-    def _traced(self, what: Traced) -> None:
-        if isinstance(what, ModelCalled) and what.usage is not None:
-            self._used.append(what.usage)
+    def _record_trace(self, event: Traced) -> None:
+        if isinstance(event, ModelCalled) and event.usage is not None:
+            self._used.append(event.usage)
         if self._trace is not None:
-            self._trace(what)
+            self._trace(event)
 
     def stop(self) -> None:
         """Take no further step, even where the one under way does not heed being cancelled."""
@@ -129,13 +129,14 @@ class FlowRun:
     async def go(self) -> None:
         """Take steps until the flow ends; how it ended is in the record."""
         try:
-            ended = await self._ended()
+            bodies = await self._take_steps()
             self.over = True
-            await self._host.record(*self._spent(), *ended)
+            await self._host.record(*self._spent(), *bodies)
         except JournalError as error:
             self._host.fail(error)
 
-    async def _ended(self) -> list[EventBody]:
+    async def _take_steps(self) -> list[EventBody]:
+        """Take the steps; the events with which the run ends."""
         try:
             output = await self._steps()
         except JournalError:
@@ -183,7 +184,7 @@ class FlowRun:
         if node is None:
             return
         limits = self._limits
-        turn = isinstance(node, Agent)
+        turn = isinstance(node, AgentWork)
         if limits.max_steps is not None and self._taken >= limits.max_steps:
             raise LimitExceeded("max_steps", limits.max_steps)
         if limits.max_turns is not None and turn and self._turns >= limits.max_turns:
@@ -203,10 +204,16 @@ class FlowRun:
     def _stepped(self, step: int, node: str | None) -> FlowStepped:
         """Event of step number `step`, which `node` took: the run's snapshot and what its agents said."""
         runtime = self._runtime
-        said = runtime.history.entries[self._said :]
+        snapshot = runtime.snapshot()
+        output: dict[str, JsonValue] = {
+            "snapshot": snapshot.model_dump(mode="json"),
+            "history": [entry.model_dump(mode="json") for entry in runtime.history.entries[self._said :]],
+        }
         waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
         done = runtime.states == (runtime.graph.gives.key,) and runtime.suspended is None
-        return stepped(step, node, runtime.snapshot(), said, waits=waits, done=done)
+        return FlowStepped(
+            step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output
+        )
 
     def _spent(self) -> list[EventBody]:
         """Usage of model calls since the last time this was called, as events."""
@@ -257,7 +264,16 @@ class FlowRun:
         payload = resume_payload(suspended, answer.filled_in, answer.by, denied)
         if known not in decided:
             shown = step_request(suspended, known).call.input
-            body = _decision_record(suspended, known, shown, approved_by=(answer.by,), denied=denied)
+            body = CallDecided(
+                call_id=known,
+                tool=suspended.tool_id,
+                input=json_input(shown),
+                names=(suspended.tool_id,),
+                outcome="block" if denied else "allow",
+                mode="enforce",
+                reason=denied,
+                approved_by=() if denied else (answer.by,),
+            )
             output = to_json(payload).decode()
             result = CallResult(call_id=known, tool=suspended.tool_id, output=output, is_error=False)
             await self._host.record(body, *(() if denied else (result,)))
@@ -265,15 +281,13 @@ class FlowRun:
             raise StepDeniedError(denied)
         return payload
 
-    async def _await_answer(self, suspended: Suspended, call_id: str) -> Answer:
+    async def _await_answer(self, suspended: Suspended, call_id: str) -> FlowAnswer:
         """Wait for the answer of an operator, or for the deadline, which counts as a denial."""
         question = step_request(suspended, call_id)
         recorded = self._host.state.calls.get(call_id)
         if recorded is None or recorded.status not in UNDECIDED:
-            shown = dict(question.call.input)
-            call = CallRecord.model_validate(
-                {"call_id": call_id, "tool": suspended.tool_id, "input": shown}
-            )
+            arguments = json_input(question.call.input)
+            call = CallRecord(call_id=call_id, tool=suspended.tool_id, input=arguments)
             await self._host.record(MessageAdded(role="assistant", calls=(call,)))
         requested = requested_input(suspended, self._runtime.graph)
         while True:
@@ -283,7 +297,7 @@ class FlowRun:
             if answer.approved:
                 return self._host.answers[call_id]
             if not answer.again:
-                return Answer({}, answer.by or "", denied=answer.reason or "")
+                return FlowAnswer({}, answer.by or "", denied=answer.reason or "")
 
 
 def _error_text(error: BaseException) -> str:
@@ -293,29 +307,7 @@ def _error_text(error: BaseException) -> str:
     return " ".join((text, *(f"({note})" for note in getattr(error, "__notes__", ()))))
 
 
-def _denial(suspended: Suspended, answer: Answer) -> str:
+def _denial(suspended: Suspended, answer: FlowAnswer) -> str:
     by = f" by {answer.by}" if answer.by else ""
     why = f": {answer.denied}" if answer.denied else ""
     return f"{suspended.tool_id} was denied{by}{why}"
-
-
-def _decision_record(
-    suspended: Suspended,
-    call_id: str,
-    shown: Mapping[str, object],
-    *,
-    approved_by: tuple[str, ...],
-    denied: str | None,
-) -> CallDecided:
-    return CallDecided.model_validate(
-        {
-            "call_id": call_id,
-            "tool": suspended.tool_id,
-            "input": dict(shown),
-            "names": (suspended.tool_id,),
-            "outcome": "block" if denied else "allow",
-            "mode": "enforce",
-            "reason": denied,
-            "approved_by": () if denied else approved_by,
-        }
-    )

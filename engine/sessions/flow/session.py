@@ -20,14 +20,14 @@ from ...history.model.events import (
     SessionStatus,
 )
 from ...history.model.records import Kind
-from ...recording.resume import ResumePoint
+from ...recording.resume_checks import ResumePoint
 from ..config import SessionConfig
 from ..profile import AgentProfile
 from ..submitted import SubmittedSession
-from .record import Answer, answer_in, flow_record
+from .record import FlowAnswer, answer_in, flow_record
 
 
-class Run(Protocol):
+class RunDriver(Protocol):
     """Driver of a session's run, step by step; see `FlowRun`. Once `over`, it ends by itself."""
 
     over: bool
@@ -43,17 +43,17 @@ class FlowSession(SubmittedSession):
     kind: ClassVar[Kind] = "flow"
     renews_ids: ClassVar[bool] = False
     interrupted: ClassVar[str] = STOPPED
-    run: Run | None = None
+    run: RunDriver | None = None
     _task: asyncio.Task[None] | None = None
 
     @cached_property
-    def answers(self) -> dict[str, Answer]:
+    def answers(self) -> dict[str, FlowAnswer]:
         """Empty at first."""
         return {}
 
-    def written(self, event: JournalEvent) -> None:
+    def note_written(self, event: JournalEvent) -> None:
         """See `LedgerHost`: a step that waits for an answer finds it."""
-        super().written(event)
+        super().note_written(event)
         if isinstance(event.body, ApprovalDecided) and (answer := answer_in(event.body)) is not None:
             self.answers[event.body.call_id] = answer
 
@@ -83,12 +83,12 @@ class FlowSession(SubmittedSession):
 
     # The run
 
-    def start(self, run: Run) -> None:
+    def start(self, run: RunDriver) -> None:
         """Take the run's steps from here on."""
         self.run = run
         self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Return when the run has ended, or has stopped until it is resumed."""
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -96,40 +96,40 @@ class FlowSession(SubmittedSession):
     async def stop(self, reason: str) -> None:
         """End the run between two steps; what waits for a person leaves the queue."""
         try:
-            why = f"{STOPPED}: {reason}" if reason else STOPPED
-            if await self._cancel(why):
-                await self.record(SessionStatus(status="failed", error=why))
+            reason = f"{STOPPED}: {reason}" if reason else STOPPED
+            if await self._cancel(reason):
+                await self.record(SessionStatus(status="failed", error=reason))
         except JournalError as error:
             self.fail(error)
             raise
 
-    async def leave(self, why: str) -> None:
+    async def shut_down(self, reason: str) -> None:
         """As every session's whose loop is not its own; no further step is taken."""
         try:
-            await self._cancel(why)
+            await self._cancel(reason)
         except JournalError as error:
             self.fail(error)
         finally:
-            await super().leave(why)
+            await super().shut_down(reason)
 
-    async def _cancel(self, why: str) -> bool:
+    async def _cancel(self, reason: str) -> bool:
         """Cancel the run; tell whether that ended it. A run that is over is left to end by itself."""
         task, run = self._task, self.run
         if task is None or task.done() or run is None:
             return False
-        self.leaving = self.leaving or why
+        self.leaving = self.leaving or reason
         if not run.over:
             run.stop()
             task.cancel()
         await asyncio.wait([task])
-        for call_id in list(self.calls.asking):
-            await self._withdraw(call_id, why)
+        for call_id in list(self.calls.open_ids):
+            await self._withdraw(call_id, reason)
         return task.cancelled()
 
-    async def _withdraw(self, call_id: str, why: str) -> None:
+    async def _withdraw(self, call_id: str, reason: str) -> None:
         """Take a call out of the queue, unless its answer comes in this very moment."""
         try:
-            await self.calls.withdraw(call_id, why)
+            await self.calls.withdraw(call_id, reason)
         except JournalError:
             await self.record()
             if any(asked.call_id == call_id for asked in self.state.approvals.values()):

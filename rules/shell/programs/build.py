@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..environment import assigned
-from ..invocations import Command, Input, Run, SameCommand, Script, ScriptFile, Tool, as_path
+from ..invocations import CommandWords, Input, Run, SameCommand, Script, ScriptFile, Tool, as_path
 from ..words import Word, plain
 from .options import UnclearError, by_name, next_word, option_value, options, split, unclear_words
 
@@ -51,11 +51,11 @@ def _cmake(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     if "-E" in said:
         rest = words[said.index("-E") + 1 :]
         if rest and rest[0].text in {"env", "time"}:
-            yield Command(
+            yield CommandWords(
                 [w for w in rest[1:] if "=" not in w.text and w.text != "--"] or [plain("true")]
             )
         elif rest and rest[0].text == "chdir":
-            yield Command(rest[2:] or [plain("true")])
+            yield CommandWords(rest[2:] or [plain("true")])
         elif rest:
             as_program = {
                 "remove": "rm",
@@ -64,7 +64,7 @@ def _cmake(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
                 "rename": "mv",
                 "rm": "rm",
             }
-            yield Command((plain(as_program.get(rest[0].text, rest[0].text)), *rest[1:]))
+            yield CommandWords((plain(as_program.get(rest[0].text, rest[0].text)), *rest[1:]))
     if any(
         text.startswith(("-DCMAKE_C_COMPILER_LAUNCHER", "-DCMAKE_CXX_COMPILER_LAUNCHER")) for text in said
     ):
@@ -76,7 +76,7 @@ def _ctest(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     said = [word.text for word in words]
     for option in ("--test-command", "--build-makeprogram"):
         if option in said[:-1]:
-            yield Command(words[said.index(option) + 1 :])
+            yield CommandWords(words[said.index(option) + 1 :])
     if {"-S", "-SP", "--script", "--script-new-process"} & {*said}:
         raise UnclearError("'ctest' runs the commands of a file")
 
@@ -119,7 +119,7 @@ def _npx(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     elif found.rest:
         name = found.rest[0]
         bare = re.sub(r"(?<=.)@[^/]*$", "", name.text)
-        yield Command((Word(bare, bare, name.known, name.single), *found.rest[1:]))
+        yield CommandWords((Word(bare, bare, name.known, name.single), *found.rest[1:]))
 
 
 def _deno(words: Sequence[Word], stdin: Input) -> Iterator[Run]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ..environment import assigned, matters
-from ..invocations import Command, Input, Run, Script, Tool, as_path
+from ..invocations import CommandWords, Input, Run, Script, Tool, as_path
 from ..words import Word
 from .options import UnclearError, by_name, names, refused, unclear_words
 from .shells import after_dashes
@@ -72,7 +72,7 @@ def _compgen(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 def _jobs(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     """`jobs -x PROGRAM WORDS`."""
     if len(words) > 2 and words[1].text == "-x":
-        yield Command(words[2:])
+        yield CommandWords(words[2:])
 
 
 def _hash(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:

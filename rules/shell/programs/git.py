@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..invocations import Command, Input, Run, SameCommand, Script, Tool
+from ..invocations import CommandWords, Input, Run, SameCommand, Script, Tool
 from ..words import Word, plain, texts
 from .options import UnclearError, names, next_word, option_value
 
@@ -94,10 +94,10 @@ def _key(setting: Word) -> tuple[str, str]:
     return key, value
 
 
-def _setting(key: str, value: str, known: bool) -> str | None:
+def _setting(key: str, value: str, is_known: bool) -> str | None:
     lower = key.lower()
     if lower in {"credential.helper", "core.pager"} or lower.startswith("pager."):
-        if known and _GIT_HELPERS.fullmatch(value):
+        if is_known and _GIT_HELPERS.fullmatch(value):
             return None
     elif _GIT_HARMLESS.fullmatch(key) and "::" not in value:
         return None
@@ -128,20 +128,23 @@ def _git_command(words: Sequence[Word], at: int) -> Iterator[Run]:
         ]
         yield Script(Word(texts(inner), "", all(word.known for word in inner)))
     elif name == "bisect" and said[:1] == ["run"] and len(rest) > 1:
-        yield Command(rest[1:])
+        yield CommandWords(rest[1:])
     elif name == "for-each-repo":
         raise UnclearError("what 'git for-each-repo' runs is not known")
     yield from _git_options(name, rest)
 
 
-def _git_options(name: str, rest: Sequence[Word]) -> Iterator[Run]:
+_GIT_WITH_SETTINGS = names("clone init submodule fetch pull push")
+
+
+def _git_options(name: str, words: Sequence[Word]) -> Iterator[Run]:
     """Options of the command `name` that run programs; those that only name one are unclear."""
-    for position, word in enumerate(rest):
+    for position, word in enumerate(words):
         option, equals, value = word.text.partition("=")
         if option == "--":
             break
         if name == "rebase" and option in {"--exec", "-x"}:
-            yield Script(option_value(rest, position))
+            yield Script(option_value(words, position))
         elif name == "rebase" and option.startswith("-x") and len(option) > 2:
             yield Script(Word(word.text[2:], "", word.known))
         elif _names_runner(option) and not (
@@ -154,12 +157,8 @@ def _git_options(name: str, rest: Sequence[Word]) -> Iterator[Run]:
             name in {"difftool", "ls-remote", "clone", "archive"} and option[:2] in {"-u", "-x"}
         ) or option.startswith("ext::"):
             raise UnclearError(f"'{option}' of 'git {name}' names a program")
-        elif name in {"clone", "init", "submodule", "fetch", "pull", "push"} and option in {
-            "-c",
-            "--config",
-            "--template",
-        }:
-            setting = plain(value) if equals and option != "-c" else next_word(rest, position)
+        elif name in _GIT_WITH_SETTINGS and option in {"-c", "--config", "--template"}:
+            setting = plain(value) if equals and option != "-c" else next_word(words, position)
             reason = (
                 "'--template' names the hooks of a repository"
                 if option == "--template"

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ..invocations import Command, Input, Run, Tool
+from ..invocations import CommandWords, Input, Run, Tool
 from ..words import Word, plain
-from .options import UnclearError, by_name, next_word, unclear_words
+from .options import UnclearError, by_name, names, next_word, unclear_words
 
 _VIM_QUIET = re.compile(
     r"set (?:ff|fileformat|fenc|fileencoding|ft|filetype|ts|tabstop|sw|shiftwidth)=[\w-]+"
     r"|(?:q|wq|x|qa|qall|wqa|set \w+|%?s/[^|!&]*|\d+|normal \w+|syntax on|version)!?"
 )
+
+_VIM_FILES = names("-u -U -S -l -V1")
 
 
 def _vim(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -26,13 +28,7 @@ def _vim(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             command = Word(text[1:], "", word.known)
         elif text == "--cmd" or re.fullmatch(r"-[a-zA-Z]*c", text):
             command = next_word(words, at)
-        elif (re.fullmatch(r"-[a-zA-Z]*[sS]", text) and "e" not in text) or text in {
-            "-u",
-            "-U",
-            "-S",
-            "-l",
-            "-V1",
-        }:
+        elif text in _VIM_FILES or (re.fullmatch(r"-[a-zA-Z]*[sS]", text) and "e" not in text):
             raise UnclearError(f"'{words[0].text}' runs the commands of a file")
         elif re.fullmatch(r"-[a-zA-Z]*c.+", text):
             command = Word(text.partition("c")[2], "", word.known)
@@ -57,7 +53,7 @@ def _gdb(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     said = [word.text for word in words]
     for mark in ("--args", "-args"):
         if mark in said and said.index(mark) + 1 < len(words):
-            yield Command(words[said.index(mark) + 1 :])
+            yield CommandWords(words[said.index(mark) + 1 :])
     given = [words[at + 1] for at, text in enumerate(said[:-1]) if text in {"-ex", "--ex", "-iex"}]
     options = [word for word in given if word.text.startswith("set args ")]
     operands = [
@@ -67,7 +63,7 @@ def _gdb(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     ]
     if operands and any(word.text in {"run", "r"} for word in given):
         arguments = [plain(text) for word in options for text in word.text.split()[2:]]
-        yield Command((operands[0], *arguments))
+        yield CommandWords((operands[0], *arguments))
     batch = "-batch" in said or "--batch" in said
     files = {"-x", "--command", "-ix", "-iex", "--init-command", "-o", "-s", "-O", "-S"} & {*said}
     if said[1:2] in (["--version"], ["-v"], ["--help"], ["-h"]) and len(said) == 2:

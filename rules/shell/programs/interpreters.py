@@ -10,25 +10,18 @@ from ..words import Word, plain
 from .inline import JUDGES, WRITTEN
 from .options import UnclearError, by_name, names, next_word
 
+_QUESTIONS = names("--version -v -V --help -version version")
+_AWK_FLAGS = names("--posix --csv --re-interval -P -n -N --version --sandbox -S -V -b")
+_LOADERS = names("--require --import --loader --experimental-loader --env-file -r")
+"""Options of interpreters that name what is loaded before the program."""
+
 
 def language(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     """`m4`, `tclsh` and others whose language is not followed: unclear unless they run a file."""
     rest = [word for word in words[1:] if not word.text.startswith("-")]
-    if (
-        any(
-            re.match(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)", word.text)
-            for word in words[1:]
-        )
-        or not rest
-    ):
-        if [word.text for word in words[1:]] not in (
-            ["--version"],
-            ["-v"],
-            ["-V"],
-            ["--help"],
-            ["-version"],
-            ["version"],
-        ):
+    given = re.compile(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)")
+    if not rest or any(given.match(word.text) for word in words[1:]):
+        if len(words) != 2 or words[1].text not in _QUESTIONS:
             raise UnclearError(f"what the program given to '{words[0].text}' runs is not known")
         return
     if not rest[0].known:
@@ -64,19 +57,7 @@ def awk(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         elif name == "--source" and equals:
             sources.append(plain(value))
             at += 1
-        elif text in {
-            "--posix",
-            "--csv",
-            "--re-interval",
-            "-P",
-            "-n",
-            "-N",
-            "--version",
-            "--sandbox",
-            "-S",
-            "-V",
-            "-b",
-        }:
+        elif text in _AWK_FLAGS:
             at += 1
         elif name in {"--field-separator", "--assign"}:
             at += 1 if equals else 2
@@ -209,14 +190,7 @@ class _Interpreter:
                 at += not equals
                 continue
             if text.startswith("--"):
-                if long in {
-                    "--require",
-                    "--import",
-                    "--loader",
-                    "--experimental-loader",
-                    "--env-file",
-                    "-r",
-                }:
+                if long in _LOADERS:
                     at += not equals
                     if (not equals and following.text.startswith("data:")) or value.startswith("data:"):
                         raise UnclearError(f"'{name}' loads a program")
@@ -292,12 +266,8 @@ _SOME_FILE = Word("$_", "", known=False)
 """A file of any name."""
 _OPERAND = re.compile(r"[A-Za-z0-9_./]")
 _PACKAGE = re.compile(r"[a-z_]\w*\.")
-_ONLY_SHOWN = frozenset({"--version", "-V", "--help", "-h", "-v", "-version", "--v8-options"})
-_PYTHON_RUNNERS = names(
-    """
-    pdb timeit code codeop trace cProfile profile runpy asyncio idlelib bdb doctest
-    """
-)
+_ONLY_SHOWN = names("--version -V --help -h -v -version --v8-options")
+_PYTHON_RUNNERS = names("pdb timeit code codeop trace cProfile profile runpy asyncio idlelib bdb doctest")
 _PERL = _Interpreter("perl", "eE", "I")
 _PYTHON = _Interpreter("python", "c", "WXQ", modules="m")
 _NODE = _Interpreter("node", "ep", "rC", "--eval", "--print", "-pe")

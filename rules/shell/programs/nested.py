@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import dropwhile
 
 from ..environment import assigned
-from ..invocations import Command, Input, Run, SameCommand, Script, Tool
+from ..invocations import CommandWords, Input, Run, SameCommand, Script, Tool
 from ..words import Word, plain, texts
 from .build import BUILD
 from .builtins import BUILTINS
@@ -46,7 +46,7 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
                 # Of strace and ltrace: what is shown goes to a command.
                 yield Script(output._replace(text=output.text[1:]))
         if found.rest:
-            yield Command(found.rest)
+            yield CommandWords(found.rest)
             yield from _elsewhere(found)
         elif name in _START_SHELLS and not found.given.keys() & {"help", "version", "h", "V", "list"}:
             yield from from_input(words[0].text, stdin)
@@ -90,23 +90,15 @@ def _without_options(words: Sequence[Word]) -> Iterator[Run]:
         option = False
 
 
+_STARTS = names("ld i3 i4 i5 i6 x8 li aa ar un pp")
+"""First letters of dynamic loaders and of programs that choose an architecture."""
+
+
 @lru_cache(maxsize=1024)
 def _special(name: str) -> Tool | None:
     if found := _TOOLS.get(name):
         return found
-    if name[-1:].isdigit() or name[:2] in {
-        "ld",
-        "i3",
-        "i4",
-        "i5",
-        "i6",
-        "x8",
-        "li",
-        "aa",
-        "ar",
-        "un",
-        "pp",
-    }:
+    if name[-1:].isdigit() or name[:2] in _STARTS:
         if LOADER.fullmatch(name):
             return _dynamic_loader
         if ARCHITECTURES.fullmatch(name):
@@ -134,7 +126,7 @@ def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
             return
         rest = rest[at + 1 :]
     if "--" in said[:-1]:
-        yield Command(words[said.index("--") + 2 :])
+        yield CommandWords(words[said.index("--") + 2 :])
     sure = len(words) if name in _ANYWHERE else 1 if name in _WITH_TARGET else 0
     option = False
     for at, word in enumerate(rest):
@@ -153,7 +145,7 @@ def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
                 option = "=" not in text
             continue
         if word.known and (_PROGRAM.fullmatch(text) or " " in text):
-            yield Command(rest[at:]) if " " not in text else Script(word)
+            yield CommandWords(rest[at:]) if " " not in text else Script(word)
         elif not word.known and not option and sure == 0:
             raise UnclearError(f"what '{name}' runs is known only when it runs")
         if not option:
@@ -181,15 +173,12 @@ def _dynamic_loader(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     while at < len(words) and words[at].text.startswith("--"):
         at += 1 if words[at].text in {"--verify", "--list", "--inhibit-cache"} else 2
     if at < len(words):
-        yield Command(words[at:])
+        yield CommandWords(words[at:])
 
 
 def _architecture(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    at = 1
-    while at < len(words) and words[at].text.startswith("-"):
-        at += 1
-    if at < len(words):
-        yield Command(words[at:])
+    if rest := [*dropwhile(lambda word: word.text.startswith("-"), words[1:])]:
+        yield CommandWords(rest)
 
 
 def program(path: str) -> str:
@@ -212,7 +201,7 @@ def _env(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
         said = Word(texts([plain("env"), text, *rest]), "", text.known and all(w.known for w in rest))
         yield Script(said)
     elif rest:
-        yield Command(rest)
+        yield CommandWords(rest)
         yield from _elsewhere(found)
 
 
@@ -220,7 +209,9 @@ def _elsewhere(found: Split) -> Iterator[Run]:
     """`env -C /bin ./rm` is `rm`: a path within the directory that a launcher goes to."""
     name = found.rest[0]
     if "/" in name.text and found.given.keys() & _DIRECTORIES:
-        yield Command((name._replace(text=program(name.text), bare=program(name.bare)), *found.rest[1:]))
+        yield CommandWords(
+            (name._replace(text=program(name.text), bare=program(name.bare)), *found.rest[1:])
+        )
 
 
 _DIRECTORIES = names("C D chdir wd working-directory d w")
@@ -232,7 +223,7 @@ def _sudo(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     if found.given.keys() & {"e", "edit"}:
         return
     if found.rest:
-        yield Command(found.rest)
+        yield CommandWords(found.rest)
         yield from _elsewhere(found)
     elif found.given.keys() & {"s", "i", "shell", "login"}:
         yield from from_input(words[0].text, stdin)
@@ -250,7 +241,7 @@ def _su(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
             return
     if any(word.text in {"-u", "--user"} or word.text.startswith("--user=") for word in words):
         found = split(words, _RUNUSER)
-        yield Command(found.rest or (_REST,))
+        yield CommandWords(found.rest or (_REST,))
     else:
         yield from from_input(words[0].text, stdin)
 
@@ -258,7 +249,7 @@ def _su(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 def _command(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     found = split(words, _COMMAND)
     if found.rest and not found.given.keys() & {"v", "V"}:
-        yield Command(found.rest)
+        yield CommandWords(found.rest)
 
 
 def _time(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -266,7 +257,7 @@ def _time(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     while rest and rest[0].text == "!":
         rest = rest[1:]
     if rest:
-        yield Command(rest)
+        yield CommandWords(rest)
 
 
 def _flock(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
@@ -274,11 +265,7 @@ def _flock(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     if len(rest) > 1 and rest[0].text in {"-c", "--command"}:
         yield Script(rest[1])
     elif rest:
-        yield Command(rest)
-
-
-def _watch(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    yield from through_shell(split(words, _WATCH))
+        yield CommandWords(rest)
 
 
 def _xargs(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -287,9 +274,9 @@ def _xargs(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
         return
     mark = next((found.given[name] for name in ("I", "J", "i", "replace") if name in found.given), None)
     if mark is None:
-        yield Command((*found.rest, _REST))
+        yield CommandWords((*found.rest, _REST))
     else:
-        yield Command(_filled(found.rest, mark.text or "{}"))
+        yield CommandWords(_filled(found.rest, mark.text or "{}"))
 
 
 def _find(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -312,9 +299,9 @@ def _find(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             end += 1
         if end > at + 1:
             inner = _filled(words[at + 1 : end], "{}")
-            yield Command(inner)
+            yield CommandWords(inner)
             if word.text.endswith("dir") and "/" in inner[0].text:
-                yield Command((inner[0]._replace(text=program(inner[0].text)), *inner[1:]))
+                yield CommandWords((inner[0]._replace(text=program(inner[0].text)), *inner[1:]))
         at = end + 1
 
 
@@ -383,7 +370,7 @@ _TOOLS: Mapping[str, Tool] = {
             "command": _command,
             "time": _time,
             "flock": _flock,
-            "watch": _watch,
+            "watch": lambda words, _: through_shell(split(words, _WATCH)),
             "xargs": _xargs,
             "find": _find,
         }

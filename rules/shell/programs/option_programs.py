@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..invocations import Input, Run, Script, Tool
 from ..words import Word
-from .options import UnclearError, by_name, names_program, next_word, refused, settings
+from .options import UnclearError, by_name, names, names_program, next_word, refused, settings
 
 _TAR_RUNNERS = re.compile(
     r"--(?:to-c\w*|che\w*-a\w*|checkpoint-action|use-c\w*|use-compress-program|info-s\w*|new-volume-s\w*|rsh-c\w*|"
@@ -17,6 +17,8 @@ _TAR_RUNNERS = re.compile(
 _TAR_COMPRESSORS = re.compile(
     r"(?:p?igz|gzip|p?bzip2|p?xz|zstd|lz4|lzma|zstdmt|pixz|unzstd)(?: -[\w=-]+)*"
 )
+
+_TAR_QUIET = names("dot echo bell totals .")
 
 
 def _tar(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -28,13 +30,7 @@ def _tar(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
         program: str | None = None
         if _TAR_RUNNERS.fullmatch(text):
             name, equals, given = text.partition("=")
-            if "che" in name[:5] and (given or value).split("=")[0] in {
-                "dot",
-                "echo",
-                "bell",
-                "totals",
-                ".",
-            }:
+            if "che" in name[:5] and (given or value).split("=")[0] in _TAR_QUIET:
                 continue
             program = given if equals else value
         elif re.fullmatch(r"-[A-HJ-Za-z]*I.*", text) or (

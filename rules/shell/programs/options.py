@@ -75,7 +75,7 @@ def options(flags: str = "", values: str = "", long: str = "", **more: str | int
     )
 
 
-def split(words: Sequence[Word], known: Options) -> Split:
+def split(words: Sequence[Word], options: Options) -> Split:
     """Take the options off `words`, the first of which is the program. Raises `UnclearError`.
 
     An option that is not known might take the next word or not, and what then is the command is
@@ -93,14 +93,14 @@ def split(words: Sequence[Word], known: Options) -> Split:
         if text == "--":
             break
         if text.startswith("--"):
-            at = _long(words, at, known, found)
-        elif not (known.numbers and text[1:].isdecimal()):
-            at = _short(words, at, known, found)
-    at = min(at + known.operands, len(words))
+            at = _long(words, at, options, found)
+        elif not (options.numbers and text[1:].isdecimal()):
+            at = _short(words, at, options, found)
+    at = min(at + options.operands, len(words))
     if any(not word.single for word in words[:at]):
         raise UnclearError(f"the words of '{program}' are known only when it runs")
     start = at
-    while known.assignments and at < len(words) and "=" in words[at].text:
+    while options.assignments and at < len(words) and "=" in words[at].text:
         at += 1
     found.assigned = words[start:at]
     found.rest = words[at:]
@@ -114,23 +114,23 @@ def may_be_option(word: Word) -> bool:
     return not word.single or word.text[:1] in {"", "$", "`", "-"}
 
 
-def _long(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
+def _long(words: Sequence[Word], at: int, options: Options, found: Split) -> int:
     name, equals, value = words[at - 1].text[2:].partition("=")
-    if name in known.long_values and not equals:
+    if name in options.long_values and not equals:
         if at < len(words):
             found.given[name] = words[at]
             found.values.append((name, words[at]))
         return at + 1
-    if name not in known.long_flags | known.long_values:
+    if name not in options.long_flags | options.long_values:
         raise UnclearError(f"'--{name}' is no option known of '{words[0].text}'")
     found.given[name] = plain(value)
     return at
 
 
-def _short(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
+def _short(words: Sequence[Word], at: int, options: Options, found: Split) -> int:
     text = words[at - 1].text
     for position, letter in enumerate(text[1:], 2):
-        if letter in known.values:
+        if letter in options.values:
             if position < len(text):
                 value = Word(text[position:], text[position:], words[at - 1].known)
                 found.given[letter] = value
@@ -140,10 +140,10 @@ def _short(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
                 found.given[letter] = words[at]
                 found.values.append((letter, words[at]))
             return at + 1
-        if letter in known.optional:
+        if letter in options.optional:
             found.given[letter] = plain(text[position:])
             return at
-        if letter not in known.flags:
+        if letter not in options.flags:
             raise UnclearError(f"'-{letter}' is no option known of '{words[0].text}'")
         found.given[letter] = plain("")
     return at

@@ -59,17 +59,17 @@ def _long_of_shell(option: str, shell: str) -> int:
     return 0
 
 
-def _file(shell: str, rest: Sequence[Word], stdin: Input) -> Iterator[Run]:
+def _file(shell: str, words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """A shell that runs a file: the same as running the file, or one of that name that PATH leads to."""
-    file = rest[0]
+    file = words[0]
     if _STDIN.fullmatch(file.text):
         yield from from_input(shell, None if "fd/" in file.text else stdin)
     elif not file.single or not file.known or file.text.startswith(("<(", "$(", "`")):
         raise UnclearError(f"what '{shell}' runs is known only when it runs")
     else:
-        yield ScriptFile((as_path(file), *rest[1:]))
+        yield ScriptFile((as_path(file), *words[1:]))
         if "/" not in file.text:
-            yield SameCommand((file, *rest[1:]))
+            yield SameCommand((file, *words[1:]))
 
 
 def from_input(shell: str, stdin: Input) -> Iterator[Run]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..invocations import Command, Input, Run, Script, Tool
+from ..invocations import CommandWords, Input, Run, Script, Tool
 from ..words import Word, texts
 from .options import UnclearError, by_name, names, option_value, refused
 
@@ -16,7 +16,7 @@ def _script(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
         text = word.text
         if text == "--":
             if at + 1 < len(words):
-                yield Command(words[at + 1 :])
+                yield CommandWords(words[at + 1 :])
                 return
         elif text.startswith("--command="):
             yield Script(Word(text.partition("=")[2], "", word.known))
@@ -60,9 +60,11 @@ def _tmux(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             raise UnclearError(f"'{words[0].text}' types commands or starts them")
 
 
-def _named_only(part: Sequence[Word], verb: str, said: Sequence[Word]) -> bool:
+def _named_only(part: Sequence[Word], verb: str, text_words: Sequence[Word]) -> bool:
     """Tell whether all words behind a verb are its options, their values, or one text that is read."""
-    left = [word for word in part[[word.text for word in part].index(verb) + 1 :] if word not in said]
+    left = [
+        word for word in part[[word.text for word in part].index(verb) + 1 :] if word not in text_words
+    ]
     option = False
     for word in left:
         if not word.text.startswith("-") and not option:
@@ -122,10 +124,10 @@ def _start_stop_daemon(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             program = option_value(words, at)
             following = words[said.index("--") + 1 :] if "--" in said else ()
             found = True
-            yield Command((program, *following))
+            yield CommandWords((program, *following))
         elif re.fullmatch(r"-[SKbqvomtT]*[xa]", word.text) and at + 1 < len(words):
             found = True
-            yield Command((words[at + 1],))
+            yield CommandWords((words[at + 1],))
     if not found and not {"--stop", "-K", "--status", "-T"} & {*said}:
         raise UnclearError(f"what '{said[0]}' runs is not known")
 
@@ -133,7 +135,7 @@ def _start_stop_daemon(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 def _busybox(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     rest = words[1:]
     if rest and not rest[0].text.startswith("-"):
-        yield Command(rest)
+        yield CommandWords(rest)
 
 
 STARTERS: Mapping[str, Tool] = by_name(

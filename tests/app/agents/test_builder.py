@@ -19,6 +19,7 @@ from interlock.engine.agents import (
     ToolError,
     VercelSandboxRuntime,
 )
+from interlock.engine.agents.session.subagents import TaskTool
 
 from ...engine.agents.tools.test_web_fetch_in_agents import Site, fetch
 
@@ -55,6 +56,15 @@ class TestPrepared:
         assert [tool.name for tool in agent.tools] == ["bash", "count"]
         assert (agent.name, agent.max_steps, agent.system_prompt) == ("bot", 4, "Hi")
         assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
+
+    async def test_whether_rules_are_told(self, here: Path) -> None:
+        """G-73: the model reads the rules unless `tell_rules` is false; subagents' models likewise."""
+        helper = {"description": "Helps."}
+        for extra, tells in (({}, True), ({"tell_rules": False}, False), ({"tell_rules": True}, True)):
+            agent = await prepare(self.spec(here, subagents={"helper": helper}, **extra)).agent()
+            [below] = [tool.agent for tool in agent.tools if isinstance(tool, TaskTool)]
+            assert below is not None
+            assert (agent.tell_rules, below.tell_rules) == (tells, tells)
 
     def test_every_tool_of_ours_can_be_named(self) -> None:
         """The table has the tools that the engine exports."""

@@ -42,7 +42,7 @@ import sys
 import interlock.app.cli.agent.mcp
 import interlock.engine.gateway.client.agent, interlock.engine.gateway.mcp.child
 import interlock.engine.gateway.mcp.http, interlock.engine.gateway.mcp.proxy
-parts = ("agents", "flows", "gate", "history.events", "hub", "verify")
+parts = ("agents", "flows", "gate.manager", "history.events", "hub", "verify")
 heavy = {"anyio", "httpx2", "litellm", "mcp", "sqlalchemy", "textual"}
 print(sorted((heavy | {f"interlock.engine.{each}" for each in parts}) & set(sys.modules)))
 import interlock.app.sessions.start, interlock.engine.gateway.acp.agent
@@ -101,6 +101,13 @@ class TestBadInput:
         done = interlock("history", cwd=tmp_path)
         assert done.returncode == 2
         assert "limit: a number from 1, not 'many'" in done.stderr
+
+    @pytest.mark.parametrize("words", [["--task", "go on"], ["--task=go on"]])
+    def test_a_task_to_resume_with(self, words: list[str], tmp_path: Path) -> None:
+        """`resume --task` says where the task is written."""
+        done = interlock("resume", "abc", *words, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "error: resume: the task is written behind the session, without --task" in done.stderr
 
     def test_unknown_command(self, tmp_path: Path) -> None:
         """A misspelt command lists what there is."""

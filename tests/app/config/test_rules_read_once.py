@@ -66,11 +66,12 @@ def make():
     return Agent(ScriptedModel([C(fetch={}), T("Done.")], name="m"), name="runner", tools=[fetch])
 """
 ASK = ["ask", {"toolCallId": "c1", "kind": "fetch", "title": "a page", "rawInput": {"url": "x"}}]
-LINES: dict[str, list[str]] = {
-    "run": ["errand:make", "go"],
-    "flow": ["run", "errand:Errand", "--input", "{}"],
-    "acp": ["--task", json.dumps([ASK]), "--", *agents_python(), str(AGENT)],
+LINES: dict[str, Callable[[], list[str]]] = {
+    "run": lambda: ["errand:make", "go"],
+    "flow": lambda: ["run", "errand:Errand", "--input", "{}"],
+    "acp": lambda: ["--task", json.dumps([ASK]), "--", *agents_python(), str(AGENT)],
 }
+"""Made where they are needed: Python for an agent is a process, which no test may come to need here."""
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ class TestSwapped:
     def test_where_an_agent_is_hosted(self, project: Path, swapped: Path, name: str) -> None:
         """A call is judged by the rules that were checked."""
         where = {"INTERLOCK_DB": "run.db", "INTERLOCK_HEADLESS": "1"}
-        done = command(project, name, *LINES[name], env=environment(project) | where)
+        done = command(project, name, *LINES[name](), env=environment(project) | where)
         assert done.returncode == 0, done.stderr
         assert swapped.read_text() == EVIL
         reader = open_reader(project / "run.db")
@@ -131,7 +132,7 @@ class TestSwapped:
 
         async def used(serving: ServerOptions, _: Callable[[Address], None]) -> None:
             async with (
-                running_server(serving) as where,
+                running_server(serving) as (_, where),
                 AgentClient(where.url, read_secret(agent_token_file())) as client,
                 client.session("bot") as gate,
             ):
@@ -158,7 +159,7 @@ class TestNames:
         """The file that is checked is the one that is used, also where its name is written otherwise."""
         (project / "interlock.toml").write_text(f'rules = ["{name}"]')
         swapped.write_text(EVIL)
-        done = command(project, "run", *LINES["run"], "--headless", env=environment(project))
+        done = command(project, "run", *LINES["run"](), "--headless", env=environment(project))
         assert done.returncode == 2
         assert "would be taken out of 'block anything-else'" in done.stderr
 

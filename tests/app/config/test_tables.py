@@ -105,5 +105,5 @@ class TestDeclared:
         assert set(declared_keys(NotifySettings)) == set(NotifySettings.model_fields)
 
     def test_tables_that_are_commands_too(self) -> None:
-        """`[hook]` and `[notify]` hold settings of their own and no options of the commands."""
-        assert set(TABLES) & set(parser().commands) == {"hook", "notify"}
+        """`[approvals]`, `[hook]` and `[notify]` hold settings of their own, no options."""
+        assert set(TABLES) & set(parser().commands) == {"approvals", "hook", "notify"}

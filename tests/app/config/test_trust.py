@@ -43,7 +43,7 @@ PARTS = ("verify", "export", "import", "prune", "approvals", "rebuild")
 HISTORY = ("history", *(f"history {part}" for part in PARTS))
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     # By an option's name: the commands that take it from a directory, values they take and do not take.
-    "answer": (HOSTS, ("deny",), ("approve",)),
+    "answer": ((*HOSTS, "serve"), ("deny",), ("approve",)),
     "agents": (("web",), ("127.0.0.1:9000",), ("192.0.2.7:8737",)),
     "ascii": (SHOWS, ("true", "false"), ()),
     "cwd": (("acp",), (".", "sub"), ("..", "/tmp")),
@@ -51,7 +51,10 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "flow": (("demo",), ("true", "false"), ()),
     "input": (("flow run",), ("{}",), ()),
     "json": (
-        ("check", "explain", "history verify", "history approvals", "backtest", "token"),
+        (
+            *("check", "explain", "history verify", "history approvals", "backtest", "token"),
+            *("approvals list", "approvals show", "approvals approve", "approvals deny"),
+        ),
         ("true", "false"),
         (),
     ),
@@ -87,10 +90,11 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 }
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
-    active added_rules after against agent allow_command api_base approval as at certificate
-    changed_nets config connect db dry_run fill format header headless idle_exit input_file key kind
-    live log messages name older_than open out overlap owner prefix project reason resume schema
-    session since test timeout token_file tools trust unasked unmasked url wait
+    active added_rules after against agent all allow_command api_base approval as at certificate
+    changed_nets config connect db digest dry_run each fill format header headless idle_exit
+    input_file junit key kind live log messages name no_backtest older_than open out overlap owner
+    prefix project quiet reason resume reveal schema session since test timeout token_file tools
+    trust unasked unmasked url wait
 """
 NEVER = _NEVER.split()
 

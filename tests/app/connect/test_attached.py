@@ -19,7 +19,7 @@ from .seats import attached, seated, served
 async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
     """An agent elsewhere that has tested, and the call for which it waits."""
     session = await agent_client.open("robin")
-    await session.said("user", "Ship it.")
+    await session.report_message("user", "Ship it.")
     if test:
         await session.call("test", {}, call_id="t1")
         await session.result("t1", "42 passed")

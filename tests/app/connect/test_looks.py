@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
 from interlock.engine.gateway.client.console import LOST, NOT_IN
-from interlock.engine.hub.api import AgentStarter
+from interlock.engine.hub.api import AgentStarter, RunningRules
 
 from ...support.fake_hub import FakeHub
 from ..console.test_snapshots import Compare, keys
@@ -29,6 +29,9 @@ class ServersHub(FakeHub, AgentStarter):
     @property
     def location(self) -> str:
         return SERVER
+
+    async def running_rules(self) -> RunningRules:
+        raise NotImplementedError
 
     async def start(self, spec: object, **_: object) -> str:
         raise NotImplementedError

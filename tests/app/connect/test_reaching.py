@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.screens.common.confirm import Confirm
-from interlock.app.screens.live.raise_limit import RaiseLimit
+from interlock.app.screens.live.cost_limit import RaiseLimit
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.widgets.inputs.say_line import SayLine
 from interlock.engine.agents import Agent, AgentError, C, ScriptedModel, T, Usage, tool

@@ -173,7 +173,7 @@ class TestMasking:
         ):
             session = await agent.open("robin")
             given = {"env": "prod", "password": secret, "command": f"curl -u bob:{secret} x"}
-            await session.said("assistant", f"I use --password {secret} for it.")
+            await session.report_message("assistant", f"I use --password {secret} for it.")
             await session.call("test", {**given}, call_id="t1")
             await session.result("t1", f"password={secret}")
             assert (await session.call("rm", given, call_id="r1")).outcome == "block"

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
-from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.edit_input import InputForm
 from interlock.app.screens.approval.forms.review_edit import ReviewEdit
 from interlock.app.screens.approval.grant import GrantScreen
 from interlock.app.screens.approval.screen import ApprovalScreen
@@ -152,7 +152,7 @@ class TestApproval:
         async with console(tmp_path, *script) as on:
             await on.dialog()
             await on.press("e")
-            await on.until(lambda: isinstance(on.app.screen, EditInput))
+            await on.until(lambda: isinstance(on.app.screen, InputForm))
             on.app.screen.query_one(TypedText).text = "staging"
             await on.until(lambda: "changed" in on.painted())
             await on.press("ctrl+s")

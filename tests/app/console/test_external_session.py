@@ -41,8 +41,8 @@ class Console:
 
     async def _start(self, hub: Hub) -> None:
         await opened(hub)
-        await hub.said("robin-1", "user", "Ship it.")
-        await hub.said("robin-1", "assistant", "Testing, then deploying.")
+        await hub.record_message("robin-1", "user", "Ship it.")
+        await hub.record_message("robin-1", "assistant", "Testing, then deploying.")
         await ran(hub, "robin-1", "t1", "test")
         self.deploy = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
         self.asked.set()

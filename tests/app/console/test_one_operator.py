@@ -575,7 +575,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
             *("history.sessions", "history.events", "history.origin"),
             *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
             *("decisions.shadow", "backtest.run", "backtest.what_if", "approvals.statistics"),
-            *("job.next", "job.end"),
+            *("job.next", "job.end", "rules.running"),
         ),
         _nothing,
     ),

@@ -28,6 +28,7 @@ class TestDemo:
             terminal.wait_for("live: done", seconds=60)
             terminal.wait_for("idle", seconds=20)
             terminal.send("q")
+            terminal.wait_for("interlock replay")
             assert terminal.wait_for_end() == 0
         reader = open_reader(database)
         [summary] = reader.sessions()

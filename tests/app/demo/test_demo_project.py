@@ -55,6 +55,10 @@ class TestProject:
         assert run(project, "./deploy staging").returncode == 0
         assert len((project / "deployed" / "staging").read_text().splitlines()) == 1
 
+    def test_its_tests_can_take_their_time(self, tmp_path: Path) -> None:
+        """On a screen there is time to see what waits for their result."""
+        assert "sleep 3\n" in (create_project(tmp_path, test_seconds=3) / "test").read_text()
+
     def test_lint_finds_trailing_blanks(self, project: Path) -> None:
         """Lint is a real check."""
         (project / "shop" / "price.py").write_text("x = 1 \n")

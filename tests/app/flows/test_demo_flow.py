@@ -25,7 +25,7 @@ from ...support.command import command
 def demo(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
     """The demo as one without a terminal starts it."""
     env = {"PATH": os.environ["PATH"], "HOME": str(here), "INTERLOCK_CONFIG_DIR": str(here / "config")}
-    return command(here, *line, env={**env, "INTERLOCK_DB": "demo.db"})
+    return command(here, *line, "--db", "demo.db", env=env)
 
 
 @pytest.fixture(autouse=True)

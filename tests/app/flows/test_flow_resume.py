@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
@@ -12,6 +13,7 @@ import pytest
 
 from interlock.app.hosting.flow import host_flow, same_journal
 from interlock.app.hosting.host import Start
+from interlock.engine.history.journal.lock import WriteLock
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import ApprovalRequested, SessionResumed
 from interlock.engine.hub.hub import Hub
@@ -113,6 +115,30 @@ class TestList:
         assert row.startswith("✓ done")
         assert row.endswith("its end, Shipped")
 
+    def test_a_host_that_was_killed(self, here: Path) -> None:
+        """A run that no process can host now is stopped; in a journal in use it may be running."""
+        session = left(here)
+        with sqlite3.connect(here / "flow.db") as database:
+            database.execute("UPDATE session SET status = 'running', error = NULL")
+        [_, row] = flow(here, "list").stdout.splitlines()
+        assert row.startswith("· stopped, can be resumed  ")
+        assert session in row
+        lock = WriteLock.acquire(here / "flow.db")
+        [_, row] = flow(here, "list").stdout.splitlines()
+        lock.release()
+        assert row.startswith("● running  ")
+
+    def test_imported(self, here: Path) -> None:
+        """A run of an import is marked, and is none that can be resumed."""
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
+        done = command(here, "history", "export", left(here), "-o", "run.jsonl", env=env)
+        assert done.returncode == 0, done.stderr
+        elsewhere = {**env, "INTERLOCK_DB": "other.db"}
+        done = command(here, "history", "import", "run.jsonl", env=elsewhere)
+        assert done.returncode == 0, done.stderr
+        done = command(here, "flow", "list", env=elsewhere)
+        assert "· imported, stopped  " in done.stdout, done.stderr
+
     def test_a_step_that_failed(self, here: Path) -> None:
         """A run has failed where a step did: one that was denied is no other than one that broke."""
         assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
@@ -139,7 +165,7 @@ class TestLeft:
         async def begun(hub: Hub) -> str:
             return session
 
-        def shown(database: Path, operator: str, start: Start, *_: object) -> int:
+        def shown(database: Path, operator: str, start: Start, *_: object, **__: object) -> int:
             return asyncio.run(start(cast("Hub", None))) and 0
 
         with patch("interlock.app.hosting.host.show", shown):

@@ -132,7 +132,7 @@ class TestResume:
             assert done.returncode == 0, done.stderr
             assert untouched(here, catcher)
         assert f"  api_base: {catcher.base_url}" in done.stderr
-        told = [m["content"] for m in server.requests[0].body["messages"]]
+        told = server.requests[0].conversation
         assert told == ["What is on the list?", "Milk.", "Buy it"]
         assert not (here / "ran").exists()
         [resumed] = [

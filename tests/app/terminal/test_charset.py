@@ -16,8 +16,8 @@ from interlock.app.terminal.charset import (
     as_ascii,
     as_drawn,
     needs_ascii,
-    ours,
     remove_marks,
+    to_charset,
     use_ascii,
     visible,
     with_certain_width,
@@ -87,9 +87,12 @@ class TestOthersText:
         """The clipboard gets what the agent wrote."""
         assert remove_marks(visible(THEIRS)) == THEIRS
 
-    @given(text=st.text())
+    @given(text=st.text().filter(lambda text: remove_marks(text) == text))
     def test_any_text_is_only_escaped(self, text: str) -> None:
-        """What is painted of a text is what is painted of it on any other terminal."""
+        """A text is painted as on any other terminal.
+
+        Nobody knows which private characters are marks in this process, but Hypothesis may find one.
+        """
         assert as_ascii(visible(text)) == escaped(with_certain_width(text))
 
     def test_private_characters_are_escaped(self) -> None:
@@ -99,7 +102,7 @@ class TestOthersText:
 
     def test_ours_in_it(self) -> None:
         """A symbol of ours that goes through the same door is a stand-in at once."""
-        assert as_ascii(visible(f"{ours('■')} blocked: a → b")) == "X blocked: a → b"
+        assert as_ascii(visible(f"{to_charset('■')} blocked: a → b")) == "X blocked: a → b"
 
     def test_the_engine_s_arrows(self) -> None:
         """What the engine tells of a change has arrows of ours."""
@@ -110,7 +113,7 @@ class TestOff:
     def test_nothing_changes(self) -> None:
         """On other terminals text is what `engine.text` makes of it."""
         assert visible(THEIRS) == THEIRS
-        assert ours("■") == "■"
+        assert to_charset("■") == "■"
 
 
 class TestDetection:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from interlock.app.console.app import InterlockConsole
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.common.help import Help
-from interlock.app.screens.live.raise_limit import RaiseLimit
+from interlock.app.screens.live.cost_limit import RaiseLimit
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.screens.rules.screen import RulesScreen
 

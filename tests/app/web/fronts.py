@@ -130,6 +130,7 @@ async def offered(session: ClientSession, url: str, secret: str) -> ClientRespon
     """Log in at a server by its address."""
     offer = {"link": secret, "key": shown(KEY)}
     async with session.post(f"{url}/login", json=offer, headers={"Origin": url}) as answer:
+        await answer.read()
         return answer
 
 

@@ -82,9 +82,20 @@ class TestWithoutLogin:
             async with client(front, logged_in=False) as thief:
                 answer = await offer(thief, front, secret)
                 assert answer.status == 403
+                assert "used before, or is too old" in await answer.text()
                 assert "Set-Cookie" not in answer.headers
                 async with thief.get(front.url) as page:
                     assert page.status == 401
+
+    @pytest.mark.parametrize(
+        "pasted", ["", "interlock web", "http://127.0.0.1:8738/", "x" * 42, "ü" * 43]
+    )
+    async def test_a_text_that_is_no_link(self, pasted: str) -> None:
+        """Whatever else was copied is not said to be a link that was used."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            answer = await offer(session, front, pasted)
+            assert answer.status == 403
+            assert (await answer.text()).startswith("This is no login link. Paste all of the link")
 
     async def test_guessing_is_slowed_and_locks_nobody_out(self) -> None:
         """Wrong links are only told to wait after some; the right one still logs in."""

@@ -228,7 +228,9 @@ async def echo(text: str) -> str:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+    @pytest.mark.parametrize(
+        "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGKILL]
+    )
     async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
         """However the server ends, the processes of its tabs end too."""
         async with started(tmp_path, real=True) as web, painted_tab(web.link):

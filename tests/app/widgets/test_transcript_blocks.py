@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from interlock.app.viewmodels.stream import LiveStream
-from interlock.app.widgets.lists.transcript import MUTED, entry_block
+from interlock.app.widgets.lists.transcript import MUTED, entry_block, tail_blocks
 from interlock.engine.history.model.records import RuleRecord
 from interlock.engine.history.model.state import CallState, TranscriptEntry
 
 from ...support.laws import examples
-from ..support.scenes import NOW
+from ..support.scenes import NOW, release_bot
 
 TEXTS = st.one_of(
     st.text(max_size=300),
@@ -127,3 +127,31 @@ class TestLabel:
         assert "\x1b" not in head.plain
         assert "\u202e" not in head.plain
         assert "…”  make" in head.plain
+
+
+class TestErrors:
+    def test_an_error_is_shown_once(self) -> None:
+        """An error that the transcript has at its end is not repeated below it."""
+        note = TranscriptEntry(at=NOW, kind="note", text="error: The cost limit is reached")
+        state = release_bot(waiting=False)
+        state.status, state.error = "failed", "The cost limit is reached"
+        assert [block.key for block in tail_blocks(state, LiveStream(), NOW)] == ["error"]
+        state.transcript = [*state.transcript, note]
+        assert tail_blocks(state, LiveStream(), NOW) == []
+        lines = entry_block("k", note, "bot", LiveStream(), NOW).lines(60)
+        assert [line.plain for line in lines] == ["", "✗ The cost limit is reached"]
+
+
+class TestMarkup:
+    def test_of_assistants_only(self) -> None:
+        """An agent's Markdown is rendered, also while it is written; a user's words are as typed."""
+        said = {
+            kind: entry_block(
+                "k", TranscriptEntry(at=NOW, kind=kind, text="**so**"), "bot", LiveStream(), NOW
+            ).lines(60)[1]
+            for kind in ("assistant", "user")
+        }
+        assert said["assistant"].plain.endswith(" so")
+        assert said["user"].plain.endswith("**so**")
+        [writing] = tail_blocks(release_bot(waiting=False), LiveStream(said="**so** on"), NOW)
+        assert writing.lines(60)[1].plain.endswith(" so on▍")

@@ -34,6 +34,7 @@ from interlock.engine.hub.hub import (
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
+from ...support.reasons import seed_sentence
 from ..sessions.test_subagents import begin
 from ..support.external_agent import AGENT, check_fold, recorded, resumed
 from ..support.shop import until
@@ -218,7 +219,7 @@ class TestTakenMeanwhile:
         request = await one_question(hub)
         assert (await hub.call("robin-1", "b", "bash", {"command": "deploy lab"})).outcome == "allow"
         answer = await asyncio.wait_for(call, 10)
-        assert (answer.outcome, answer.reason) == ("block", SPENT)
+        assert (answer.outcome, seed_sentence(answer.reason or "")) == ("block", SPENT)
         assert await hub.approvals() == []
         [gone] = recorded(hub.database, ApprovalWithdrawn)
         assert (gone.again, SPENT.rstrip(".") in gone.reason) == (True, True)
@@ -235,7 +236,7 @@ class TestTakenMeanwhile:
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert (late.ok, SPENT.rstrip(".") in late.message) == (False, True)
         answer = await asyncio.wait_for(call, 10)
-        assert (answer.outcome, answer.reason) == ("block", SPENT)
+        assert (answer.outcome, seed_sentence(answer.reason or "")) == ("block", SPENT)
         assert recorded(hub.database, ApprovalDecided) == []
         await check_fold(hub)
 

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.approvals.requests import Credential
-from interlock.engine.core.people import is_among, name_shape, not_another, part_in, same_person
+from interlock.engine.core.people import involvement_reason, is_among, name_shape, part_in, same_person
 from interlock.engine.gate import GateManager
 from interlock.engine.gate.types import ApprovalAnswer, GateContext
 from interlock.engine.history.journal.journal import Journal
@@ -96,7 +96,7 @@ class TestSessionPeople:
     )
     def test_part(self, facts: dict[str, object], expected: str | None) -> None:
         """Whoever has a part in the session is no other person, and is told which."""
-        assert not_another("mia", self.state(**facts)) == expected
+        assert involvement_reason("mia", self.state(**facts)) == expected
 
     def test_a_subagents_task_counts(self) -> None:
         """Who speaks to the subagent that makes the call is behind it, too."""
@@ -104,7 +104,9 @@ class TestSessionPeople:
 
     def test_own_approvals(self) -> None:
         """A policy may let the people behind a session count."""
-        assert not_another("mia", self.state(starters={"mia": "opened"}), own_approvals=True) is None
+        assert (
+            involvement_reason("mia", self.state(starters={"mia": "opened"}), own_approvals=True) is None
+        )
 
 
 class TestGate:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.approvals.queue import FIRST, RANK, ApprovalQueue, in_order, longest_first
+from interlock.engine.approvals.request_order import FIRST, RANK, ApprovalQueue, in_order, longest_first
 from interlock.engine.history.model.state import ApprovalState
 
 from ...app.support.scenes import NOW, deploy_request

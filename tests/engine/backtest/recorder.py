@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.engine.backtest import Judge, Judgement, Recorded, Trial
-from interlock.engine.backtest.journal_reader import Items
+from interlock.engine.backtest.journal_reader import RecordedItems
 from interlock.engine.gate import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -171,7 +171,7 @@ async def _rest() -> None:
 
 def items_of(events: Iterable[JournalEvent]) -> list[Recorded]:
     """What a judge reads of events."""
-    items = Items()
+    items = RecordedItems()
     return [item for event in events if (item := items.of(event)) is not None]
 
 

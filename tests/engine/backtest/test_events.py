@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.backtest import RecordedCall, Then
-from interlock.engine.backtest.journal_reader import Items
+from interlock.engine.backtest import RecordedCall, RecordedOutcome
+from interlock.engine.backtest.journal_reader import RecordedItems
 from interlock.engine.backtest.recording import RecordedOpening, RecordedResult
 from interlock.engine.history.model.events import CallDecided, EventBody
 from interlock.engine.history.model.records import RuleRecord
@@ -23,7 +23,7 @@ def rejection(**fields: object) -> CallDecided:
     return decided("c1", "deploy", **{**given, **fields})
 
 
-def thens(*bodies: EventBody) -> list[Then]:
+def thens(*bodies: EventBody) -> list[RecordedOutcome]:
     return [i.then for i in items_of(recorded(opening(), *bodies)) if isinstance(i, RecordedCall)]
 
 
@@ -33,26 +33,32 @@ class TestThen:
     @pytest.mark.parametrize(
         ("fields", "expected"),
         [
-            ({}, Then()),
-            ({"mode": "shadow"}, Then(shadow=True)),
-            ({"approved_by": ("anna",)}, Then("ask", by=("anna",))),
-            ({"outcome": "ask", "mode": "shadow", "net": "n"}, Then("ask", shadow=True, net="n")),
-            ({"outcome": "block", "mode": "shadow", "net": "n"}, Then("block", shadow=True, net="n")),
+            ({}, RecordedOutcome()),
+            ({"mode": "shadow"}, RecordedOutcome(shadow=True)),
+            ({"approved_by": ("anna",)}, RecordedOutcome("ask", by=("anna",))),
+            (
+                {"outcome": "ask", "mode": "shadow", "net": "n"},
+                RecordedOutcome("ask", shadow=True, net="n"),
+            ),
+            (
+                {"outcome": "block", "mode": "shadow", "net": "n"},
+                RecordedOutcome("block", shadow=True, net="n"),
+            ),
             (
                 {"outcome": "block", "net": "n", "rule": RULE},
-                Then("block", ran=False, net="n", rule=RULE),
+                RecordedOutcome("block", ran=False, net="n", rule=RULE),
             ),
             (
                 {"outcome": "block", "reason": "in use"},
-                Then("block", ran=False, reason="in use", own=True),
+                RecordedOutcome("block", ran=False, reason="in use", own=True),
             ),
             (
                 {"outcome": "block", "net": "n", "approved_by": ("anna",)},
-                Then("block", ran=False, net="n", by=("anna",)),
+                RecordedOutcome("block", ran=False, net="n", by=("anna",)),
             ),
         ],
     )
-    def test_from_the_decision(self, fields: dict[str, object], expected: Then) -> None:
+    def test_from_the_decision(self, fields: dict[str, object], expected: RecordedOutcome) -> None:
         """Allowed, asked about and approved, or blocked: by a net, or by the gate itself."""
         assert thens(decided("c1", "deploy", **fields)) == [expected]
 
@@ -120,7 +126,7 @@ class TestPeoplesSteps:
             result("c1", "deploy"),
         )
         rows = [(e.seq, to_ms(e.at), e.body.type, e.body.model_dump_json()) for e in events]
-        for items in (items_of(events), list(Items().of_rows("s1", rows, Path("journal.db")))):
+        for items in (items_of(events), list(RecordedItems().of_rows("s1", rows, Path("journal.db")))):
             calls = [item for item in items if not isinstance(item, RecordedOpening)]
             assert [type(item) for item in calls] == [RecordedCall, RecordedResult]
             assert {item.call_id for item in calls} == {"c1"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.engine.backtest.explain_recorded import explained_then
+from interlock.engine.backtest.explain_recorded import explain_recorded_call
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import CallDecided
 from interlock.rules import compile_rules, condition_of
@@ -34,7 +34,7 @@ def then(recorder: Recorder, call_id: str):
     events = recorder.events
     event = next(e for e in events if isinstance(e.body, CallDecided) and e.body.call_id == call_id)
     assert isinstance(event.body, CallDecided)
-    return explained_then(fold(events[: event.seq - 1]), event.body, event.at, condition_of)
+    return explain_recorded_call(fold(events[: event.seq - 1]), event.body, event.at, condition_of)
 
 
 class TestExplainedThen:

@@ -12,10 +12,10 @@ from interlock.engine.backtest import (
     Judgement,
     RecordedCall,
     RecordedOpening,
+    RecordedOutcome,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
-    Then,
     Trial,
     fork,
 )
@@ -38,13 +38,15 @@ from interlock.rules import compile_rules, condition_of
 from .recorder import Recorder, changes, items_of, judged
 
 OLD = RuleRecord(file="old.rules", line=2, text="block deploy")
-BLOCKED = Then("block", ran=False, net="block-deploy", rule=OLD, reason="deploy is blocked.")
-APPROVED = Then("ask", by=("maria",))
-DENIED = Then("ask", ran=False, denied=True, by=("maria",))
+BLOCKED = RecordedOutcome("block", ran=False, net="block-deploy", rule=OLD, reason="deploy is blocked.")
+APPROVED = RecordedOutcome("ask", by=("maria",))
+DENIED = RecordedOutcome("ask", ran=False, denied=True, by=("maria",))
 
 
-def call(call_id: str, tool: str, then: Then | None = None, **arguments: object) -> RecordedCall:
-    return RecordedCall(int(call_id[1:]), call_id, tool, arguments, then or Then())
+def call(
+    call_id: str, tool: str, then: RecordedOutcome | None = None, **arguments: object
+) -> RecordedCall:
+    return RecordedCall(int(call_id[1:]), call_id, tool, arguments, then or RecordedOutcome())
 
 
 def ok(call_id: str, tool: str) -> RecordedResult:
@@ -76,15 +78,15 @@ class TestNewlyBlocked:
         items = [*ran("c1", "a"), *ran("c2", "b"), *ran("c3", "a")]
         assert changes(judged("block b", items)) == ["c1 same", "c2 blocked", "c3 same?"]
 
-    def test_the_nets_follow_what_happened(self) -> None:
-        """As in shadow mode: it ran, so the nets that let it pass move, and its result counts (G-57)."""
+    def test_it_moves_no_net(self) -> None:
+        """As in shadow mode: it would not have run, so it spends and unlocks nothing (G-57)."""
         rules = "block lint\nrequire lint before deploy\nlimit lint to 1 per session"
         items = [*ran("c1", "lint"), *ran("c2", "deploy"), *ran("c3", "lint")]
         found = judged(rules, items)
-        assert [(j.now.outcome, j.now.net) for j in found] == [
-            ("block", "block-lint"),
-            ("allow", None),
-            ("block", "block-lint"),
+        assert [(j.now.outcome, j.now.net, j.hypothetical) for j in found] == [
+            ("block", "block-lint", False),
+            ("block", "require-lint-before-deploy", True),
+            ("block", "block-lint", True),
         ]
         without = judged(rules.replace("block lint\n", ""), items)
         assert [(j.now.outcome, j.now.net) for j in without][2] == ("block", "limit-lint-1")
@@ -119,7 +121,7 @@ class TestNewlyAllowed:
 
     def test_a_block_in_no_nets_name_stays(self) -> None:
         """The gate's own block, of an id in use, is none that rules could lift (G-53)."""
-        own = Then("block", ran=False, reason="Tool call id 'c1' is already in use.", own=True)
+        own = RecordedOutcome("block", ran=False, reason="Tool call id 'c1' is already in use.", own=True)
         [found] = judged("limit x to 1 per session", [call("c1", "x", own)])
         assert (found.change, found.now.reason) == ("same", own.reason)
 
@@ -542,7 +544,7 @@ class TestNames:
         assert asked(call("c1", "a", text="l" * LONGEST_CACHED), call("c2", "a", n=1)) == 2
         assert asked(call("c1", "a", text="l" * LONGEST_CACHED), call("c2", "a", n=1)) == 2
         unread = [
-            RecordedCall(n, f"c{n}", tool, JsonInput(text), Then())
+            RecordedCall(n, f"c{n}", tool, JsonInput(text), RecordedOutcome())
             for n, tool, text in (
                 (1, "a", '{"x":"1"}'),
                 (2, "a", '{"x":"1"}'),

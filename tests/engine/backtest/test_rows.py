@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from interlock.engine.backtest import Recorded, RecordedCall
 from interlock.engine.backtest import journal_reader as rows
-from interlock.engine.backtest.journal_reader import OPENINGS, Items, JsonInput, plain_call, result
+from interlock.engine.backtest.journal_reader import (
+    OPENINGS,
+    JsonInput,
+    RecordedItems,
+    plain_call,
+    result,
+)
 from interlock.engine.history.decisions.call_pages import CallRow
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.rows import event_of
@@ -76,10 +82,10 @@ def row(body: EventBody, text: str | None = None) -> CallRow:
 def parsed(body: EventBody) -> Recorded | None:
     """The item in an event that was read as any other."""
     _, at, kind, text = row(body)
-    return Items().of(event_of((0, "s1", 3, at, kind, text), FILE))
+    return RecordedItems().of(event_of((0, "s1", 3, at, kind, text), FILE))
 
 
-def only(items: Items, one: CallRow) -> Recorded:
+def only(items: RecordedItems, one: CallRow) -> Recorded:
     """The item in a row."""
     [item] = items.of_rows("s1", [one], FILE)
     return item
@@ -92,7 +98,7 @@ class TestRows:
     @settings(max_examples=examples(400), deadline=None)
     def test_the_same_either_way(self, body: EventBody) -> None:
         """Whatever a tool, an input or an output says, the item is that of the parsed event."""
-        assert only(Items(), row(body)) == parsed(body)
+        assert only(RecordedItems(), row(body)) == parsed(body)
 
     @pytest.mark.parametrize(
         "real",
@@ -123,7 +129,7 @@ class TestRows:
         for arguments in (forged, {"x": forged}, {"x": [forged, {}]}, {"x": forged, "names": {}}):
             fields = {"names": ("bash",), "outcome": "allow", "mode": "enforce", **real}
             body = CallDecided(call_id="c1", tool="bash", input=arguments, **fields)
-            found = only(Items(), row(body))
+            found = only(RecordedItems(), row(body))
             assert found == parsed(body)
             assert isinstance(found, RecordedCall)
             assert found.names == fields["names"]
@@ -166,7 +172,7 @@ class TestRows:
             CallResult(call_id="c1", tool="a", output="o", is_error=True),
         ):
             text = body.model_dump_json().replace(*change)
-            found = only(Items(), row(body, text))
+            found = only(RecordedItems(), row(body, text))
             assert found == parsed(body)
 
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"type":"call.result","call_id":"c"', "nul\0"])
@@ -175,12 +181,12 @@ class TestRows:
         """A row that says nothing is an error naming file, event and remedy."""
         damaged: CallRow = (3, 0, kind, text)
         with pytest.raises(JournalError, match=r"journal\.db': event 3 of session 's1' cannot be read"):
-            only(Items(), damaged)
+            only(RecordedItems(), damaged)
 
     def test_openings_are_read_once(self) -> None:
         """Sessions that begin alike share what was read, and only so many are kept."""
         kept: dict[str, Any] = {}
-        items = Items(kept)
+        items = RecordedItems(kept)
         first = only(items, row(opening(sequence("a", "b"))))
         assert only(items, row(opening(sequence("a", "b")))) is first
         for n in range(OPENINGS + 5):
@@ -191,5 +197,5 @@ class TestRows:
         """Where its nets begin is its own."""
         body = SessionOpened(agent="b", model="m", mode="enforce", kind="branch", parent="s0")
         kept: dict[str, Any] = {}
-        assert only(Items(kept), row(body)) is not None
+        assert only(RecordedItems(kept), row(body)) is not None
         assert kept == {}

@@ -9,11 +9,11 @@ from interlock.engine.backtest import (
     Count,
     Recorded,
     RecordedCall,
+    RecordedOutcome,
     RecordedResult,
     RecordedSwitch,
     Recording,
     SessionReport,
-    Then,
     Totals,
     Trial,
 )
@@ -26,14 +26,14 @@ from ..history.support.recording import NOON
 
 RULES = "block rm\nrequire human-approval before deploy\nlimit test to 1 per session"
 OLD = RuleRecord(file="old.rules", line=2, text="block look")
-BLOCKED = Then("block", ran=False, net="block-look", rule=OLD, reason="look is blocked.")
+BLOCKED = RecordedOutcome("block", ran=False, net="block-look", rule=OLD, reason="look is blocked.")
 
 
-def session(name: str, *tools: str | tuple[str, Then], **options: object) -> Recording:
+def session(name: str, *tools: str | tuple[str, RecordedOutcome], **options: object) -> Recording:
     """A recording with a call of each tool, numbered from 1, one second apart."""
     items: list[Recorded] = []
     for n, each in enumerate(tools, 1):
-        tool, then = (each, Then()) if isinstance(each, str) else each
+        tool, then = (each, RecordedOutcome()) if isinstance(each, str) else each
         at = to_ms(NOON) + 1000 * n
         items += [
             RecordedCall(n, f"c{n}", tool, {"a": 1}, then, at),
@@ -84,7 +84,7 @@ class TestReports:
 
     def test_long_and_hostile_inputs(self) -> None:
         """What an agent wrote is cut short and made visible; a lone text stands as it is."""
-        call = RecordedCall(1, "c1", "rm", {"command": "\x1b[2J" + "x" * 9_000}, Then())
+        call = RecordedCall(1, "c1", "rm", {"command": "\x1b[2J" + "x" * 9_000}, RecordedOutcome())
         [report], _ = run(Recording("s1", [call]))
         assert report.first is not None
         assert report.first.input.startswith("\\x1b[2Jxxx")
@@ -117,7 +117,7 @@ class TestTotals:
         """Sessions count in which the record had nets switched; a switch of no net here does not."""
         switch = RecordedSwitch("block-rm", active=False)
         other = RecordedSwitch("x", active=False)
-        call = RecordedCall(2, "c1", "rm", {}, Then())
+        call = RecordedCall(2, "c1", "rm", {}, RecordedOutcome())
         _, totals = run(Recording("s1", [switch, call]), Recording("s2", [other, call]))
         assert (totals.following, totals.diverging) == (1, 1)
 
@@ -141,7 +141,7 @@ class TestProgress:
         def items() -> Iterator[Recorded]:
             for n in range(5 * EVERY):
                 read.append(n)
-                yield RecordedCall(n, f"c{n}", "a", {}, Then())
+                yield RecordedCall(n, f"c{n}", "a", {}, RecordedOutcome())
 
         backtest = Backtest(Trial.of({}))
         asked = iter([False, True])

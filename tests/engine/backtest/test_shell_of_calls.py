@@ -9,7 +9,7 @@ import pytest
 from interlock.engine import ToolCall
 from interlock.engine.agents import C, T, create_bash_tool
 from interlock.engine.backtest import Backtest, Trial
-from interlock.engine.backtest.explain_recorded import explained_then
+from interlock.engine.backtest.explain_recorded import explain_recorded_call
 from interlock.engine.backtest.journal_reader import recordings
 from interlock.engine.core.condition import Shell, Surroundings, shell_named
 from interlock.engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder
@@ -155,7 +155,7 @@ class TestJudgedAgain:
         [decided] = [e.body for e in events if isinstance(e.body, CallDecided)]
         before = fold(events[:1])
         assert before.shell == "zsh"
-        view = explained_then(before, decided, events[-1].at, condition_of)
+        view = explain_recorded_call(before, decided, events[-1].at, condition_of)
         assert (view.outcome, view.names) == ("block", ("unclear", "bash"))
         now = await hub.explain("r1", "c1")
         assert (now.outcome, now.names) == ("block", ("unclear", "bash"))

@@ -57,7 +57,7 @@ class Names:
     def unread(self, made: ToolCall) -> dict[str, object]:
         return fixed(made.input)
 
-    def beside(self, made: ToolCall) -> None:
+    def other_effect(self, made: ToolCall) -> None:
         return None
 
     def programs(self, made: ToolCall) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ class Model:
         blocked = self.applies("never", waiting) or (counted and self.spent_up())
         shadow = self.mode == "shadow" and waiting.shadow
         outcome = "block" if blocked else "ask" if asked else "allow"
-        if outcome == "allow" or shadow:
+        if outcome == "allow" or (shadow and outcome == "ask"):
             if counted and not self.spent_up():
                 self.spent.append(self.now)
             for key in used.values():

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from interlock.engine import ApprovalAnswer, NetError, ToolCall, Transition, create_gate_manager
+from interlock.engine import (
+    ApprovalAnswer,
+    GateDecision,
+    NetError,
+    ToolCall,
+    Transition,
+    create_gate,
+    create_gate_manager,
+)
 from interlock.rules import compile_rules
 
 from .support.helpers import (
@@ -58,6 +67,17 @@ class TestStatic:
         with pytest.raises((NetError, TypeError)):
             create_gate_manager(nets)
 
+    def test_dicts_for_nets(self) -> None:
+        """G-3: a net or transition written as a dict is refused with what is expected."""
+        made: Any = {"name": "n", "places": ["p"]}
+        with pytest.raises(
+            NetError, match=r"made by define_skill_net, got a dict; write define_skill_net"
+        ):
+            create_gate_manager([made])
+        alone: Any = compile_rules("block x").nets[0]
+        with pytest.raises(NetError, match="got the net 'block-x' alone: put it in a list"):
+            create_gate_manager(alone)
+
     def test_active_needs_a_registry(self) -> None:
         """A static manager takes no list of active nets."""
         with pytest.raises(NetError, match="needs a registry"):
@@ -77,6 +97,39 @@ class TestRegistry:
         """G-21: without `active` every net starts active."""
         assert registry("block x\nblock y").active == ("block-x", "block-y")
         assert create_gate_manager(compile_rules("block x").registry).is_dynamic
+
+    def test_as_one_argument(self) -> None:
+        """G-21: a registry and its active keys may come in one mapping, with and without `active`."""
+        nets = compile_rules("block x\nblock y").registry
+        assert create_gate_manager({"registry": nets, "active": ["block-y"]}).active == ("block-y",)
+        assert create_gate_manager({"registry": nets}).active == ("block-x", "block-y")
+        assert create_gate_manager({"registry": nets}, active=["block-x"]).active == ("block-x",)
+        guard = create_gate({"registry": nets, "active": ["block-y"]})
+        assert guard.new_manager().active == ("block-y",)
+
+    def test_nets_under_these_keys(self) -> None:
+        """G-21: nets that are called `registry` and `active` are a registry like any other."""
+        first, second = compile_rules("block x\nblock y").nets
+        gate = create_gate_manager({"registry": first, "active": second})
+        assert gate.active == ("registry", "active")
+        assert create_gate_manager({"registry": first}).active == ("registry",)
+
+    @pytest.mark.parametrize(
+        ("config", "options", "expected"),
+        [
+            ({"active": ["block-y"]}, {"active": ["block-x"]}, "'active' is given twice"),
+            ({"mode": "shadow"}, {}, "'mode' does not belong beside 'registry' and 'active'"),
+            ({"registry": ["block-x"]}, {}, "'registry' must be a mapping from key to net"),
+            ({"active": ["block-z"]}, {}, "Unknown nets in active: 'block-z'"),
+        ],
+    )
+    def test_faulty_argument(
+        self, config: dict[str, Any], options: dict[str, Any], expected: str
+    ) -> None:
+        """G-21: such a mapping holds these two keys and nothing else."""
+        nets: Any = {"registry": compile_rules("block x\nblock y").registry, **config}
+        with pytest.raises(NetError, match=expected):
+            create_gate_manager(nets, **options)
 
     def test_unknown_active(self) -> None:
         """G-21: a misspelt name in `active` is an error naming it."""
@@ -193,6 +246,53 @@ class TestOnDecision:
             ("3", "block", "x is blocked and cannot be called."),
         ]
 
+    async def test_as_enforce_mode_decides(self) -> None:
+        """G-23: in shadow mode the listener's decision blocks though the call runs."""
+        heard: list[GateDecision] = []
+        gate = manager("block x", mode="shadow", on_decision=lambda _, d: heard.append(d))
+        decision = await gate.handle_tool_call(call("x"))
+        assert (decision.block, heard[0].block, heard[0].outcome) == (False, True, "block")
+
+    async def test_awaited(self) -> None:
+        """G-23: an async listener has heard before the decision is out; what it raises is logged."""
+        heard: list[str] = []
+
+        async def listen(_: ToolCall, decision: GateDecision) -> None:
+            await asyncio.sleep(0)
+            heard.append(decision.outcome)
+            raise OSError
+
+        gate = manager("block x", on_decision=listen)
+        assert (await gate.handle_tool_call(call("y"))).outcome == "allow"
+        assert heard == ["allow"]
+
+    async def test_cancelled_while_listening(self) -> None:
+        """G-23: a call that is cancelled while an async listener hears of it costs nothing."""
+
+        async def listen(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        gate = manager("limit x to 1 per session", on_decision=listen)
+        task = asyncio.ensure_future(gate.handle_tool_call(call("x")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert markings(gate)["limit-x-1"]["budget"] == 1
+
+    def test_in_a_synchronous_call(self, caplog: pytest.LogCaptureFixture) -> None:
+        """G-23: a listener that would have to be waited for is heard up to there; the tool runs."""
+        heard: list[str] = []
+
+        async def listen(_: ToolCall, decision: GateDecision) -> None:
+            heard.append(decision.outcome)
+            await asyncio.sleep(1)
+
+        tools = create_gate([net("n", tool("x"))], on_decision=listen).wrap_tools({"x": lambda: "ran"})
+        assert tools.tools["x"]() == "ran"
+        assert heard == ["allow"]
+        assert "on_decision failed" in caplog.text
+
     async def test_once_however_long_it_takes(self) -> None:
         """G-23: one call that asks twice and is edited is announced once, when it is decided."""
         heard: list[tuple[dict[str, object], str]] = []
@@ -243,17 +343,34 @@ class TestShadow:
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.outcome, decision.reason) == ("block", "x requires human approval.")
 
-    async def test_nets_move_on(self) -> None:
-        """G-57: the net that would have blocked stays where it is, every other gated one fires."""
+    async def test_blocked_moves_nothing(self) -> None:
+        """G-57: a call that would not have run moves no net, and its result unlocks nothing."""
         gate = manager("block x\nlimit x to 2 per session\nrequire x before y", mode="shadow")
         decision = await gate.handle_tool_call(call("x"))
-        assert [step.net for step in decision.steps] == ["limit-x-2", "require-x-before-y"]
-        assert markings(gate)["limit-x-2"]["budget"] == 1
+        assert (decision.outcome, decision.steps) == ("block", ())
+        assert markings(gate)["limit-x-2"]["budget"] == 2
+        gate.handle_tool_result(result("x"))
+        assert (await gate.handle_tool_call(call("y", "2"))).outcome == "block"
+
+    async def test_chain(self) -> None:
+        """G-57: what a blocked call would have unlocked stays blocked, as in enforce mode."""
+        rules = "require lint before test\nrequire test before deploy"
+        for mode in ("enforce", "shadow"):
+            gate = manager(rules, mode=mode)
+            outcomes = [(await gate.handle_tool_call(call("test", "1"))).outcome]
+            gate.handle_tool_result(result("test", "1"))
+            outcomes.append((await gate.handle_tool_call(call("deploy", "2"))).outcome)
+            assert outcomes == ["block", "block"], mode
+
+    async def test_approved_in_shadow_unlocks(self) -> None:
+        """G-57: a call that would have been asked about counts as approved, and its result as its own."""
+        gate = manager("require human-approval before x\nrequire x before y", mode="shadow")
+        assert (await gate.handle_tool_call(call("x"), Operator().context)).outcome == "ask"
         gate.handle_tool_result(result("x"))
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "allow"
 
     async def test_rejecting_validator(self) -> None:
-        """G-57: a net whose validator rejects stays, with its meta; the others keep theirs."""
+        """G-57: where one net's validator rejects, no net moves and every `meta` is as before."""
         gate = create_gate_manager(
             [
                 net("a", Transition("t", ["p"], [], ["x"]), validate_tool_call=counting("n", 0)),
@@ -263,8 +380,19 @@ class TestShadow:
         )
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.outcome, decision.net) == ("block", "a")
-        assert markings(gate) == {"a": {"p": 1}, "b": {"p": 0}}
-        assert [state.meta for state in gate.states.values()] == [{}, {"n": 1}]
+        assert markings(gate) == {"a": {"p": 1}, "b": {"p": 1}}
+        assert [state.meta for state in gate.states.values()] == [{}, {}]
+
+    async def test_rejected_after_approval(self) -> None:
+        """G-57: a call that would be approved and then rejected is a block, not a question."""
+        net_ = net(
+            "a",
+            Transition("t", ["p"], [], ["x"], type="manual"),
+            validate_tool_call=counting("n", 0),
+        )
+        gate = create_gate_manager([net_], mode="shadow")
+        decision = await gate.handle_tool_call(call("x"), Operator().context)
+        assert (decision.outcome, decision.steps) == ("block", ())
 
     def test_unknown_mode(self) -> None:
         """A misspelt mode is an error, not shadow and not enforce."""

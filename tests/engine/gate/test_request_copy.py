@@ -32,6 +32,41 @@ def spoil(request: ApprovalRequest) -> None:
     value["more"] = "changed"
 
 
+class TestTitleAndMessage:
+    """G-69: `confirm(title, message)` works as well as `confirm(request)`."""
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    async def test_of_a_manager(self, is_async: bool) -> None:
+        """G-69: two positional parameters get the request's title and message."""
+        asked: list[tuple[str, str]] = []
+
+        def confirm(title: str, message: str) -> bool:
+            asked.append((title, message))
+            return True
+
+        async def later(title: str, message: str) -> bool:
+            await asyncio.sleep(0)
+            return confirm(title, message)
+
+        context = GateContext(later if is_async else confirm)
+        decision = await manager(RULES).handle_tool_call(call("deploy"), context)
+        assert decision.outcome == "allow"
+        assert asked == [
+            (
+                "Approve: deploy",
+                "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?",
+            )
+        ]
+
+    async def test_of_one_net(self) -> None:
+        """G-69: also without a manager; a refusal refuses, and another second parameter is a default."""
+        (net,) = compile_rules(RULES).nets
+        for confirm in (lambda title, message: False, lambda request, log=None: False):
+            context = GateContext(confirm)
+            decision = await handle_tool_call(call("deploy"), context, net, initial_state(net))
+            assert decision.reason == "deploy was rejected by human review."
+
+
 class TestCopy:
     """G-69: `confirm` gets a copy of the call."""
 

@@ -18,7 +18,7 @@ from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.agent_methods import HELLO, Hello
 from interlock.engine.gateway.protocol.framing import read_incoming, request_frame
 from interlock.engine.gateway.protocol.tokens import TokenFile
-from interlock.engine.gateway.server.access import SUBPROTOCOL
+from interlock.engine.gateway.server.admission import SUBPROTOCOL
 from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -330,3 +333,29 @@ class TestShowing:
         state = create_gate_state(marking)
         marking["a"] = 5
         assert (state.marking, state.meta, state.pending) == ({"a": 1}, {}, {})
+
+
+class TestDicts:
+    """G-3: transitions as other languages write them."""
+
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            (
+                {"name": "start", "type": "auto", "inputs": ["p"], "outputs": ["p"]},
+                "transition 'start' is a dict, expected Transition(name, inputs, outputs, tools): "
+                "write Transition(**that)",
+            ),
+            ({}, "a transition is a dict, expected Transition(name, inputs, outputs, tools): "),
+            (
+                ("start", ["p"], ["p"]),
+                "a transition is Transition(name, inputs, outputs, tools), got ('start'",
+            ),
+            (None, "a transition is Transition(name, inputs, outputs, tools), got None"),
+        ],
+    )
+    def test_are_refused(self, value: object, expected: str) -> None:
+        """G-3: the error names the net, the transition and what to write."""
+        strange: Any = [value]
+        with pytest.raises(NetError, match=re.escape(f"net 'n': {expected}")):
+            define_skill_net("n", places=["p"], transitions=strange, initial_marking={"p": 1})

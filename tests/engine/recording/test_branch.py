@@ -7,7 +7,7 @@ import pytest
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T
 from interlock.engine.history.fold.event_text import changes, headline
 from interlock.engine.history.fold.fold import FoldError, fold
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     ApprovalRequested,
     CallDecided,
@@ -21,7 +21,7 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..history.support.recording import limit, opening, recorded, registry, sequence
-from ..support.shop import RULES, Shop, bodies, start, until
+from ..support.shop import RULES, Shop, bodies, prompt, start, until
 
 REGISTRY = compile_rules(RULES).registry
 NETS = registry(sequence("test", "deploy"), limit("deploy", 2))
@@ -68,7 +68,7 @@ class TestBranch:
         await hub.send(branch, "only test", by="ben")
         await hub.wait(branch)
         assert isinstance(agent.model, ScriptedModel)
-        read = [(m.role, m.text) for m in agent.model.requests[0].messages]
+        read = [tuple(line.split(": ", 1)) for line in prompt(agent)]
         assert read == [
             ("user", "ship it"),
             ("assistant", ""),
@@ -95,7 +95,7 @@ class TestBranch:
             assert bodies(hub, branch, kind) == []
         assert (state.input_tokens, state.pending) == (0, [])
         line = next(s for s in await hub.history() if s.id == branch)
-        assert line == session_summary(await hub.recorded(branch))
+        assert line == SessionLine.of(await hub.recorded(branch)).summary()
         assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
 
     async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:

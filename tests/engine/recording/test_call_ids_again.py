@@ -61,7 +61,7 @@ class TestSameId:
         """A call whose turn ended without a result is over, too."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
-        await hub.rest(ID)
+        await hub.end_turn(ID)
         assert (await hub.call(ID, "c7", "push", {})).outcome == "block"
 
     async def test_through_a_restart(self, hub: Hub) -> None:

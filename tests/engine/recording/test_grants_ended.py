@@ -14,7 +14,7 @@ from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, JournalEvent, MessageAdded
 from interlock.engine.hub.hub import Hub
-from interlock.engine.recording.resume import latest_time
+from interlock.engine.recording.resume_checks import latest_time
 from tests.support.clock import Clock
 
 from ..gateway.served import until

@@ -115,7 +115,7 @@ def gated(gate: object, store: object, *replies: object, hooks: Hooks | None = N
     """An agent behind a gate of its own, without a hub."""
     script = replies or [C(c1=("note", {"text": "x"})), T("ok")]
     model = ScriptedModel(list(script))
-    return Agent(model, name="bot", tools=[note], store=store, gate=gate, hooks=hooks)
+    return Agent(model, name="bot", tools=[note], store=store, gate=gate, hooks=hooks, tell_rules=False)
 
 
 class TestBehindAGate:

@@ -81,9 +81,9 @@ class TestSession:
     async def test_what_is_said_stands_in_the_transcript(self, hub: Hub) -> None:
         """A dialog shows the agent's last words; what UTF-8 cannot hold is replaced."""
         await opened(hub)
-        await hub.said("robin-1", "user", "ship it")
-        await hub.said("robin-1", "assistant", "testing \udc00 first")
-        await hub.said("robin-1", "assistant", "  ")
+        await hub.record_message("robin-1", "user", "ship it")
+        await hub.record_message("robin-1", "assistant", "testing \udc00 first")
+        await hub.record_message("robin-1", "assistant", "  ")
         entries = (await hub.session("robin-1")).transcript
         assert [(e.kind, e.text) for e in entries] == [
             ("user", "ship it"),

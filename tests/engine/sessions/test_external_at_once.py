@@ -68,7 +68,7 @@ class TestAtOnce:
         await opened(hub, "require human-approval before deploy")
         told: Told = []
         assert not asks(hub, "d", "deploy", told)
-        await hub.said("robin-1", "user", "hello")
+        await hub.record_message("robin-1", "user", "hello")
         assert told == []
         assert recorded(hub.database, CallDecided) == []
         assert [message.text for message in recorded(hub.database, MessageAdded)] == ["hello"]

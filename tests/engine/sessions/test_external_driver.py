@@ -30,8 +30,8 @@ class Program:
         self.begun = asyncio.Event()
         self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def turn(self, said: Sequence[str]) -> str | None:
-        self.told.append([*said])
+    async def turn(self, messages: Sequence[str]) -> str | None:
+        self.told.append([*messages])
         self.ending = asyncio.get_running_loop().create_future()
         self.begun.set()
         return await self.ending
@@ -52,7 +52,7 @@ class Program:
     def die(self, why: str) -> None:
         self._gone.set_result(why)
 
-    async def gone(self) -> str:
+    async def wait_for_exit(self) -> str:
         return await asyncio.shield(self._gone)
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ async def journal(tmp_path: Path) -> Path:
     """A session with an approved deploy, a denied one, a blocked call and a result that came late."""
     hub = Hub.open(tmp_path / "hub.db")
     await opened(hub, RULES)
-    await hub.said("robin-1", "user", "ship it")
+    await hub.record_message("robin-1", "user", "ship it")
     await ran(hub, "robin-1", "t1", "test")
     for call_id, approved in (("d1", True), ("d2", False)):
         asked = await asking(hub, call_id)

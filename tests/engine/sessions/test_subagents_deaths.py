@@ -25,12 +25,16 @@ from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
+from ...support.laws import THOROUGH
+
 RULES = """
 require task_mid before deploy
 require human-approval before publish
 limit test to 2 per session
 """
 UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
+EACH = 1 if THOROUGH else 3
+"""With each change a host dies after every third event, in the thorough run after each."""
 NO = "publish was rejected by human review: no"
 
 
@@ -134,7 +138,7 @@ class TestEveryDeath:
         """
         events = lived(folder, approved)
         assert len(events) > 30
-        for last in range(4, len(events) + 1):
+        for last in range(len(events), 3, -EACH):
             asyncio.run(self.die(folder / f"{next(NUMBERS)}.db", events[:last], approved))
 
     async def die(self, path: Path, events: Sequence[JournalEvent], approved: bool) -> None:

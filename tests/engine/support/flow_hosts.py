@@ -55,7 +55,7 @@ async def go_on(hub: Hub, session: str, flow: type[Flow], *replies: Reply, rules
 
 async def asked(hub: Hub) -> ApprovalState:
     """The request that waits, once there is one."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with closing(hub.subscribe()) as events:
             while not (found := await hub.approvals()):
                 await anext(aiter(events))
@@ -64,7 +64,7 @@ async def asked(hub: Hub) -> ApprovalState:
 
 
 async def ended(hub: Hub, session: str) -> SessionState:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await hub.flow_ended(session)
     return await hub.session(session)
 

@@ -110,4 +110,4 @@ class Script:
         self.model = ScriptedModel(list(replies))
 
     def create(self, model_url: str, options: ClientOptions) -> ModelClient:
-        return ModelClient(self.model, options, told=False)
+        return ModelClient(self.model, options, describe_output=False)

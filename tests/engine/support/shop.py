@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from interlock.engine.agents import Agent, Reply, ScriptedModel, ToolContext, tool
+from interlock.engine.agents.rules_notice import RULES_SENDER
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import JournalEvent
@@ -83,10 +84,11 @@ def bot(shop: Shop, *replies: Reply, name: str = "bot") -> Agent:
 
 
 def prompt(agent: Agent, call: int = 0) -> list[str]:
-    """What the agent's model read at one of its calls: role and text."""
+    """Messages that the agent's model read at one of its calls, without notes on rules: role and text."""
     model = agent.model
     assert isinstance(model, ScriptedModel)
-    return [f"{m.role}: {m.text}" for m in model.requests[call].messages]
+    messages = model.requests[call].messages
+    return [f"{m.role}: {m.text}" for m in messages if getattr(m, "by", None) != RULES_SENDER]
 
 
 async def check(hub: Hub, session: str) -> None:

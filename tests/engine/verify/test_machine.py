@@ -23,7 +23,7 @@ class TestMachine:
     def test_comes_to_rest_as_the_net(self, net: SkillNet) -> None:
         """G-4, G-61: structural transitions fire in the same rounds, and end, or not, alike."""
         machine = Machine(net, net.initial_marking)
-        rested = machine.rest([net.initial_marking[p] for p in machine.places], Effort())
+        rested = machine.settle([net.initial_marking[p] for p in machine.places], Effort())
         try:
             expected = auto_advance(net, net.initial_marking)
         except NetError:
@@ -44,6 +44,6 @@ class TestMachine:
         marking = data.draw(st.fixed_dictionaries({p: st.integers(0, 4) for p in PLACES}))
         net = define_skill_net("n", places=PLACES, transitions=structural, initial_marking=marking)
         machine = Machine(net, marking)
-        rested = machine.rest([marking[p] for p in machine.places], Effort())
+        rested = machine.settle([marking[p] for p in machine.places], Effort())
         assert rested is not None
         assert dict(zip(machine.places, rested, strict=True)) == auto_advance(net, marking)

@@ -63,8 +63,8 @@ class TestTime:
         most = both.most("a")
         assert (most.least, most.most, most.unlimited) == (5, 5, False)
         assert list(map(str, most.paces)) == ["2 per 1h"]
-        assert both.bound("a", without="n0") == 5
-        assert both.bound("a", without="n1") == float("inf")
+        assert both.calls_bound("a", without="n0") == 5
+        assert both.calls_bound("a", without="n1") == float("inf")
 
     def test_a_pace_is_of_every_call(self) -> None:
         """G-56: a sliding limit with a condition is no pace: calls from outside are not held to it."""
@@ -226,8 +226,8 @@ class TestConditions:
             compiled(LimitRule("a", 4, "session", when=PROD)),
             compiled(LimitRule("a", 30, "session")),
         )
-        assert nets.bound("a", without="n0") == 4
-        assert nets.bound("a", without="n2") == float("inf")
+        assert nets.calls_bound("a", without="n0") == 4
+        assert nets.calls_bound("a", without="n2") == float("inf")
         assert (nets.most("a").least, nets.most("a").most) == (30, 30)
 
     def test_more_combinations_than_are_tried(self) -> None:

@@ -324,3 +324,45 @@ class TestNets:
         )
         assert [v.reachable_states for v in rules.verification][1:] == [1_000_002, 4]
         assert rules.verification[0].reachable_states <= 12
+
+
+class TestBecause:
+    """Reasons of rules in their authors' words."""
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            "block a",
+            "require a before b",
+            ASKS,
+            f"{ASKS} by 2 within 15m risk high no grants",
+            "require 2 human-approvals before b",
+            "limit a to 2 per 1h",
+            "block because",
+        ],
+    )
+    @pytest.mark.parametrize("when", ["", ' when input.e = "a because \\"x\\" # when input.y"'])
+    def test_end_any_rule(self, rule: str, when: str) -> None:
+        """The text stands last, may hold a `#`, and changes nothing else of the net."""
+        line = f'{rule}{when} because "it  breaks # \\u00fcber when input.x"  # note'
+        (plain,) = compile_rules(f"{rule}{when}")
+        (net,) = compile_rules(line)
+        assert plain.rule is not None
+        assert net.rule is not None
+        assert plain.rule.because is None
+        assert net.rule.because == "it breaks # über when input.x"
+        assert (net.name, net.places, net.transitions) == (plain.name, plain.places, plain.transitions)
+        assert (net.condition, net.governs) == (plain.condition, plain.governs)
+        assert head(line) == rule
+        assert code(line) == line.removesuffix("  # note")
+
+    def test_is_no_part_of_a_condition(self) -> None:
+        """A condition alone, as a record has it, ends before a reason."""
+        condition, wrong = read_condition('input.a = 1 because "b"')
+        assert condition is None
+        assert [fault.message for fault in wrong] == ["a condition has no reason, got '\"b\"'"]
+
+    def test_does_not_make_another_rule(self) -> None:
+        """A rule repeated with a reason is the same rule, and `check` warns of it."""
+        [warning] = compile_rules('block a\nblock a because "b"').warnings
+        assert warning.line == 2

@@ -57,6 +57,23 @@ CLAUSES = [
     ("limit when to 1 per when when x", "limit", ["WORD when", "COUNT 1", "WORD when", "CONDITION x"]),
     ("limit a to 1 per 1h when x", "limit", ["WORD a", "COUNT 1", "DURATION 1h", "CONDITION x"]),
     ("require human-approval before b when x", "approval", ["WORD b", "CONDITION x"]),
+    ('block a because "b # c" # d', "block", ["WORD a", 'REASON "b # c"']),
+    ('block because because "b"', "block", ["WORD because", 'REASON "b"']),
+    ('require a before b because "c"', "sequence", ["WORD a", "WORD b", 'REASON "c"']),
+    ('require 2 before b because "c"', "sequence", ["NUMBER 2", "WORD b", 'REASON "c"']),
+    ('limit a to 1 per b because "c"', "limit", ["WORD a", "COUNT 1", "WORD b", 'REASON "c"']),
+    ('require human-approval before b because "c"', "approval", ["WORD b", 'REASON "c"']),
+    (
+        'require human-approval before b by 2 because "c"',
+        "approval",
+        ["WORD b", "BY by", "NUMBER 2", 'REASON "c"'],
+    ),
+    ('require 2 human-approvals before b because "c"', "people", ["NUMBER 2", "WORD b", 'REASON "c"']),
+    (
+        'require 2 human-approvals before b risk low because "c"',
+        "people",
+        ["NUMBER 2", "WORD b", "RISK risk", "LOW low", 'REASON "c"'],
+    ),
     ("require human-approval before b by 2", "approval", ["WORD b", "BY by", "NUMBER 2"]),
     (
         "require human-approval before b by 2 risk low",

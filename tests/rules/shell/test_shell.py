@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.rules.shell import CommandReading
 from interlock.rules.shell import read as read_for
-from interlock.rules.shell.reader import MAX_COMMANDS
+from interlock.rules.shell.command_reader import MAX_COMMANDS
 
 
 def read(command: str) -> CommandReading:
@@ -247,7 +247,7 @@ class TestUninspectable:
         def fail(_source: bytes) -> None:
             raise MemoryError
 
-        monkeypatch.setattr("interlock.rules.shell.parser.parse", fail)
+        monkeypatch.setattr("interlock.rules.shell.syntax_tree.parse", fail)
         assert read("never read before").uninspectable == "reading it failed: MemoryError"
 
     @given(st.text("rm xA$(){}[]<>|&;'\"`\\\n#=!*-", max_size=60))

@@ -180,22 +180,22 @@ TABLE: list[tuple[str, ...]] = [
     ),
     (
         "block a «if» input.a = 1",
-        "expected 'when' or the end of the line, got 'if'",
+        "expected 'when', 'because' or the end of the line, got 'if'",
         "write: block a when input.a = 1",
     ),
     (
         "block a «where» input.a = 1",
-        "expected 'when' or the end of the line, got 'where'",
+        "expected 'when', 'because' or the end of the line, got 'where'",
         "write: block a when input.a = 1",
     ),
     (
         "block a «when(input.a» = 1)",
-        "expected 'when' or the end of the line, got 'when(input.a'",
+        "expected 'when', 'because' or the end of the line, got 'when(input.a'",
         "write: block a when (input.a = 1)",
     ),
     (
         "block a «when:» input.a = 1",
-        "expected 'when' or the end of the line, got 'when:'",
+        "expected 'when', 'because' or the end of the line, got 'when:'",
         "write: block a when input.a = 1",
     ),
     (
@@ -315,5 +315,71 @@ TABLE: list[tuple[str, ...]] = [
         "limit a to 3 per 1h «within» 2h",
         "'within' is an option of 'require human-approval before <tool>'",
         "write a rule of its own: require human-approval before <tool> within",
+    ),
+    (
+        "block a because«»",
+        "expected a text in double quotes after 'because', got the end of the line",
+        'write: block a because "<reason>"',
+    ),
+    (
+        "block a because «it breaks»",
+        "'because' takes a text in double quotes, got 'it breaks'",
+        'write: block a because "it breaks"',
+    ),
+    (
+        "block a because «'it breaks'»",
+        "'because' takes a text in double quotes, got ''it breaks''",
+        'write: block a because "it breaks"',
+    ),
+    (
+        'block a because «"it» breaks',
+        "the text '\"it breaks' has no closing quote",
+        'write: block a because "it breaks"',
+    ),
+    ('block a because "it" «because» "b"', "a rule has one 'because'", "join the two texts"),
+    (
+        'block a because "it" «when» input.b = 1',
+        "'when' stands before 'because'",
+        'write: block a when input.b = 1 because "it"',
+    ),
+    (
+        'require human-approval before b because "it" «by» 2',
+        "'by' stands before 'because'",
+        '→ by 2 because "it"',
+    ),
+    (
+        'block a because "it" «breaks»',
+        "'because' and its text end a rule, got 'breaks'",
+        "remove it, or make it a comment with '#'",
+    ),
+    (
+        'map a.b c as d «because» "it"',
+        "only a rule has a 'because': maps and 'allow' block nothing",
+        "write it behind the rule, or make it a comment with '#'",
+    ),
+    (
+        'block a because «""»',
+        "the text after 'because' is empty",
+        "say why the rule is there, or leave it out",
+    ),
+    (
+        f'block a because «"{"x" * 201}"»',
+        "a reason has at most 200 characters, got 201",
+        "say it shorter",
+    ),
+    (
+        'block a because "a«\\»q"',
+        "not a JSON string: Invalid \\escape",
+        r"a text in quotes has JSON's escapes; a backslash itself is written \\",
+    ),
+    (
+        "block a when input.b = 1 because«»",
+        "expected a text in double quotes after 'because', got the end of the line",
+        'write: block a when input.b = 1 because "<reason>"',
+    ),
+    (
+        'block a when input.b = 1 because "it" «and» input.c = 2',
+        "'because' and its text end a rule, got 'and'",
+        "remove it, or make it a comment with '#'",
     ),
 ]

@@ -75,7 +75,8 @@ def no_operator(word: str) -> str:
 
 def no_option(word: str, after: str = "") -> str:
     behind = f" after '{after}'" if after else ""
-    return f"expected 'by', 'within', 'risk', 'no', 'when' or the end of the line{behind}, got '{word}'"
+    expected = "expected 'by', 'within', 'risk', 'no', 'when', 'because' or the end of the line"
+    return f"{expected}{behind}, got '{word}'"
 
 
 def no_time(word: str) -> str:
@@ -95,7 +96,7 @@ def no_people(word: str) -> str:
 
 
 def no_join(after: str, word: str) -> str:
-    return f"expected 'and', 'or' or the end of the line after '{after}', got '{word}'"
+    return f"expected 'and', 'or', 'because' or the end of the line after '{after}', got '{word}'"
 
 
 def no_input(word: str) -> str:

@@ -14,14 +14,14 @@ from typing import ClassVar, cast
 from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
 from .....engine.history.model.state import ApprovalState
 from .....engine.hub.hub import Outcome
-from ....format.text import clip, name_shown, shown, shown_lines
+from ....format.text import MUTED, clip, name_shown, shown, shown_lines
+from ....terminal.bindings import key_binding
 from ....terminal.keymap import key_of
 from ....viewmodels.answer_schema import AnswerDraft, AnswerField
 from ....viewmodels.input_draft import FieldError
@@ -32,7 +32,6 @@ from ....widgets.inputs.form_body import FormBody
 from ....widgets.inputs.safe_input import TypedText
 from ..panel import RequestPanel
 
-MUTED = "$foreground 60%"
 QUESTION = 4
 """Lines of the question above the fields; the request has all of it."""
 
@@ -59,12 +58,12 @@ class AnswerForm(RequestPanel[None]):
     AUTO_FOCUS = ""
     DECIDES = ("send_answer", "approval.answer", "send the answer")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key_binding(
             "ctrl+s,f5",
             "send_answer",
             "send",
-            id="approval.answer",
-            tooltip="Send the answer as it stands in the form",
+            "approval.answer",
+            "Send the answer as it stands in the form",
         ),
     ]
 
@@ -83,8 +82,7 @@ class AnswerForm(RequestPanel[None]):
         self._typed_at: float | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(self._title())
+        with self.panel_frame(self._title()):
             yield Static("", id="question")
             with FormBody():
                 for each in self.draft.fields:
@@ -211,8 +209,6 @@ class AnswerForm(RequestPanel[None]):
             super().action_close()
 
     def say(self, text: str, *, bad: bool = True) -> None:
-        told = self.query_one("#said", Static)
         style = "bold $text-error" if bad else "bold $text-warning"
-        told.update(Content.styled("\n".join(shown_lines(text)), style))
-        told.display = True
+        self.show_text("#said", "\n".join(shown_lines(text)), style)
         self._refit()

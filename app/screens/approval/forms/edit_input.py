@@ -12,40 +12,34 @@ from typing import ClassVar
 from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
+from textual.binding import BindingType
 from textual.widgets import Static
 
 from .....engine.history.model.state import ApprovalState
 from ....format.text import clip, name_shown, shown_lines
-from ....terminal.keymap import hints
-from ....viewmodels.input_draft import Draft, FieldError, changes
+from ....terminal.bindings import key_binding
+from ....viewmodels.input_draft import FieldError, InputDraft, changes
 from ....widgets.inputs.field_editor import FieldEditor
 from ....widgets.inputs.form_body import FormBody
 from ...common.panel import Panel
 from .review_edit import ReviewEdit
 
 
-class EditInput(Panel[dict[str, JsonValue]]):
+class InputForm(Panel[dict[str, JsonValue]]):
     """Dismissed with the edited input once that was approved, else with nothing. `draft` is kept up."""
 
     DEFAULT_CSS = """
-    EditInput > .frame { border: round $warning; border-title-color: $text-warning; }
-    EditInput #edit-problem { height: auto; max-height: 3; }
+    InputForm > .frame { border: round $warning; border-title-color: $text-warning; }
+    InputForm #edit-problem { height: auto; max-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+s,f5",
-            "review",
-            "review",
-            id="edit.review",
-            tooltip="Review the changes before you approve",
+        key_binding(
+            "ctrl+s,f5", "review", "review", "edit.review", "Review the changes before you approve"
         ),
     ]
 
     def __init__(
-        self, request: ApprovalState, draft: Draft, monotonic: Callable[[], float], quiet: float
+        self, request: ApprovalState, draft: InputDraft, monotonic: Callable[[], float], quiet: float
     ) -> None:
         super().__init__()
         self.request = request
@@ -55,12 +49,8 @@ class EditInput(Panel[dict[str, JsonValue]]):
         self._over: str | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            tool = clip(name_shown(self.request.called), 40)
-            frame.border_title = Content(f"Edit input of {tool}")
-            frame.border_subtitle = hints(
-                self, ("edit.review", "review changes"), ("panel.close", "go back")
-            )
+        title = f"Edit input of {clip(name_shown(self.request.called), 40)}"
+        with self.panel_frame(title, ("edit.review", "review changes"), ("panel.close", "go back")):
             with FormBody():
                 for each in self.draft.fields:
                     yield FieldEditor(each, self.draft.text_of(each))
@@ -108,7 +98,5 @@ class EditInput(Panel[dict[str, JsonValue]]):
         self._say(text)
 
     def _say(self, text: str) -> None:
-        told = self.query_one("#edit-problem", Static)
-        told.update(Content.styled("\n".join(shown_lines(text)), "bold $text-error"))
-        told.display = True
+        self.show_text("#edit-problem", "\n".join(shown_lines(text)), "bold $text-error")
         self.call_after_refresh(self.query_one(FormBody).refit)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
-from textual.containers import Vertical
+from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
 from .....engine.history.model.state import ApprovalState
 from ....format.text import clip, name_shown
+from ....terminal.bindings import key_binding
 from ....viewmodels.input_draft import Change
 from ....widgets.approval.change_rows import change_rows
 from ....widgets.approval.reviewed_list import ReviewedList
@@ -37,12 +36,8 @@ class ReviewEdit(RequestPanel[bool]):
     """
     DECIDES = ("approve_edited", "approval.edited", "approve with these changes")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "a",
-            "approve_edited",
-            "approve edited",
-            id="approval.edited",
-            tooltip="Let the call run as it is now",
+        key_binding(
+            "a", "approve_edited", "approve edited", "approval.edited", "Let the call run as it is now"
         ),
     ]
 
@@ -59,8 +54,7 @@ class ReviewEdit(RequestPanel[bool]):
         self._body.guard.begin(request.id)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"Changed in {clip(name_shown(self.request.called), 40)}")
+        with self.panel_frame(f"Changed in {clip(name_shown(self.request.called), 40)}"):
             yield self._body
             yield Static(TOLD, id="told")
             yield Static("", id="said")
@@ -76,13 +70,6 @@ class ReviewEdit(RequestPanel[bool]):
         rows = change_rows(self._changes, width)
         self._body.guard.arrange(width, [row.plain for row in rows])
         return rows
-
-    @on(ReviewedList.Shown)
-    def more_was_shown(self) -> None:
-        """Say how much is still to be seen."""
-        self.tick()
-        if self._body.guard.complete:
-            self.refresh_bindings()
 
     def tick(self) -> None:
         """The same as of any panel, and lines that could not be noted before."""
@@ -106,10 +93,8 @@ class ReviewEdit(RequestPanel[bool]):
         """Show what was not on screen yet; then approve the call as it is now."""
         if self._body.guard.complete:
             self.deliberately(self._approve)
-        elif self.reads_on():
-            self._body.show_next_page()
-            self.fall_asleep()
-            self.call_after_refresh(self.tick)
+        else:
+            self.show_more(self._body.show_next_page)
 
     def _approve(self) -> None:
         if self.is_current and not self.over:

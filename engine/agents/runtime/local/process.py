@@ -76,7 +76,7 @@ async def run(
                 await running.start()
                 if watch.aborted:
                     running.stop()
-                code = await running.ended()
+                code = await running.wait()
     finally:
         forget()
         await running.clean_up()
@@ -153,10 +153,10 @@ class _Process:
         waiter = functools.partial(self._watch, asyncio.get_running_loop(), self._process)
         threading.Thread(target=waiter, name=f"pid {self._process.pid}", daemon=True).start()
 
-    async def _pipe(self, pipe: _Pipe, ours: contextlib.ExitStack) -> int:
-        """Connect `pipe` to a new pair of ends; the end to write to, which `ours` closes."""
+    async def _pipe(self, pipe: _Pipe, own_ends: contextlib.ExitStack) -> int:
+        """Connect `pipe` to a new pair of ends; the end to write to, which `own_ends` closes."""
         read, write = os.pipe()
-        ours.callback(os.close, write)
+        own_ends.callback(os.close, write)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: pipe, os.fdopen(read, "rb", 0)
         )
@@ -206,7 +206,7 @@ class _Process:
         """The process's number while it cannot be another's."""
         return None if self._process is None or self._may_reap.is_set() else self._process.pid
 
-    async def ended(self) -> int:
+    async def wait(self) -> int:
         """Wait for the process and its last words; its return code, negative for a signal."""
         code = await asyncio.shield(self._exited)
         await asyncio.wait({self._out.closed, self._err.closed}, timeout=LAST_WORDS_SECONDS)

@@ -213,7 +213,7 @@ class _ProcessNumbers:
 
 def descendants(pid: int) -> set[int]:
     """Running processes below `pid`, as far as one look at all processes shows."""
-    return _below({pid}, _processes())
+    return _descendants({pid}, _processes())
 
 
 def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
@@ -228,7 +228,7 @@ def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
         each for each in known if each.session in sessions and each.id != outer and not each.is_over
     ]
     own = {each.id for each in members}
-    return own | _below(own, known), any(each.group == outer for each in members)
+    return own | _descendants(own, known), any(each.group == outer for each in members)
 
 
 def _processes() -> list[_ProcessNumbers]:
@@ -242,10 +242,10 @@ def _processes() -> list[_ProcessNumbers]:
     return found
 
 
-def _below(processes: set[int], known: list[_ProcessNumbers]) -> set[int]:
+def _descendants(processes: set[int], candidates: list[_ProcessNumbers]) -> set[int]:
     """The descendants of `processes` among those that are known."""
     children: dict[int, list[int]] = {}
-    for each in known:
+    for each in candidates:
         children.setdefault(each.parent, []).append(each.id)
     found: set[int] = set()
     waiting = list(processes)

@@ -135,12 +135,8 @@ def _redirected(
     url = request.url.join(location)
     method = request.method
     dropped = {"host"}
-    same_origin = (url.scheme, url.host, url.port) == (
-        request.url.scheme,
-        request.url.host,
-        request.url.port,
-    )
-    if not same_origin:
+    first = request.url
+    if (url.scheme, url.host, url.port) != (first.scheme, first.host, first.port):
         dropped |= CREDENTIALS
     content: bytes | None = request.content
     if (status == 303 and method not in ("GET", "HEAD")) or (status in (301, 302) and method == "POST"):
@@ -166,12 +162,11 @@ def _status(response: httpx.Response) -> str:
 
 async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
     body = await body_start(response, max_bytes + 1)
-    text = body[:max_bytes]
+    text, notice = body, ""
     if len(body) > max_bytes:
-        shown = whole_characters(text).decode(errors="replace")
-        shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
-    else:
-        shown = text.decode(errors="replace")
+        text = whole_characters(body[:max_bytes])
+        notice = f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
+    shown = text.decode(errors="replace") + notice
     content_type = response.headers.get("content-type", "unknown")[:MAX_HEADER_CHARACTERS]
     return ToolOutput(
         f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",

@@ -29,7 +29,7 @@ _MANIFEST_ENTRY = re.compile(
 )
 
 
-def below(text: str, name: int, at: int) -> Span | None:
+def block_below(text: str, name: int, at: int) -> Span | None:
     """The lines below the name that begins at `name`, when they are its value; it was given at `at`.
 
     They are when they are indented more than the name, and the name is alone on its line or marks

@@ -14,13 +14,13 @@ from ..spans import Masking, Span
 from .private_keys import bare_keys, private_keys, putty_keys
 
 
-def _key(mark: str, rest: str) -> str:
+def _key(mark: str, pattern: str) -> str:
     """A key that begins with `mark`: not within a word, but for one that is a newline's escape.
 
     What comes before is looked at behind the mark: a pattern that begins with plain text is found fast.
     """
     plain = re.escape(mark)
-    return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){rest}"
+    return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){pattern}"
 
 
 _BEFORE_WORDS = ("=", "=[\"']", ": ", ": [\"']", '": "', " is ")
@@ -310,7 +310,7 @@ def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
             _hide_formats(masking, formats)
     for scheme in _SCHEMES:
         if scheme in signs:
-            masking.hide(_behind(scheme, masking.text, masking.lower))
+            masking.hide(_credentials(scheme, masking.text, masking.lower))
     masking.hide(password_options(masking.text, masking.lower, signs))
     if "|" in text:
         masking.hide(piped_passwords(masking.text))
@@ -351,7 +351,7 @@ def _hide_in_addresses(masking: Masking) -> None:
         masking.hide(found.span(2) for found in queries if found[1] or looks_random(found[2]))
 
 
-def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:
+def _credentials(scheme: str, text: str, lower: str) -> Iterator[Span]:
     """The spans of what follows `Bearer`, or behind `Basic` where it is a name with a password."""
     at = lower.find(scheme)
     while at >= 0:

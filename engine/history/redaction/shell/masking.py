@@ -85,7 +85,7 @@ _CONTINUATION = "\\\n"
 _QUOTES = ("'", '"')
 
 
-class LiteralWord(NamedTuple):
+class QuotedWord(NamedTuple):
     """A word of a command, from `start` to `end`; a shell takes its `parts` as they are written."""
 
     start: int
@@ -94,13 +94,13 @@ class LiteralWord(NamedTuple):
 
 
 class ShellReader(Protocol):
-    """Reads shell commands, for an engine that does not know how: see `engine.language`."""
+    """Reads shell commands, for an engine that does not know how: see `interlock.rules.shell`."""
 
     def commands(self, text: str) -> tuple[str, ...]:
         """The simple commands in a shell command (G-51), each as it is written, in their order."""
         ...
 
-    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+    def words(self, text: str) -> tuple[QuotedWord, ...] | None:
         """The words of a shell command in which something is literal; `None` where that is not known."""
         ...
 
@@ -122,14 +122,14 @@ def shell_spans(
         at = start
         for part in _hidden(text, (start, end), words, programs):
             if at < part[0] and depth < DEEPEST:
-                yield from _within(text, (at, part[0]), spans, reader, depth)
+                yield from _nested_spans(text, (at, part[0]), spans, reader, depth)
             yield part
             at = part[1]
         if start < at < end or (at == start and depth < DEEPEST):
-            yield from _within(text, (at, end), spans, reader, depth)
+            yield from _nested_spans(text, (at, end), spans, reader, depth)
 
 
-def _within(
+def _nested_spans(
     text: str,
     part: Span,
     spans: Callable[[str], Iterable[Span]],
@@ -144,7 +144,7 @@ def _within(
 
 
 def _hidden(
-    text: str, span: Span, words: tuple[LiteralWord, ...] | None, programs: frozenset[str]
+    text: str, span: Span, words: tuple[QuotedWord, ...] | None, programs: frozenset[str]
 ) -> Iterator[Span]:
     """The parts of a secret that may be hidden, in their order."""
     parts = _plain_parts(text, span) if words is None else _literal_parts(text, span, words)
@@ -160,7 +160,7 @@ def _hidden(
             yield start, end
 
 
-def _literal_parts(text: str, span: Span, words: tuple[LiteralWord, ...]) -> Iterator[Span]:
+def _literal_parts(text: str, span: Span, words: tuple[QuotedWord, ...]) -> Iterator[Span]:
     """The literal parts of the word in which the span begins, as far as they are in it, line by line."""
     around = [word for word in words if word.start <= span[0] < word.end]
     if not around:

@@ -42,7 +42,7 @@ class ShellWords:
             if quote is not None and not quote[1]:
                 end = len(text)
                 if parts and not behind_quote:
-                    if self._within(quote):
+                    if self._closes_string(quote):
                         if _WORD_GOES_ON.match(text, quote.end()) is None:
                             break
                         at = quote.end()
@@ -66,7 +66,7 @@ class ShellWords:
             parts += 1
         return inner
 
-    def _within(self, quote: re.Match[str]) -> bool:
+    def _closes_string(self, quote: re.Match[str]) -> bool:
         """Tell whether this quote closes a string that was opened before on its line."""
         text, at = self._text, quote.start()
         line = text.rfind("\n", self._at, at) + 1

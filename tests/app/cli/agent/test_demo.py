@@ -144,6 +144,29 @@ class TestWithoutTerminal:
         assert "Traceback" not in done.stderr
 
 
+class TestOwnJournal:
+    def test_beside_the_users(self, tmp_path: Path) -> None:
+        """Hooks that record in the user's journal are not refused because a demo has it open."""
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock.app.cli", "demo", "--headless"],
+            cwd=tmp_path,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(tmp_path),
+                "TMPDIR": str(tmp_path),
+                "INTERLOCK_DB": str(tmp_path / "mine.db"),
+            },
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        assert done.returncode == 0
+        assert f"a journal of its own: {tmp_path / 'mine-demo.db'}" in done.stderr
+        assert not (tmp_path / "mine.db").exists()
+        assert len(open_reader(tmp_path / "mine-demo.db").sessions()) == 1
+
+
 class TestScript:
     def test_steering_is_heard(self) -> None:
         """A message from the operator changes what the agent says next, `stop` ends it."""

@@ -62,7 +62,7 @@ class TestAgentFile:
             done = run(tmp_path, "home/agent.toml")
         assert done.returncode == 0, done.stderr
         sent = server.requests[0].body
-        assert [m["content"] for m in sent["messages"]] == ["You ship.", "Ship it"]
+        assert server.requests[0].conversation == ["You ship.", "Ship it"]
         assert [t["function"]["name"] for t in sent["tools"]] == ["deploy", "bash"]
         assert self.outcomes(tmp_path) == ["block"]
         assert "block deploy" in (tmp_path / "home/deploy.rules").read_text()
@@ -74,7 +74,7 @@ class TestAgentFile:
             done = run(tmp_path, "home/agent.toml", "Ship it to staging")
         assert done.returncode == 0, done.stderr
         assert server.requests[0].body["messages"][-1]["content"] == "Ship it to staging"
-        assert server.requests[1].body["messages"][-1]["content"] == "deployed to staging"
+        assert server.requests[1].conversation[-1] == "deployed to staging"
         assert self.outcomes(tmp_path) == ["allow"]
 
     @pytest.mark.parametrize(("line", "told"), [([], "deployed to staging"), (["--mode", "enforce"], "")])
@@ -231,7 +231,7 @@ class TestSubagents:
         assert tools == [["read", "task_reviewer"], ["bash"]]
         described = first["tools"][1]["function"]["description"]
         assert described == "Reads a diff and says what is wrong with it."
-        assert [m["content"] for m in asked["messages"]] == ["You review.", "Review it."]
+        assert server.requests[1].conversation == ["You review.", "Review it."]
         assert asked["model"] == first["model"] == "test-model"
         assert "blocked" in told["messages"][-1]["content"]
         assert after["messages"][-1]["content"] == "I may not remove it."
@@ -281,7 +281,7 @@ class TestSubagents:
             )
             done = run(tmp_path, "agent.toml", "go")
         assert done.returncode == 0, done.stderr
-        assert [m["content"] for m in server.requests[0].body["messages"]] == ["Help."]
+        assert server.requests[0].conversation == ["Help."]
 
 
 MY_AGENT = """

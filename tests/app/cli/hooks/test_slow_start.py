@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.hooks import answers as hook_answers
-from interlock.app.cli.hooks.answers import HookOutput
 from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.main import _fail, own_command
 from interlock.app.cli.hooks.server import Connected, StartingError, connect
@@ -66,7 +65,7 @@ class TestStart:
 class TestTimeThatItTook:
     """A server that was started in time, but only just."""
 
-    def answer(self, server: Served, home: Path, began: float) -> HookOutput:
+    def answer(self, server: Served, home: Path, began: float) -> str:
         hook = Hook.at(home, server)
         return hook_answers.answer(
             "claude-code",
@@ -91,7 +90,7 @@ class TestTimeThatItTook:
         async with served(tmp_path, rules="require human-approval before deploy") as server:
             began = time.monotonic() - 0.8
             ran = await asyncio.to_thread(self.answer, server, tmp_path / "home", began)
-            assert "its server took 1 s to start, and nobody decided in the 0 s left" in ran.out
+            assert "its server took 1 s to start, and nobody decided in the 0 s left" in ran
 
     @pytest.mark.usefixtures("slow")
     async def test_no_time_left(self, tmp_path: Path) -> None:

@@ -16,9 +16,12 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from tests.engine.history.support.recording import opening
+from tests.support.laws import pairs
 
 SESSION = "docs-writer-77b0e2"
 OBEYED = ("\x1b", "\x7f", "\x80", "\x9b", "\u200b", "\u202e", "\U000e0041")
+FORMS = {form: form for form in ("jsonl", "csv", "messages")}
+WAYS = {"printed": (), "as a device": ("-o", "/dev/tty")}
 FLOOD = "\u0301" * 9
 SAID = "x".join([*OBEYED, "\x9b31m\x9c", f"a{FLOOD}", '"\\u0080"', "é日本😀"])
 OWN_TERMINAL = (
@@ -69,8 +72,7 @@ def in_terminal(line: list[str]) -> str:
 
 
 class TestTerminal:
-    @pytest.mark.parametrize("out", [(), ("-o", "/dev/tty")], ids=["printed", "as a device"])
-    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
+    @pytest.mark.parametrize(("form", "out"), pairs(FORMS, WAYS))
     def test_nothing_is_obeyed(self, folder: Path, form: str, out: tuple[str, ...]) -> None:
         """Spoofing: exact in a pipe; in a terminal, also one named as the file, all is escaped."""
         exact = piped(form)

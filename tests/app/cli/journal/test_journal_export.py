@@ -19,6 +19,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.model.times import to_ms
 from tests.engine.history.support.keeping import SECRET, contents, recorded_at, tamper
+from tests.engine.history.support.recording import opening
 
 from .journal_shell import HOSTILE, ID, OLD, OTHER, Shell, narrow
 
@@ -63,6 +64,45 @@ class TestExport:
             assert "cannot be read" in said
         assert Path("a.jsonl").read_text() == "what was there"
         assert not list(Path().glob("*.part"))
+
+    def test_many(self, shell: Shell) -> None:
+        """Every session, or those of a time, each in a file like that of a single export."""
+        assert shell.run("export", "--all", "-o", "new/kept") == ""
+        assert shell.err == "Exported 2 sessions to new/kept\n"
+        folder = Path("new/kept")
+        assert {path.name for path in folder.iterdir()} == {f"{ID}.jsonl", f"{OTHER}.jsonl"}
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        for path in folder.iterdir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert path.read_text() == shell.run("export", path.stem)
+        shell.run("export", "--since", "1d", "-o", "late", "--format", "csv")
+        assert [path.name for path in Path("late").iterdir()] == [f"{OTHER}.csv"]
+        shell.run("export", "--since", "1d", "-o", "late", "--format", "messages")
+        assert Path("late", f"{OTHER}.json").is_file()
+
+    def test_many_by_ids_that_are_no_names_of_files(self, shell: Shell) -> None:
+        """An id that a program chose leads nowhere else, and each session has a file of its own."""
+        ids = ["../out", "..", ".hidden", "a/b", "a%2Fb", "/etc/x", "ü" * 100, "ü" * 99 + "u", "n\u202e"]
+        with Journal.open(shell.database) as journal:
+            for each in ids:
+                journal.write(each, opening())
+        shell.run("export", "--all", "-o", "kept")
+        files = list(Path("kept").iterdir())
+        assert len(files) == len(ids) + 2
+        assert not any(path.name.startswith(".") or len(path.name) > 210 for path in files)
+        assert not Path("out.jsonl").exists()
+        heads = {json.loads(path.read_text().splitlines()[0])["session"] for path in files}
+        assert heads == {*ids, ID, OTHER}
+
+    def test_which_ones(self, shell: Shell) -> None:
+        """One session or several, and several into a directory: what is missing is named."""
+        one = "name one SESSION, or --all, or --since WHEN"
+        for line in ((), (ID, "--all"), ("--all", "--since", "1d"), (ID, "--since", "1d")):
+            assert one in shell.refused("export", *line)
+        assert "add -o DIRECTORY" in shell.refused("export", "--all")
+        assert "'soon' is no time" in shell.refused("export", "--since", "soon", "-o", "kept")
+        assert "'journal.db' is a file" in shell.refused("export", "--all", "-o", "journal.db")
+        assert not Path("kept").exists()
 
     def test_not_over_the_journal(self, shell: Shell) -> None:
         """The journal itself is not a place to export to, by whatever name."""

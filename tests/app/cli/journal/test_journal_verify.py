@@ -43,6 +43,15 @@ class TestVerify:
         ]
         narrow(shell.out)
 
+    def test_quiet(self, shell: Shell) -> None:
+        """With `--quiet` nothing is printed unless something is wrong, also as JSON."""
+        assert shell.run("verify", "--quiet") == ""
+        assert shell.run("verify", "--quiet", "--json") == ""
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq IN (4, 5)")
+        assert f"✗ {ID}  events 4 to 5 were removed" in shell.run("verify", "--quiet", code=1)
+        assert "error" not in shell.err
+        assert "Session not found: none" in shell.refused("verify", "--quiet", "none")
+
     def test_some(self, shell: Shell) -> None:
         """Sessions by the first letters of their ids, and exported files, can be named."""
         shell.run("export", "release", "-o", "a.jsonl")

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json as json_text
+import re
 import unicodedata
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from interlock.app.cli.main import parser
 from interlock.app.cli.rules.check import run
 from interlock.rules import library_rules
-from tests.support.command import printed
+from tests.support.command import command, printed
+
+ROOT = Path(__file__).parents[4]
 
 PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "seconds": None}
 """A step that asks nobody."""
 
 
 def check(
-    *files: Path | str, tools: str | None = None, json: bool = False, strict: bool = False
+    *files: Path | str, tools: str | None = None, form: str | None = None, **switches: bool
 ) -> tuple[int, str, str]:
     names = [str(file) for file in files]
-    return printed(lambda: run(Namespace(files=names, tools=tools, json=json, strict=strict)))
+    options = {"json": False, "strict": False, "quiet": False, "each": False, **switches}
+    return printed(lambda: run(Namespace(files=names, tools=tools, format=form, **options)))
 
 
 class TestSound:
@@ -322,3 +327,153 @@ class TestTools:
         code, _, err = check(path, tools=str(tmp_path / "none.json"))
         assert code == 2
         assert "No such file" in err
+
+
+FAULTY = "require human-approval before ship\nblock ship\nrequire ship before log\n"
+
+
+class TestForPrograms:
+    """Formats that other programs read, errors of the language included."""
+
+    def test_json_of_what_does_not_compile(self, tmp_path: Path) -> None:
+        """G-40: the same object as for sound rules, with every error; nothing on the error stream."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a\nallow b")
+        code, out, err = check(path, json=True)
+        found = json_text.loads(out)
+        assert (code, err) == (2, "")
+        assert found.keys() == json_text.loads(check(library_rules("deploy"), json=True)[1]).keys()
+        assert (found["files"], found["nets"], found["tools"]) == ([str(path)], [], [])
+        [error] = found["errors"]
+        assert (error["file"], error["line"], error["column"]) == (str(path), 2, 1)
+        assert error["message"].startswith("unknown keyword 'allow'")
+        assert check(path, form="json")[1] == out
+
+    def test_json_has_reasons(self, tmp_path: Path) -> None:
+        """A net has its rule's `because`."""
+        path = tmp_path / "a.rules"
+        path.write_text('block a because "b"\nblock c')
+        nets = json_text.loads(check(path, json=True)[1])["nets"]
+        assert [net["because"] for net in nets] == ["b", None]
+
+    def test_sarif(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """SARIF 2.1.0: each finding with its kind, level, message and region."""
+        monkeypatch.chdir(tmp_path)
+        path = tmp_path / "a file.rules"
+        path.write_text("block a\nallow b")
+        for file in (path, path.name):
+            code, out, err = check(file, "missing.rules", form="sarif")
+            assert (code, err) == (2, "")
+            log = json_text.loads(out)
+            assert log["version"] == "2.1.0"
+            [ran] = log["runs"]
+            assert ran["tool"]["driver"]["name"] == "interlock"
+            known = {rule["id"] for rule in ran["tool"]["driver"]["rules"]}
+            one, missing = ran["results"]
+            assert (one["ruleId"], one["level"]) == ("syntax", "error")
+            assert one["ruleId"] in known
+            assert one["message"]["text"].startswith("unknown keyword 'allow'")
+            place = one["locations"][0]["physicalLocation"]
+            assert place["artifactLocation"]["uri"] == "a%20file.rules"
+            assert place["region"] == {"startLine": 2, "startColumn": 1, "endColumn": 6}
+            assert "region" not in missing["locations"][0]["physicalLocation"]
+
+    def test_sarif_of_findings(self, tmp_path: Path) -> None:
+        """Contradictions and warnings have kinds of their own; sound rules have no result."""
+        path = tmp_path / "a.rules"
+        path.write_text(FAULTY)
+        code, out, _ = check(path, form="sarif")
+        results = json_text.loads(out)["runs"][0]["results"]
+        assert code == 1
+        assert {(each["ruleId"], each["level"]) for each in results} >= {("contradiction", "error")}
+        path.write_text("block a\nblock a")
+        results = json_text.loads(check(path, form="sarif")[1])["runs"][0]["results"]
+        assert [(each["ruleId"], each["level"]) for each in results] == [("warning", "warning")]
+        path.write_text("block a")
+        assert json_text.loads(check(path, form="sarif")[1])["runs"][0]["results"] == []
+
+    def test_github(self, tmp_path: Path) -> None:
+        """A workflow command a finding, its message and fields escaped; text of a file is never one."""
+        path = tmp_path / "a,b.rules"
+        path.write_text("block a\nallow 100%\nblock \x1b[2J::warning::x y")
+        code, out, err = check(path, form="github")
+        assert (code, err) == (2, "")
+        first, second = out.splitlines()
+        where = str(path).replace(",", "%2C")
+        title = "interlock check%3A syntax"
+        assert first.startswith(f"::error file={where},title={title},line=2,col=1,endColumn=5::unknown")
+        assert "%0Awhat no rule restricts" in first
+        assert second.startswith("::error ")
+        assert "\x1b" not in out
+
+    def test_json_and_another_format(self, tmp_path: Path) -> None:
+        """`--json` is a format: another one beside it is refused."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a")
+        code, out, err = check(path, json=True, form="sarif")
+        assert (code, out) == (2, "")
+        assert "--json and --format sarif exclude each other" in err
+
+
+class TestQuiet:
+    """Only what fails the check."""
+
+    def test_sound(self, tmp_path: Path) -> None:
+        """Sound rules print nothing; so do warnings, unless they fail the check."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a\nblock a")
+        assert check(path, quiet=True) == (0, "", "")
+        code, out, err = check(path, quiet=True, strict=True)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"{path}:2:")
+
+    def test_faulty(self, tmp_path: Path) -> None:
+        """Errors of the language and contradictions are still shown, on the error stream."""
+        path = tmp_path / "a.rules"
+        path.write_text("allow b")
+        code, out, err = check(path, quiet=True)
+        assert (code, out) == (2, "")
+        assert f"{path}:1:1: unknown keyword 'allow'" in err
+        path.write_text(FAULTY)
+        code, out, err = check(path, quiet=True)
+        assert (code, out) == (1, "")
+        assert f"{path}:" in err
+
+
+class TestEach:
+    """Files that are no set."""
+
+    def test_by_itself(self, tmp_path: Path) -> None:
+        """With `--each` files that contradict each other are sound, and a faulty one stops no other."""
+        one, two, bad = (tmp_path / name for name in ("a.rules", "b.rules", "c.rules"))
+        one.write_text("require a before b")
+        two.write_text("block a")
+        bad.write_text("allow x")
+        assert check(one, two)[0] == 1
+        code, out, err = check(one, two, each=True)
+        assert (code, err) == (0, "")
+        assert f"{one}: 1 net" in out
+        assert f"{two}: 1 net" in out
+        code, out, err = check(one, bad, two, each=True, json=True)
+        found = json_text.loads(out)
+        assert (code, err) == (2, "")
+        assert [net["key"] for net in found["nets"]] == ["require-a-before-b", "block-a"]
+        assert [error["file"] for error in found["errors"]] == [str(bad)]
+
+
+class TestPreCommit:
+    """Hooks for pre-commit."""
+
+    def test_entries_are_commands(self, tmp_path: Path) -> None:
+        """Each hook's entry is a line that the command takes, for the files that it is run for."""
+        text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
+        entries = re.findall(r"^  entry: interlock (.*)$", text, re.MULTILINE)
+        assert len(entries) == len(re.findall(r"^- id: ", text, re.MULTILINE)) == 2
+        path = tmp_path / "a.rules"
+        path.write_text("block a")
+        for entry in entries:
+            files = [str(path)] if entry.startswith("check") else []
+            args = parser().parse_args([*entry.split(), *files])
+            assert args.command in ("check", "test")
+        done = command(tmp_path, *entries[0].split(), str(path), env={"HOME": str(tmp_path)})
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -17,10 +17,10 @@ from interlock.app.cli.rules.draw import run
 from interlock.app.format.net_graph import net_graph
 from interlock.engine.core.condition import Compare
 from interlock.engine.core.sanitize import cells
-from interlock.engine.drawing.graph import Graph
+from interlock.engine.drawing.diagram_text import dot, mermaid
+from interlock.engine.drawing.graph import Diagram
 from interlock.engine.drawing.layout import layers
 from interlock.engine.drawing.svg import svg
-from interlock.engine.drawing.text import dot, mermaid
 from interlock.engine.gate import tool_approval_net
 from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.rules import compile_rules
@@ -53,7 +53,7 @@ MERMAID_LINE = re.compile(
 )
 
 
-def graphs(nets: Mapping[str, SkillNet], markings: Markings | None = None) -> list[Graph]:
+def graphs(nets: Mapping[str, SkillNet], markings: Markings | None = None) -> list[Diagram]:
     marked = markings or {}
     return [net_graph(key, net, marked.get(key)) for key, net in nets.items()]
 
@@ -309,7 +309,7 @@ class TestMermaid:
             '    n0p1(("ready"))',
         ]
         assert '    n0t1[["execShell (bash · needs approval)"]]' in text.splitlines()
-        assert text.endswith("    n0t4 --> n0p1\n  end\n")
+        assert text.endswith("    n0t2 --> n0p1\n  end\n")
 
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())

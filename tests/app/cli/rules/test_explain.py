@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app.cli.main import parser
 from interlock.app.cli.rules.explain import run
 from interlock.app.format.explanation import Moment
 from interlock.app.format.explanation import explained as explain_lines
@@ -47,11 +48,38 @@ def explain(
     return printed(lambda: run(args))
 
 
+class TestExitCode:
+    """The outcome for scripts."""
+
+    @pytest.mark.parametrize("as_json", [False, True])
+    @pytest.mark.parametrize(
+        ("call", "after", "code"),
+        [
+            ("lint", (), 0),
+            ("unknown", (), 0),
+            ("deploy", ("lint", "test"), 3),
+            ("deploy", (), 4),
+            ("rm", (), 4),
+            ("push", ("push",), 4),
+        ],
+    )
+    def test_is_of_the_outcome(
+        self, rules: str, call: str, after: tuple[str, ...], code: int, *, as_json: bool
+    ) -> None:
+        """0 for a call that is allowed, 3 for one that needs approval, 4 for one that is blocked."""
+        assert explain(rules, call=call, after=after, as_json=as_json)[0] == code
+
+    def test_is_in_the_help(self) -> None:
+        """Help names each code."""
+        shown = " ".join(parser("explain").commands["explain"].format_help().split())
+        assert "0 allowed, 3 needs approval, 4 blocked, 2 wrong input." in shown
+
+
 class TestCommand:
     def test_a_blocked_call(self, rules: str) -> None:
         """Reason, rule, the way to it, and each net that knows the call."""
         assert explain(rules, call="deploy") == (
-            0,
+            4,
             "now     ■ blocked: deploy requires a successful call to test first.\n"
             "rule    deploy.rules:4  require test before deploy\n"
             "allow   lint → test → deploy (approval)\n"
@@ -66,7 +94,7 @@ class TestCommand:
     def test_after_other_calls(self, rules: str) -> None:
         """`--after` makes calls first, approved; what is left of the way is shown."""
         code, out, _ = explain(rules, call='bash command "./deploy staging"', after=("lint", "test"))
-        assert code == 0
+        assert code == 3
         assert "now     ◐ needs approval\n" in out
         assert "allow   one approval\n" in out
         assert "counts  as deploy, bash\n" in out
@@ -112,7 +140,7 @@ class TestCommand:
         """The same for programs, in the shape that consoles get."""
         code, out, _ = explain(rules, call="test", as_json=True)
         view = ExplanationView.model_validate(json.loads(out))
-        assert (code, view.outcome, str(view.way)) == (0, "block", "lint → test")
+        assert (code, view.outcome, str(view.way)) == (4, "block", "lint → test")
 
     @pytest.mark.parametrize(
         ("call", "after", "message"),
@@ -237,7 +265,7 @@ class TestNewer:
         monkeypatch.chdir(gone)
         gone.rmdir()
         code, out, _ = explain(str(tmp_path / "deploy.rules"), call=f'write path "{tmp_path}/a"')
-        assert code == 0
+        assert code == 4
         assert "applies because input.path cannot be compared by 'under'" in out
 
     def test_as_it_was(self) -> None:

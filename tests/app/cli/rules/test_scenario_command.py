@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from interlock.app.cli.rules.scenario_runner import Divergence, run_scenario
-from interlock.app.cli.rules.test import run
+from interlock.app.cli.main import parser
+from interlock.app.cli.rules.scenario_runner import ScenarioDivergence, run_scenario
+from interlock.app.cli.rules.test import LINES, run
 from interlock.rules import compile_rules
 from interlock.rules.library import LIBRARY
 from interlock.rules.scenarios.scenarios import parse_scenarios
 from tests.support.command import printed
 
+ROOT = Path(__file__).parents[4]
 DEPLOY = """\
 require test before deploy
 require lint before deploy
@@ -36,11 +40,11 @@ scenario "no deploy without tests"
 """
 
 
-def command(*paths: Path | str) -> tuple[int, str, str]:
-    return printed(lambda: run(Namespace(paths=[str(path) for path in paths])))
+def command(*paths: Path | str, junit: Path | None = None) -> tuple[int, str, str]:
+    return printed(lambda: run(Namespace(paths=[str(path) for path in paths], junit=junit)))
 
 
-def diverges(rules: str, text: str) -> Divergence | None:
+def diverges(rules: str, text: str) -> ScenarioDivergence | None:
     """How one scenario goes."""
     [scenario] = parse_scenarios(f'use r\nscenario "x"\n{text}', file="x").scenarios
     return run_scenario(scenario, compile_rules(rules, file="r.rules"))
@@ -352,3 +356,67 @@ def _removable(path: Path) -> list[str]:
         if all(run_scenario(scenario, without) is None for scenario in file.scenarios):
             found.append(f"{path.name}: {rule}")
     return found
+
+
+class TestJunit:
+    """JUnit XML beside the lines."""
+
+    def test_outcomes(self, tmp_path: Path) -> None:
+        """A suite a file, a case a scenario with its place; a divergence has message and details."""
+        (tmp_path / "deploy.rules").write_text(DEPLOY)
+        path = tmp_path / "deploy_test.rules"
+        path.write_text(f'{EXAMPLE}scenario "wrong \\u001b <&>"\n  call deploy\n  expect allow\n')
+        out = tmp_path / "out.xml"
+        code, shown, err = command(path, junit=out)
+        assert (code, err) == (1, "")
+        assert "1 failed." in shown
+        top = ElementTree.fromstring(out.read_text("utf-8"))
+        [suite] = top
+        counts = [suite.get(name) for name in ("name", "tests", "failures", "errors")]
+        assert counts == [str(path), "2", "1", "0"]
+        right, wrong = suite
+        assert (right.get("name"), right.get("line"), len(right)) == ("no deploy without tests", "2", 0)
+        assert wrong.get("name") == r"wrong \x1b <&>"
+        [failure] = wrong
+        assert (failure.get("message") or "").startswith("expected allow, got block")
+        assert "the nets at that moment:" in (failure.text or "")
+
+    def test_errors(self, tmp_path: Path) -> None:
+        """A file that cannot be read is a case with its errors."""
+        path = tmp_path / "a_test.rules"
+        path.write_text("use missing.rules\nscenario x")
+        out = tmp_path / "out.xml"
+        code, _, _ = command(path, junit=out)
+        assert code == 2
+        [suite] = ElementTree.fromstring(out.read_text("utf-8"))
+        assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+        assert suite.findall("testcase/error")
+
+    def test_cannot_be_written(self, tmp_path: Path) -> None:
+        """A place that takes no file is named, after the scenarios were run."""
+        path = tmp_path / "a_test.rules"
+        (tmp_path / "a.rules").write_text("block a")
+        path.write_text('use a.rules\nscenario "x"\n  call a\n  expect block\n')
+        code, shown, err = command(path, junit=tmp_path)
+        assert code == 2
+        assert "all as expected" in shown
+        assert err.startswith(f"interlock test: cannot write '{tmp_path}': ")
+
+
+class TestHelp:
+    """The grammar of scenarios, where it is looked for."""
+
+    def test_has_every_line(self) -> None:
+        """Help and the reference's table have the same lines, those of the grammar."""
+        shown = " ".join(parser("test").commands["test"].format_help().split())
+        page = (ROOT / "docs" / "reference" / "scenarios.md").read_text("utf-8")
+        for forms, meaning in LINES:
+            assert f"| {', '.join(f'`{form}`' for form in forms)} | {meaning} |" in page
+            assert all(form in shown for form in forms)
+        grammar = (ROOT / "rules" / "parse" / "scenario.lark").read_text("utf-8")
+        statements = re.findall(r"^([a-z]+): +\"(\w+)\"", grammar, re.MULTILINE)
+        assert {word for _, word in statements} == {forms[0].split()[0] for forms, _ in LINES}
+
+    def test_fits_eighty_columns(self) -> None:
+        """It can be read in a small terminal."""
+        assert max(map(len, parser("test").commands["test"].format_help().splitlines())) <= 80

@@ -20,6 +20,8 @@ from interlock.engine.gateway import AgentClient, GatewayError
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol import schema as protocol
 from interlock.engine.gateway.protocol.tokens import TokenFile, read_secret
+from interlock.engine.history.errors import JournalError
+from interlock.engine.hub.hub import Hub
 from tests.engine.gateway.served import until
 from tests.support.certificates import certified
 from tests.support.command import command
@@ -128,6 +130,14 @@ class TestServe:
             assert code == 0
             assert "every call is allowed" in err
 
+    async def test_commands_beside_it(self, tmp_path: Path) -> None:
+        """Commands that want a journal which a server has name the ways to work with that server."""
+        async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
+            with pytest.raises(JournalError) as taken:
+                Hub.open(tmp_path / "journal.db")
+            assert f"interlock console --connect ws://{server.where}`" in str(taken.value)
+            assert "interlock console --read-only`" in str(taken.value)
+
     async def test_at_a_socket_with_settings_of_its_own(self, tmp_path: Path) -> None:
         """A path serves its owner; `--config` names settings that count as the user's own."""
         settings = tmp_path / "gate.toml"
@@ -234,6 +244,31 @@ class TestToken:
         assert owners["bot"] == "ben"
         assert owners["other"]
         assert "owner ben" in command(tmp_path, "token", env=env).stdout
+
+    def test_into_a_file(self, tmp_path: Path) -> None:
+        """With `-o` the token is in a new file of its owner's and nowhere else; none is overwritten."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "operator", "mia", "-o", "mia.token", env=env)
+        assert (made.returncode, made.stdout) == (0, "")
+        assert "ilk_" not in made.stderr
+        assert "It is in mia.token, for the operator to use with --token-file." in made.stderr
+        file = tmp_path / "mia.token"
+        assert file.stat().st_mode & 0o777 == 0o600
+        found = TokenFile(tmp_path / "config" / "tokens.json").find(read_secret(file))
+        assert found is not None
+        assert found.name == "mia"
+        before = file.read_text()
+        again = command(tmp_path, "token", "new", "operator", "ben", "-o", "mia.token", env=env)
+        assert again.returncode == 2
+        assert "-o: mia.token is there already, and is not overwritten; name a new file" in again.stderr
+        assert file.read_text() == before
+        taken = command(tmp_path, "token", "new", "operator", "mia", "-o", "two.token", env=env)
+        nowhere = command(tmp_path, "token", "new", "operator", "ben", "-o", "no/ben.token", env=env)
+        assert (taken.returncode, nowhere.returncode) == (2, 2)
+        assert "cannot write no/ben.token: No such file" in nowhere.stderr
+        assert not (tmp_path / "two.token").exists()
+        listed = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+        assert [each["name"] for each in listed] == ["mia"]
 
     def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
         """G-77: whoever mistypes an owner reads that nobody has a token under that name."""

@@ -328,7 +328,7 @@ class TestClosing:
         async with stage() as on:
             dialog = await on.open_dialog()
             frame = dialog.query_one(RequestFrame)
-            asked = frame._asked
+            asked = frame._subject
             assert asked is not None
             await frame.remove()
             frame.show(asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import TextArea
 
-from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.edit_input import InputForm
 from interlock.app.screens.approval.forms.review_edit import ReviewEdit
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.live.screen import LiveScreen
@@ -33,11 +33,11 @@ def asking(**more: object):
     return state
 
 
-async def open_form(on: Stage) -> EditInput:
+async def open_form(on: Stage) -> InputForm:
     await on.open_dialog()
     await on.press("e")
     await on.settle()
-    assert isinstance(on.app.screen, EditInput)
+    assert isinstance(on.app.screen, InputForm)
     return on.app.screen
 
 
@@ -45,13 +45,13 @@ def editor(on: Stage, name: str) -> FieldEditor:
     return next(e for e in on.app.screen.query(FieldEditor) if e.field.name == name)
 
 
-async def open_long_form(on: Stage) -> EditInput:
+async def open_long_form(on: Stage) -> InputForm:
     """The form of a request that is read to its end first."""
     await on.open_dialog()
     assert await on.read_on("e") > 0
     await on.press("e")
     await on.settle()
-    assert isinstance(on.app.screen, EditInput)
+    assert isinstance(on.app.screen, InputForm)
     return on.app.screen
 
 
@@ -273,7 +273,7 @@ class TestMeanwhile:
             await on.settle()
             assert "Already denied by jo" in on.painted()
             await review(on)
-            assert isinstance(on.app.screen, EditInput)
+            assert isinstance(on.app.screen, InputForm)
             assert on.hub.asked == []
 
     async def test_asked_again_keeps_what_was_typed(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.edit_input import InputForm
 from interlock.app.screens.approval.grant import GrantScreen
 from interlock.app.viewmodels.batch import too_much, warnings
 from interlock.engine.history.model.state import SessionState
@@ -44,7 +44,7 @@ class TestMaskedText:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
-    @pytest.mark.parametrize(("key", "panel"), [("e", EditInput), ("g", GrantScreen)])
+    @pytest.mark.parametrize(("key", "panel"), [("e", InputForm), ("g", GrantScreen)])
     async def test_is_shown_before_other_ways_to_approve(self, key: str, panel: type) -> None:
         """An edit and a grant approve as well: their keys show what is masked first."""
         async with stage(asking()) as on:

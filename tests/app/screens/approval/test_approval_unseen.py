@@ -6,13 +6,14 @@ import pytest
 from pydantic import JsonValue
 from textual import events
 
-from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.edit_input import InputForm
 from interlock.app.screens.approval.forms.review_edit import ReviewEdit
 from interlock.app.screens.approval.grant import GrantScreen
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.widgets.approval.frame import RequestList
 from interlock.engine.history.model.state import SessionState
 
+from ....support.laws import pairs
 from ...support.scenes import deploy_request, release_bot
 from ...support.stage import Stage, stage
 
@@ -29,7 +30,7 @@ LONG = {
     "fields": {"input": FIELDS},
     "preview": {"preview": PREVIEW},
 }
-SIZES = [(120, 40), (80, 24), (60, 24), (40, 12)]
+SIZES = {"120x40": (120, 40), "80x24": (80, 24), "60x24": (60, 24), "40x12": (40, 12)}
 
 
 def asking(**more: object) -> SessionState:
@@ -57,11 +58,12 @@ async def all_pages(on: Stage, key: str = "a") -> str:
 
 
 class TestLongRequests:
-    @pytest.mark.parametrize("size", SIZES)
-    @pytest.mark.parametrize("what", LONG)
-    async def test_all_was_painted_before_it_is_approved(self, what: str, size: tuple[int, int]) -> None:
+    @pytest.mark.parametrize(("more", "size"), pairs(LONG, SIZES))
+    async def test_all_was_painted_before_it_is_approved(
+        self, more: dict[str, object], size: tuple[int, int]
+    ) -> None:
         """`a` shows page after page, and approves only once the bad line among them was on screen."""
-        async with stage(asking(**LONG[what]), size=size) as on:
+        async with stage(asking(**more), size=size) as on:
             await on.open_dialog()
             seen = on.painted()
             await on.press("a")
@@ -108,7 +110,7 @@ class TestLongRequests:
             assert on.app.screen is dialog
             await on.press(key)
             await on.settle()
-            assert {"e": EditInput, "g": GrantScreen}.get(key) in (None, type(on.app.screen))
+            assert {"e": InputForm, "g": GrantScreen}.get(key) in (None, type(on.app.screen))
 
     async def test_denying_takes_no_reading(self) -> None:
         """What is denied harms nobody."""
@@ -311,7 +313,7 @@ class TestReviewedEdit:
             await on.press("e")
             await on.settle()
             form = on.app.screen
-            assert isinstance(form, EditInput)
+            assert isinstance(form, InputForm)
             form.draft.texts["script"] = before.replace("line", "other")
             form.action_review()
             await on.wake()

@@ -60,6 +60,21 @@ def answered(on: Stage) -> list[tuple[str, bool, str, str | None]]:
 THREE = (asks(1), asks(2), asks(3))
 
 
+class TestPlaces:
+    async def test_no_key_comes_where_another_was(self) -> None:
+        """The label of `A` changes once all was seen: `D` stays where it is."""
+        many = [asks(n) for n in range(1, 30)]
+        async with batch(*many, size=(80, 24)) as (on, _):
+            before = on.painted()
+            await on.read_on("A")
+            after = on.painted()
+        assert "A next page" in before
+        assert "A approve all once" in after
+        places = [next(ln for ln in each.split("\n") if "D deny all" in ln) for each in (before, after)]
+        assert places[0].index("D deny all") == places[1].index("D deny all")
+        assert places[0].index("A next") == places[1].index("A approve")
+
+
 class TestDeciding:
     async def test_all_are_approved_each_by_its_digest(self) -> None:
         """Batch: `A` approves every request in the operator's name, bound to what the table showed."""

@@ -9,10 +9,11 @@ import pytest
 from interlock.app.screens.approval.batch import BatchScreen
 from interlock.engine.history.model.state import SessionState
 
+from ....support.laws import pairs
 from ...support.queue_scenes import asking, asks, grant, two_people
 from ...support.scenes import NOW
 from ...support.stage import stage
-from .test_spoofing import HOSTILE, LONG, assert_harmless
+from .test_spoofing import SIZES, TEXTS, assert_harmless
 
 
 def hostile(text: str) -> SessionState:
@@ -50,8 +51,7 @@ def hostile(text: str) -> SessionState:
     return state
 
 
-@pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["escapes", "megabyte"])
-@pytest.mark.parametrize("size", [(120, 40), (60, 24)], ids=["wide", "narrow"])
+@pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 class TestHostileText:
     async def test_queue_and_batch(self, text: str, size: tuple[int, int]) -> None:
         """Spoofing: tools, operators and inputs in the queue and in a table of requests."""

@@ -7,12 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.edit_input import InputForm
 from interlock.app.screens.approval.forms.review_edit import ReviewEdit
 from interlock.app.widgets.inputs.safe_input import TypedLine
 from interlock.engine.history.model.records import RuleRecord, StepRecord
 from interlock.engine.history.model.state import PendingState, TranscriptEntry
 
+from ....support.laws import pairs
 from ...support.clicks import clicks_of_others
 from ...support.scenes import NOW, approve, before, call, deploy_request, entry, release_bot
 from ...support.stage import Stage, stage
@@ -22,6 +23,8 @@ HOSTILE = (
     "a\u202eb\u2066c \u200bzero\u200d \ue000 \r\n│ WHY IT ASKS  nothing │\n╰──╯\t"
 )
 LONG = "A" * 1_000_000
+TEXTS = {"escapes": HOSTILE, "megabyte": LONG}
+SIZES = {"wide": (120, 40), "narrow": (60, 24)}
 
 
 def hostile(text: str) -> tuple[object, ...]:
@@ -91,8 +94,7 @@ def assert_harmless(on: Stage) -> None:
 
 
 class TestHostileText:
-    @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["escapes", "megabyte"])
-    @pytest.mark.parametrize("size", [(120, 40), (60, 24)], ids=["wide", "narrow"])
+    @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_shows_it_harmlessly(self, text: str, size: tuple[int, int]) -> None:
         """Markup, escape sequences, bidi, zero-width and a megabyte, through every pane and panel."""
         state, request = hostile(text)
@@ -120,8 +122,7 @@ class TestHostileText:
                 await on.settle()
             assert on.hub.asked == []
 
-    @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["escapes", "megabyte"])
-    @pytest.mark.parametrize("size", [(120, 40), (60, 24)], ids=["wide", "narrow"])
+    @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_of_the_dialog(self, text: str, size: tuple[int, int]) -> None:
         """Effects, notes, people, presets, warnings, previews; the form, the review and the grants."""
         text = text[:200_000]
@@ -157,7 +158,7 @@ class TestHostileText:
                 assert_harmless(on)
             await on.press("e")
             await on.settle()
-            assert isinstance(on.app.screen, EditInput)
+            assert isinstance(on.app.screen, InputForm)
             assert_harmless(on)
             on.app.screen.query(TypedLine).first().value = "2"
             await on.press("ctrl+s")

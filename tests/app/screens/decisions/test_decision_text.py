@@ -13,10 +13,17 @@ from interlock.app.format.decisions import (
     line,
     merged,
     nothing_found,
+    shadow_words,
     share_lines,
     title_line,
 )
-from interlock.engine.history.decisions.counts import CallResults, DecisionCounts, Group, RuleShare
+from interlock.engine.history.decisions.counts import (
+    CallResults,
+    DecisionCounts,
+    Group,
+    RuleShare,
+    ShadowSummary,
+)
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.decisions.reader import Decision
 
@@ -42,6 +49,17 @@ def decided(**more: object) -> Decision:
         **more,
     }
     return Decision.model_validate(given)
+
+
+class TestShadowWords:
+    def test_first_blocks_are_told_from_later_ones(self) -> None:
+        """G-57: what may only follow from a session's first block is counted apart."""
+        blocked = (
+            RuleShare(net="require-lint", ended=CallResults(calls=2), first=2),
+            RuleShare(net="require-test", ended=CallResults(calls=3), first=1),
+        )
+        words = shadow_words(ShadowSummary(calls=9, blocked=blocked)).plain
+        assert "blocked 5 (require-lint 2, require-test 3; 2 after the first)" in words
 
 
 class TestFacts:

@@ -62,7 +62,9 @@ def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
     """The list stays, and the line says what is wrong."""
     app = recorded_console(journal)
     pressed = ["slash", *"verdict:no"]
-    assert snap_compare(app, terminal_size=(80, 24), run_before=keys(*pressed, until="no verdict"))
+    assert snap_compare(
+        app, terminal_size=(80, 24), run_before=keys(*pressed, until="'no' is no verdict")
+    )
 
 
 def test_shadow_sessions(journal: Path, snap_compare: Compare) -> None:

@@ -245,7 +245,9 @@ class TestShadow:
         """G-26: what enforce would have stopped, by which rule, how often, and which were good steps."""
         async with desk(journal) as on:
             await on.until(
-                "S Shadow: 1 session, 5 calls; enforce would have blocked 3 (block-rm 3) and asked 1",
+                "S Shadow: 1 session, 5 calls; enforce would have blocked 3",
+                "(block-rm 3; 2 after the first)",
+                "and asked 1",
                 "(approve-before-deploy 1); 3 of",
                 "those 4 calls succeeded",
             )

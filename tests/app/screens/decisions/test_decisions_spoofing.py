@@ -10,9 +10,10 @@ import pytest
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.records import RuleRecord
 from tests.support.decisions import Ticking, asked, call, ended, opened
+from tests.support.laws import pairs
 
 from ...support.clicks import clicks_of_others
-from ..approval.test_spoofing import HOSTILE, LONG
+from ..approval.test_spoofing import SIZES, TEXTS
 from .decisions_world import Desk, desk
 
 
@@ -43,8 +44,7 @@ def assert_harmless(on: Desk) -> None:
     assert clicks_of_others(on.app) == []
 
 
-@pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["escapes", "megabyte"])
-@pytest.mark.parametrize("size", [(120, 40), (60, 24)], ids=["wide", "narrow"])
+@pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: tuple[int, int]) -> None:
     """Markup, escape sequences, bidi, zero-width and a megabyte, in the list and in all that opens."""
     async with desk(hostile(tmp_path / "j.db", text), size) as on:

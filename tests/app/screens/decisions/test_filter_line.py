@@ -50,6 +50,16 @@ class TestTyping:
             await on.until("No decision matches.", gone="11-20 1")
 
 
+class TestYesterday:
+    async def test_a_time_still_to_come(self, journal: Path) -> None:
+        """A time of the day that has not come today is yesterday's, which is said."""
+        async with desk(journal, (80, 24)) as on:
+            await on.filter("since:23:30")
+            await on.until("since:23:30 is yesterday's, 2026-11-19 23:30")
+            await on.filter("since:00:30")
+            await on.until("since:00:30", gone="yesterday")
+
+
 class TestFailing:
     async def test_what_went_wrong_once_is_not_said_for_ever(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
@@ -81,13 +91,22 @@ class TestShadow:
     async def test_a_session_s_differing_calls_are_listed(self, journal: Path) -> None:
         """G-26: `enter` in the shadow panel lists what enforce would have blocked and asked."""
         async with desk(journal, (80, 24)) as on:
-            await on.press("slash", *"since:2026-11-20T13:26 verdict:denied", "enter")
-            await on.until("0 decisions match", "S Shadow")
+            await on.press("slash", *"since:2026-11-20T13:26", "enter")
+            await on.until("S Shadow")
             await on.press("s")
             await on.until("enter lists them")
             await on.press("enter")
             await on.until("T13:26 session:nightly-sync-02 verdict:shadow", "4 decisions match")
             assert on.table.has_focus
+
+    async def test_the_summary_follows_the_filter(self, journal: Path) -> None:
+        """Calls that the filter leaves out are not in the line about shadow mode either."""
+        async with desk(journal) as on:
+            await on.until("S Shadow: 1 session, 5 calls")
+            await on.filter("tool:rm")
+            await on.until("S Shadow: 1 session, 3 calls")
+            await on.filter("verdict:denied")
+            await on.until("1 decision matches", gone="S Shadow")
 
     async def test_a_name_that_cannot_be_typed(self, tmp_path: Path) -> None:
         """Its calls are not listed, and it is said why."""

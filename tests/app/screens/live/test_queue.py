@@ -11,10 +11,12 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.sources.messages import HubMoved
 from interlock.app.widgets.approval.queue_lines import risk_and_time, time_left
+from interlock.app.widgets.approval.title import request_title
 from interlock.app.widgets.lists.sessions import WaitingList
-from interlock.engine.approvals.queue import FIRST, ApprovalQueue, Unread, in_order
+from interlock.engine.approvals.request_order import FIRST, ApprovalQueue, Unread, in_order
 from interlock.engine.history.model.events import ApprovalExpired, ApprovalGiven
-from interlock.engine.history.model.state import ApprovalState, SessionState
+from interlock.engine.history.model.state import ApprovalState, SessionState, mark_disconnected
+from interlock.engine.hub.hub import DisconnectedCalls
 
 from ...support.queue_scenes import asking, asks, several
 from ...support.scenes import NOW, before, docs_writer
@@ -176,6 +178,28 @@ class TestLines:
         assert plain(risk_and_time(one, NOW)) == ["▲ high", "14:18 left", "1 of 2 ●○"]
         assert plain(risk_and_time(two, NOW)) == ["uninspectable"]
         assert plain(risk_and_time(three, NOW)) == ["▼ low", "! 0:41 left"]
+
+    def test_a_lost_agent(self) -> None:
+        """Queue and dialog: since when no connection waits for the answer; not once that is over."""
+        lost = asks(1, disconnected=NOW - timedelta(seconds=40), risk="low")
+        assert plain(risk_and_time(lost, NOW)) == ["disconnected 40 s", "▼ low"]
+        assert " · disconnected 40 s" in request_title(lost, NOW, 72).plain
+        assert "disconnected" not in request_title(lost, NOW, 72, over=True).plain
+        assert "disconnected" not in request_title(asks(1), NOW, 72).plain
+
+    async def test_an_agent_that_is_lost_while_its_dialog_is_open(self) -> None:
+        """Dialog: its title says that the agent is gone as soon as the hub does, until it is back."""
+        state = asking(asks(1))
+        async with stage(state) as on:
+            await on.press("a")
+            dialog = on.app.screen
+            assert isinstance(dialog, ApprovalScreen)
+            for calls in ({dialog.request.call_id: before(40)}, {}):
+                mark_disconnected(state.approvals, calls)
+                event = DisconnectedCalls(session=state.id, calls=calls)
+                dialog.post_message(HubMoved((event,)))
+                await on.settle()
+                assert ("disconnected 40 s" in str(dialog._frame.border_title)) == bool(calls)
 
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:

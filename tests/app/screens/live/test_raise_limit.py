@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.console.app import InterlockConsole
-from interlock.app.screens.live.raise_limit import RaiseLimit, has_limit, higher
+from interlock.app.screens.live.cost_limit import RaiseLimit, has_limit, higher
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.sources.read_only import read_only
 from interlock.app.terminal.key_rights import READ_ONLY

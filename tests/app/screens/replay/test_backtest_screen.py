@@ -17,7 +17,7 @@ from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.viewmodels.backtest_job import rules_files
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.inputs.choice import Choice
-from interlock.engine.backtest import Recorded, RecordedCall, Recording, Then, source
+from interlock.engine.backtest import Recorded, RecordedCall, RecordedOutcome, Recording, source
 from interlock.engine.history.journal.journal import Journal
 
 from ...support.stage import stage
@@ -201,7 +201,7 @@ class TestRunning:
 
         def endless() -> Iterator[Recorded]:
             for n in range(1, 20_000_000):
-                yield RecordedCall(n, f"c{n}", "deploy", {"path": "build"}, Then())
+                yield RecordedCall(n, f"c{n}", "deploy", {"path": "build"}, RecordedOutcome())
 
         monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
         async with desk(replay_of(database)) as shown:
@@ -226,7 +226,7 @@ class TestRunning:
         def endless() -> Iterator[Recorded]:
             try:
                 for n in range(1, 20_000_000):
-                    yield RecordedCall(n, f"c{n}", "rm", {}, Then())
+                    yield RecordedCall(n, f"c{n}", "rm", {}, RecordedOutcome())
             finally:
                 ended.append(True)
 

@@ -15,7 +15,7 @@ from interlock.app.screens.replay.what_if import WhatIfDialog
 from interlock.app.screens.replay.what_if_result import JudgedScreen
 from interlock.app.screens.replay.what_if_text import MUTED
 from interlock.app.widgets.base.blocks import BlockList
-from interlock.engine.backtest import RecordedCall, Recording, Then, source
+from interlock.engine.backtest import RecordedCall, RecordedOutcome, Recording, source
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import JournalEvent, MessageAdded
@@ -273,7 +273,7 @@ class TestAnswer:
         ) -> Recording:
             trial(fold(islice(events, at)))
             begun.wait(30)
-            calls = (RecordedCall(n, f"c{n}", "push", {}, Then()) for n in range(1, 5_000_000))
+            calls = (RecordedCall(n, f"c{n}", "push", {}, RecordedOutcome()) for n in range(1, 5_000_000))
             return Recording(SESSION, calls)
 
         monkeypatch.setattr(source, "fork", endless)

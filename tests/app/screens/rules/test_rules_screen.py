@@ -19,6 +19,7 @@ from interlock.app.screens.rules.screen import RulesScreen
 from interlock.app.sources.read_only import read_only
 from interlock.app.widgets.lists.rules import RuleList, RulesFileList
 from interlock.engine.history.model.state import SessionSummary
+from interlock.rules.library import LIBRARY
 from tests.support.fake_hub import FakeHub
 
 from ...support.scenes import NOW
@@ -147,6 +148,30 @@ class TestChoosing:
             await on.press("enter")
             await on.settle()
             assert isinstance(on.app.focused, RuleList)
+
+    async def test_copied_from_the_library(self, folder: Path) -> None:
+        """`c` on a file of the library copies it into this folder, never over another, and shows it."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            assert enabled(on, "rules.copy") is None
+            library = LIBRARY / "tool-approval.rules"
+            screen_of(on)._take((str(library),))
+            await on.until("library/tool-approval.rules:")
+            assert enabled(on, "rules.copy")
+            await on.press("c")
+            await on.until("▸ tool-approval.rules")
+            assert "Copied to tool-approval.rules" in on.painted()
+            copy = folder / "tool-approval.rules"
+            assert copy.read_text() == library.read_text()
+            assert screen_of(on)._files == ("tool-approval.rules",)
+            await on.settle()
+            copy.write_text("block rm\n")
+            screen_of(on)._take((str(library),))
+            await on.until("library/tool-approval.rules:")
+            await on.press("c")
+            await on.until("tool-approval.rules is there already,")
+            assert copy.read_text() == "block rm\n"
+            assert screen_of(on)._files == (str(library),)
 
     async def test_of_the_library(self, folder: Path) -> None:
         """A ready-made file is marked as one."""

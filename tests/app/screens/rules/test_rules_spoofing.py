@@ -9,8 +9,9 @@ import pytest
 from interlock.app.screens.rules.screen import RulesScreen
 from interlock.app.widgets.lists.rules import RuleList
 
+from ....support.laws import pairs
 from ...support.stage import stage
-from ..approval.test_spoofing import assert_harmless
+from ..approval.test_spoofing import SIZES, assert_harmless
 from .folder import opened, sessions
 
 EVIL = "[bold]x[/][/x][@click=app.quit]\x1b[31m\x1b]0;t\x07\x9b31m\u202eb\u2066\u200bz\ue000"
@@ -23,15 +24,14 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("size", [(120, 40), (60, 24)], ids=["wide", "narrow"])
-@pytest.mark.parametrize("name", list(TEXTS))
+@pytest.mark.parametrize(("rules", "size"), pairs(TEXTS, SIZES))
 async def test_every_place_shows_it_harmlessly(
-    name: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rules: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Markup, escape sequences, bidi and zero-width in names, conditions, comments and mistakes."""
     monkeypatch.chdir(tmp_path)
     file = "[b]\u202e\x1b[31m.rules"
-    (tmp_path / file).write_text(TEXTS[name], encoding="utf-8", newline="")
+    (tmp_path / file).write_text(rules, encoding="utf-8", newline="")
     async with stage(*sessions(tmp_path, file), size=size) as on:
         await opened(on)
         assert_harmless(on)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from interlock.app.cli.main import parser
 from interlock.app.cli.rules.check import run
 from interlock.app.format.rules import does
 from interlock.app.sources.rules_files import OfferedFiles, files_of, name_of, offered, stamps, usual
@@ -78,7 +78,7 @@ class TestLines:
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
     def test_findings_are_those_of_check(self, name: str) -> None:
         """Every error and warning of `interlock check` stands at its line, and nothing else does."""
-        args = Namespace(files=[f"{name}.rules"], tools=None, json=None, strict=None)
+        args = parser("check").parse_args(["check", f"{name}.rules"])
         _, out, err = printed(lambda: run(args))
         said = out + err
         found = messages(check([f"{name}.rules"]))

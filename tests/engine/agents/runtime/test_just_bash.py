@@ -54,6 +54,41 @@ class TestFiles:
             JustBashRuntime(cwd)
 
 
+class TestRedirections:
+    @pytest.mark.parametrize(
+        ("command", "shown"),
+        [
+            ("touch ran; for i in 1 2; do echo $i; done > out", "for … done"),
+            ("touch ran; if true; then echo x; fi >> out", "if … fi"),
+            ("touch ran; x=$(if true; then echo b; fi 2> out)", "if … fi"),
+            ("touch ran; case a in a) echo b;; esac 2> out", "case … esac"),
+            ("touch ran; { while read l; do echo $l; done < f > out; }", "while … done"),
+            ("touch ran; [[ a == a ]] > out", "[[ … ]]"),
+        ],
+    )
+    async def test_that_would_be_ignored(self, command: str, shown: str) -> None:
+        """A-108: a command whose redirection just-bash ignores is refused and not begun."""
+        runtime = JustBashRuntime(files={"f": "a\n"})
+        with pytest.raises(AgentRuntimeError, match="Put the whole of it into braces") as refused:
+            await runtime.exec(command)
+        assert f"the redirection of {shown}: nothing was run" in str(refused.value)
+        assert (await runtime.exec("ls")).stdout.split() == ["f"]
+
+    @pytest.mark.parametrize(
+        ("command", "output"),
+        [
+            ("{ for i in 1 2; do echo $i; done; } > out; cat out", "1\n2\n"),
+            ("for i in 1; do echo $i > out; done; cat out", "1\n"),
+            ("while read l; do echo got $l; done < f", "got a\n"),
+            ("echo 'for i in 1; do :; done > out'", "for i in 1; do :; done > out\n"),
+        ],
+    )
+    async def test_that_work(self, command: str, output: str) -> None:
+        """A-108: redirections of groups, of commands in a loop, and of input are obeyed."""
+        result = await JustBashRuntime(files={"f": "a\n"}).exec(command)
+        assert (result.stdout, result.exit_code) == (output, 0)
+
+
 class TestEnding:
     async def test_endless_loop(self) -> None:
         """A loop without end is stopped by the interpreter's own limit, which is an error."""

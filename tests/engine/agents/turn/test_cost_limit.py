@@ -82,7 +82,7 @@ class TestLimit:
             await w.say("go")
         assert (len(w.model.requests), ran) == (2, ["x", "x"])
         said = str(caught.value)
-        assert "this session of agent has spent $1.10 of $1.00 (max_cost)" in said
+        assert "this session of agent has spent $1.10 of $1.00" in said
         assert "resume it with a higher limit" in said
         assert "start anew" in said
         assert w.error.error is caught.value

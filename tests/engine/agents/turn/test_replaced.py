@@ -33,6 +33,7 @@ def full() -> dict[str, object]:
         "compact_at": 90_000,
         "send_mode": "queue",
         "follow_up": "all",
+        "tell_rules": False,
         "gate": Log(),
         "hooks": [Hooks(), Hooks(before_stop=print)],
         "name": "bot",

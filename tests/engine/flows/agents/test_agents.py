@@ -556,6 +556,15 @@ class TestHistory:
         await to_end(runtime)
         assert recorded(runtime)[1] == AssistantMessage(text='{"answer": "42"}')
 
+    @pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}```\n", "```JSON \n{}\n  ``` "])
+    @pytest.mark.parametrize("tools", [True, False])
+    async def test_fenced_answer(self, fence: str, tools: bool) -> None:
+        """P-136: a code fence around an answer is no part of it; the record has it."""
+        text = fence.replace("{}", '{"answer": "42"}')
+        runtime = running(Script(T(text)), *([echo] if tools else []))
+        assert (await to_end(runtime))[1] == "42"
+        assert recorded(runtime)[1] == AssistantMessage(text=text)
+
     async def test_each_its_own(self) -> None:
         """P-98: an agent is shown what it said itself since it started, and nothing else."""
 

@@ -30,7 +30,7 @@ from interlock.engine.flows import (
     as_flow_gate,
 )
 from interlock.engine.gate import create_gate
-from interlock.engine.gate.types import GateDecision
+from interlock.engine.gate.types import ApprovalAnswer, ApprovalRequest, GateDecision
 from interlock.engine.net.net import SkillNet, ToolCall, Transition, define_skill_net
 from interlock.rules import compile_rules
 
@@ -347,6 +347,28 @@ class TestApproval:
         assert "Allow 'deploy'" in out.value["reason"]
         assert any(out.value["marking"].values())
         assert DEPLOYED == []
+
+    @pytest.mark.parametrize(
+        ("answer", "ran"),
+        [
+            (True, ["live"]),
+            (False, []),
+            (ApprovalAnswer(approved=True, input={"env": "test"}), ["test"]),
+        ],
+    )
+    async def test_confirm_of_the_gate(self, answer: bool | ApprovalAnswer, ran: list[str]) -> None:
+        """P-82: a gate's own `confirm` is asked, about each version once, and nothing is suspended."""
+        asked: list[object] = []
+
+        async def confirm(request: ApprovalRequest) -> bool | ApprovalAnswer:
+            asked.append(request.call.input)
+            return True if len(asked) > 1 else answer
+
+        DEPLOYED.clear()
+        gate = create_gate(compile_rules("require human-approval before deploy").nets, confirm=confirm)
+        runtime = running(Script(C(c1=("deploy", {"env": "live"})), SUBMIT), deploy, gate=gate)
+        assert await runtime.run(CTX) == Done(Answer(answer="42"))
+        assert (DEPLOYED, asked[0]) == (ran, {"env": "live"})
 
     @pytest.mark.parametrize("payload", [{"approve": True}, Approve(), Allow()])
     async def test_approved(self, payload: object) -> None:

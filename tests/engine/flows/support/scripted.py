@@ -45,7 +45,7 @@ class Script:
     def create(self, model_url: str, options: ClientOptions) -> ModelClient:
         self.urls.append(model_url)
         self.options.append(options)
-        return ModelClient(self.model, options, told=False)
+        return ModelClient(self.model, options, describe_output=False)
 
     @property
     def said(self) -> list[tuple[Message, ...]]:

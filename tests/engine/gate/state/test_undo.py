@@ -207,11 +207,14 @@ class TestTakenBack:
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
     async def test_in_shadow_mode(self) -> None:
-        """G-57: in shadow mode what moved is taken back, whatever enforce mode would have done."""
-        gate = manager("limit deploy to 1 per session\nblock deploy", mode="shadow")
-        decision = await allowed(gate, "deploy")
-        assert decision.outcome == "block"
-        assert not_run(gate, decision) == ["do-deploy"]
+        """G-57: in shadow mode what moved is taken back, also where enforce mode would have asked."""
+        gate = manager(
+            "limit deploy to 1 per session\nrequire human-approval before deploy", mode="shadow"
+        )
+        decision = await gate.handle_tool_call(call("deploy"), Operator().context)
+        assert decision.outcome == "ask"
+        assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
+        assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
 
 class TestStaysSpent:

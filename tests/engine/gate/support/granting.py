@@ -27,7 +27,7 @@ class Names:
     def unread(self, made: ToolCall) -> dict[str, object]:
         return {key: value for key, value in made.input.items() if key not in READ}
 
-    def beside(self, made: ToolCall) -> str | None:
+    def other_effect(self, made: ToolCall) -> str | None:
         return str(made.input["beside"]) if "beside" in made.input else None
 
     def programs(self, made: ToolCall) -> tuple[str, ...]:

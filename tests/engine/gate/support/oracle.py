@@ -188,7 +188,10 @@ class Oracle:
             reason = f"Tool call id '{called.id}' is already in use."
             return Decided("block", self.mode, reason)
         if self.mode == "shadow":
-            return self.shadow(called, asks=answer is not None)
+            return await self.shadow(called, asks=answer is not None)
+        return await self.enforce(called, answer)
+
+    async def enforce(self, called: Called, answer: Answer | None) -> Decided:
         answered: list[object] = []
         before: list[str] = []
         holders: list[str] = []
@@ -288,33 +291,18 @@ class Oracle:
                 held.marking = advance(held.net, fire(held.marking, arc))
         return [(key, arc.name, name) for arc, name in steps]
 
-    def shadow(self, called: Called, *, asks: bool) -> Decided:
-        """G-57: what enforce would do; every net that lets the call pass moves."""
-        found = self.look(called)
-        done: list[tuple[str, str, str]] = []
-        objections: list[tuple[str, str]] = []
-        for key, _, _, steps, _ in found:
-            held = self.held[key]
-            meta = deepcopy(held.meta)
-            reason = self.objection(key, called, steps) or self.gone(key, called, steps)
-            if reason is None:
-                done += self.commit(key, called, steps)
-            else:
-                held.meta = meta
-                objections.append((key, reason))
-        blocks = [(key, reason) for key, kind, _, _, reason in found if kind == "blocked"]
-        manual = [(key, name) for key, _, _, steps, _ in found for arc, name in steps if arc.manual]
-        steps = tuple(done)
-        if blocks:
-            return Decided("block", "shadow", blocks[0][1], blocks[0][0], steps)
-        if manual and asks:
-            return Decided("ask", "shadow", None, manual[0][0], steps)
-        if manual:
-            key, name = manual[0]
-            return Decided("block", "shadow", f"{name} requires human approval.", key, steps)
-        if objections:
-            return Decided("block", "shadow", objections[0][1], objections[0][0], steps)
-        return Decided("allow", "shadow", steps=steps)
+    async def shadow(self, called: Called, *, asks: bool) -> Decided:
+        """G-57: enforce mode under an operator who approves everything; `ask` where one had to."""
+        asked: list[str] = []
+
+        async def approve(key: str, _arc: Arc, _name: str) -> bool:
+            asked.append(key)
+            return True
+
+        decided = await self.enforce(called, approve if asks else None)
+        if asked and decided.outcome == "allow":
+            return replace(decided, outcome="ask", mode="shadow", net=asked[0])
+        return replace(decided, mode="shadow")
 
     # Results, history, switches
 
@@ -347,6 +335,8 @@ class Oracle:
         for called, is_error in entries:
             for held in [self.held[key] for key in self.active if not is_error]:
                 for name in held.net.names(called):
+                    if name in held.net.free:
+                        continue
                     ready = (a for a in held.net.arcs if name in a.tools and enabled(held.marking, a))
                     arc = next(ready, None)
                     if arc is not None and arc.deferred:

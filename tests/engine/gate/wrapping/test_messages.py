@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import ReplayEntry, create_gate, replay_entries
+from interlock.engine import (
+    ReplayEntry,
+    ToolCallBlockedError,
+    Transition,
+    create_gate,
+    replay_entries,
+)
+from interlock.engine.agents import AssistantMessage, ProposedCall, ToolMessage, UserMessage
 from interlock.rules import compile_rules
+
+from ..support.helpers import gate, net, tool
 
 
 def asked(*calls: tuple[str, str, Any]) -> dict[str, Any]:
@@ -195,3 +204,96 @@ class TestInitialState:
         ]
         (state,) = gate.new_manager(messages).states.values()
         assert state.marking["budget"] == 1
+
+
+class TestOwnWords:
+    """G-62: what Interlock itself wrote of a call that did not run, or failed, is no success."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "test requires a successful call to lint first.",
+            "Tool 'test' blocked: test requires a successful call to lint first.",
+            "ToolCallBlockedError: Tool 'test' blocked: no",
+            "test was rejected by human review: not today",
+            "test has reached its limit of 3 calls per session.",
+            '{"error": "test requires a successful call to lint first."}',
+            "Error: test failed: ValueError: no",
+            "1 failed\n[exit code: 1]",
+            "x\n[exit code: 2]\n\n[Showing lines 1-9 of 20. Full output: out.txt]",
+            "Command timed out after 30s",
+            "The operation was aborted",
+        ],
+    )
+    def test_blocked_or_failed(self, text: str) -> None:
+        """G-62: a blocked or failed `test` in the messages does not unlock `deploy`."""
+        guard = gate("require lint before test\nrequire test before deploy")
+        for answer in (answered("1", text), returned("1", "test", {"type": "text", "value": text})):
+            session = guard.wrap_tools({"deploy": len}, messages=[asked(("1", "test", "{}")), answer])
+            with pytest.raises(ToolCallBlockedError):
+                session.tools["deploy"]([])
+            assert replay_entries([asked(("1", "test", "{}")), answer])[0].is_error
+
+    def test_worded_by_the_author(self) -> None:
+        """G-62: a reason that `transform_block_reason` has put into other words is known, too."""
+        guard = gate(
+            "require lint before test\nrequire test before deploy",
+            transform_block_reason=lambda tool, reason: f"No {tool} for you ({reason})",
+        )
+        with pytest.raises(ToolCallBlockedError) as blocked:
+            guard.wrap_tools({"test": lambda: None}).tools["test"]()
+        messages = [asked(("1", "test", "{}")), answered("1", blocked.value.reason)]
+        assert "gate:1" not in guard.wrap_tools({"x": len}, messages=messages).format_status()
+
+    def test_hand_built_nets(self) -> None:
+        """G-62: the reasons of nets without rules are known as well."""
+        guard = create_gate([net("n", Transition("t", ["p"], [], ["x"])), net("m", tool("x"))])
+        messages = [
+            asked(("1", "x", "{}")),
+            answered("1", "Tool 'x' is not available in the current state."),
+        ]
+        assert guard.wrap_tools({"x": len}, messages=messages).manager.states["n"].marking == {"p": 1}
+
+    @pytest.mark.parametrize(
+        ("outcome", "failed"), [("done", False), ("failed", True), ("unknown", True)]
+    )
+    def test_the_outcome_beats_the_text(self, outcome: str, failed: bool) -> None:
+        """G-62: the field of Interlock's exports decides, and says with which input the call ran."""
+        answer = answered("1", "Error: x", interlock={"outcome": outcome, "input": {"n": 2}})
+        entries = replay_entries([asked(("1", "x", '{"n": 1}')), answer], lambda *_: True)
+        assert entries == [ReplayEntry("x", {"n": 2}, failed)]
+
+    def test_marked_as_an_error(self) -> None:
+        """G-62: `isError: true`, as the AI SDK 4 writes it beside `result`, is an error."""
+        made = {"role": "assistant", "content": [
+            {"type": "tool-call", "toolCallId": "1", "toolName": "x", "args": {"n": 1}}]}  # fmt: skip
+        for marked in (True, False):
+            part = {"type": "tool-result", "toolCallId": "1", "toolName": "x", "result": "no"}
+            ended = {"role": "tool", "content": [{**part, "isError": marked}]}
+            assert replay_entries([made, ended]) == [ReplayEntry("x", {"n": 1}, marked)]
+
+    def test_own_sessions_messages(self) -> None:
+        """G-62: the messages of an own session are read, with what ran and how it ended."""
+        messages = [
+            UserMessage(text="go"),
+            AssistantMessage(
+                tool_calls=tuple(ProposedCall(call_id=i, name="x", args={"n": 1}) for i in "123")
+            ),
+            ToolMessage(call_id="1", name="x", text="ok", ran={"n": 2}),
+            ToolMessage(call_id="2", name="x", text="no", is_error=True),
+            ToolMessage(call_id="3", name="x", text="1 failed\n[exit code: 1]"),
+        ]
+        assert replay_entries(messages) == [
+            ReplayEntry("x", {"n": 2}),
+            ReplayEntry("x", {"n": 1}, is_error=True),
+            ReplayEntry("x", {"n": 1}, is_error=True),
+        ]
+
+
+class TestFreeTools:
+    def test_free_in_a_net(self) -> None:
+        """G-25: a tool that is free in a net moves nothing there, also where a transition has it."""
+        guarded = net("n", Transition("t", ["p"], [], ["x"]), free_tools=["x"])
+        gate_ = create_gate([guarded])
+        messages = [asked(("1", "x", "{}")), answered("1")]
+        assert gate_.wrap_tools({"x": len}, messages=messages).manager.states["n"].marking == {"p": 1}

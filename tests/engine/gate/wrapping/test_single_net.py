@@ -8,8 +8,10 @@ from interlock.engine import (
     ApprovalAnswer,
     GateContext,
     GateState,
+    NetError,
     SkillNet,
     Transition,
+    composed_tool_call,
     handle_tool_call,
     handle_tool_result,
 )
@@ -94,3 +96,31 @@ class TestOneNet:
         made = net("n", tool("x", type="manual"), **parts)
         decision = await handle_tool_call(call("x"), GateContext(explode), made, initial_state(made))
         assert decision.reason == f"n: {callback} failed: gone"
+
+
+class TestComposed:
+    """G-72: the four phases over nets and states that the caller keeps."""
+
+    async def test_states_move(self) -> None:
+        """G-72: a call moves the caller's states, a result given to each net moves them on."""
+        nets = compile_rules("require test before deploy\nlimit test to 1 per session").nets
+        states = [initial_state(made) for made in nets]
+        assert (await composed_tool_call(nets, states, call("deploy"))).reason == (
+            "deploy requires a successful call to test first."
+        )
+        assert (await composed_tool_call(nets, states, call("test"))).outcome == "allow"
+        assert states[1].marking["budget"] == 0
+        again = await composed_tool_call(nets, states, call("test"))
+        assert again.reason == "Tool call id '1' is already in use."
+        for made, state in zip(nets, states, strict=True):
+            handle_tool_result(result("test"), made, state)
+        assert (await composed_tool_call(nets, states, call("deploy", "2"))).outcome == "allow"
+        assert states[0].marking == {"idle": 0, "ready": 1, "gate": 0}
+
+    async def test_a_state_for_each_net(self) -> None:
+        """G-72: too few states are refused, and so is what is no net."""
+        nets = compile_rules("block x").nets
+        with pytest.raises(ValueError, match="argument"):
+            await composed_tool_call(nets, [], call("x"))
+        with pytest.raises(NetError, match="define_skill_net"):
+            await composed_tool_call([object()], [], call("x"))

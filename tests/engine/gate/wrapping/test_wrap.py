@@ -67,6 +67,40 @@ class TestBlocking:
         assert heard == ["block"]
 
 
+class TestReturnedFailures:
+    """G-71: what a tool returns as its failure counts as one."""
+
+    @pytest.mark.parametrize(
+        ("value", "failed"),
+        [
+            ("Error: no such branch", True),
+            ("error: no", True),
+            ("Traceback (most recent call last):\n  ...", True),
+            ({"error": "no"}, True),
+            ({"ok": False}, True),
+            ('{"success": false}', True),
+            ({"isError": True}, True),
+            ({"error": None, "ok": True}, False),
+            ("3 errors were fixed. Error: none left", False),
+            ('{"log": "error"}', False),
+            ({"result": {"error": "inner"}}, False),
+        ],
+    )
+    def test_common_shapes(self, value: object, failed: bool) -> None:
+        """G-71: the documented shapes, as a value or as its JSON, unlock nothing."""
+        session = gate("require test before deploy").wrap_tools({"test": lambda: value, "deploy": len})
+        session.tools["test"]()
+        assert ("gate:1" in session.format_status()) is not failed
+
+    def test_is_error_of_a_session(self) -> None:
+        """G-71: `is_error` of `wrap_tools` decides in place of the default."""
+        session = gate("require test before deploy").wrap_tools(
+            {"test": lambda: "Error: but fine", "deploy": len}, is_error=lambda tool, value: False
+        )
+        session.tools["test"]()
+        assert "gate:1" in session.format_status()
+
+
 class TestResults:
     """G-30: how a run ends decides what it unlocks."""
 
@@ -74,7 +108,8 @@ class TestResults:
         ("value", "is_error", "unlocked"),
         [
             ("fine", None, True),
-            ({"success": False}, None, True),
+            ({"success": False}, None, False),
+            ({"success": False}, lambda *_: False, True),
             ({"success": False}, lambda _, v: v["success"] is False, False),
             ("no object", lambda _, v: v["success"] is False, False),
             (OSError("disk"), None, False),
@@ -156,15 +191,43 @@ class TestShapes:
         with pytest.raises(ToolCallBlockedError):
             wrapped["execute"]({"path": "x"})
 
-    def test_without_execute(self) -> None:
-        """What has nothing to execute passes untouched."""
-        schema = {"type": "function", "function": {"name": "x"}}
-        described = object()
-        tools = gate("block x").wrap_tools({"a": schema, "b": described, "c": dict}).tools
-        assert tools["a"] is schema
-        assert tools["b"] is described
-        assert tools["c"] is dict
-        assert gate("block x").wrap_tools([schema]).tools == [schema]
+    @pytest.mark.parametrize(
+        "tool",
+        [{"type": "function", "function": {"name": "x"}}, object(), dict],
+        ids=["schema", "object", "class"],
+    )
+    def test_without_execute(self, tool: object) -> None:
+        """G-70: what has nothing to execute is refused, unless it is passed through."""
+        for tools in ({"a": tool, "b": len}, [tool, len]):
+            with pytest.raises(TypeError, match="passthrough="):
+                gate("block x").wrap_tools(tools)
+        assert gate("block x").wrap_tools({"a": tool}, passthrough=["a"]).tools["a"] is tool
+        assert gate("block x").wrap_tools([tool], passthrough=[tool]).tools[0] is tool
+
+    def test_a_misspelt_passthrough(self) -> None:
+        """G-70: a name that no tool has is refused, and so is one name in place of a list."""
+        with pytest.raises(ValueError, match="not there: lnt"):
+            gate("block x").wrap_tools({"lint": len}, passthrough=["lnt"])
+        with pytest.raises(TypeError, match="not one name"):
+            gate("block x").wrap_tools({"lint": len}, passthrough="lint")
+
+    @pytest.mark.parametrize("method", ["on_invoke_tool", "invoke", "run_async", "_run", "forward"])
+    def test_a_frameworks_tool(self, method: str) -> None:
+        """G-70: a tool object that its framework runs by its own method is refused, callable or not."""
+        parts = {method: lambda *_: "ran", "name": "deploy", "__call__": lambda *_: "ran"}
+        for left_out in ("", "__call__"):
+            made = type("FrameworkTool", (), {k: v for k, v in parts.items() if k != left_out})()
+            with pytest.raises(TypeError, match=f"'deploy' is run by its '{method}'.*passthrough="):
+                gate("block deploy").wrap_tools([made])
+
+    def test_the_id_in_the_options(self) -> None:
+        """G-70: the AI SDK's options after the input give the call's id."""
+        heard: list[str] = []
+        wrapped = gate("block x", on_decision=lambda c, _: heard.append(c.tool_call_id)).wrap_tools(
+            {"lint": {"execute": lambda value, options: value}}
+        )
+        wrapped.tools["lint"]["execute"]({"a": 1}, {"toolCallId": "c7"})
+        assert heard == ["c7"]
 
     def test_what_cannot_be_wrapped(self) -> None:
         """A tool that the gate could not judge is refused when wrapping, not let through."""
@@ -314,16 +377,18 @@ class TestSession:
             []
         )
         assert session.add_net("block-x").message == "Activated 'block-x'"
-        assert session.system_prompt().endswith("State: ready:1")
+        assert session.system_prompt().endswith(
+            "State: ready:1\n\n## Rules for tool calls\n- x is always blocked."
+        )
         assert session.remove_net("block-x").ok
         assert session.format_status() == "block-x (inactive): ready:1\nblock-y (inactive): ready:1"
 
     def test_ready_made_net(self) -> None:
         """The bundled net lets read, asks before a shell and before writing files."""
         operator = Operator(False)
-        tools = {name: lambda: "ran" for name in ("read", "grep", "bash", "write", "edit", "writeData")}
+        tools = {name: lambda: "ran" for name in ("read", "grep", "bash", "write", "edit")}
         session = create_gate([tool_approval_net], confirm=operator).wrap_tools(tools)
-        for name in ("read", "grep", "writeData"):
+        for name in ("read", "grep"):
             assert session.tools[name]() == "ran"
         for name in ("bash", "write", "edit"):
             with pytest.raises(ToolCallBlockedError, match="rejected by human review"):

@@ -60,7 +60,7 @@ class TestSyncAndAsync:
         async def lint(path: str) -> str:
             return path
 
-        session = gate("block x").wrap_tools({"lint": lint, "schema": {}})
+        session = gate("block x").wrap_tools({"lint": lint, "schema": {}}, passthrough=["schema"])
         assert await session.call("lint", {"path": "a"}) == "a"
         with pytest.raises(TypeError, match="takes no argument 'nope'"):
             await session.call("lint", {"nope": "a"})

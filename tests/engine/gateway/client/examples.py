@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         {"session": "bot-1", "call": "c1", "output": "done", "is_error": False, "seconds": 0.5},
     ),
     "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
+    "rules.running": ({},),
     "sessions.list": ({},),
     "approvals.list": ({}, {"most": 3}),
     "session.state": ({"session": "bot-1"},),

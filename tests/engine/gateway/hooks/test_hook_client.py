@@ -19,14 +19,14 @@ from interlock.engine.gateway.hooks.client import (
     UNKNOWN,
     VERSION,
     HookClient,
+    HookRefusedError,
     HookVerdict,
     Opening,
-    RefusedError,
 )
 from interlock.engine.gateway.hooks.websocket import HookError, LateError, NotLetInError
 from interlock.engine.gateway.protocol import framing as wire
 from interlock.engine.gateway.protocol import schema as protocol
-from interlock.engine.gateway.server.access import SUBPROTOCOL
+from interlock.engine.gateway.server.admission import SUBPROTOCOL
 
 T = TypeVar("T")
 Message = dict[str, object]
@@ -213,7 +213,7 @@ class TestOrder:
             url,
             asked,
         ):
-            with pytest.raises(RefusedError, match="not now"):
+            with pytest.raises(HookRefusedError, match="not now"):
                 await with_client(url, judge)
             assert [each["method"] for each in asked] == ["tool.call"]
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.gateway.hooks.events import (
@@ -20,6 +20,8 @@ from interlock.engine.gateway.hooks.events import (
     read_event,
     session_name,
 )
+
+from ....support.laws import examples
 
 DATA = Path(__file__).parents[3] / "data" / "hook"
 RECORDED = sorted(DATA.glob("*.json"))
@@ -82,6 +84,7 @@ class TestRecorded:
         assert {json.loads(path.read_text())["hook_event_name"] for path in RECORDED} == set(KINDS)
 
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+    @settings(max_examples=examples(500, usual=10), deadline=None)
     @given(more=st.dictionaries(st.text(max_size=8).map("new_".__add__), VALUES, max_size=4))
     def test_later_fields_change_nothing(self, path: Path, more: dict[str, object]) -> None:
         """Fields of later versions are passed over, whatever is in them."""

@@ -13,7 +13,7 @@ import pytest
 
 from interlock.engine.gateway import Address, AgentClient, Limits
 from interlock.engine.gateway.mcp.gate import McpGate
-from interlock.engine.gateway.mcp.proxy import LISTING, GateSession, McpProxy
+from interlock.engine.gateway.mcp.proxy import LISTING, McpProxy, ProxySession
 from interlock.engine.gateway.mcp.tools import MOST_PAGES
 from interlock.engine.history.model.state import CallState
 
@@ -50,7 +50,7 @@ class Ends:
         self.pages: list[int] = []
         self.lists: Callable[[dict[str, Any]], Awaitable[None]] = self._list
         self.gate = McpGate()
-        self.at_gate = GateSession(lambda: "bot", session=session, client=connect)
+        self.at_gate = ProxySession(lambda: "bot", session=session, client=connect)
         self.proxy = McpProxy(
             self.gate,
             self.at_gate,

@@ -69,6 +69,18 @@ async def recorder(
         await process.wait()
 
 
+async def listens(process: Process, directory: Path) -> None:
+    """Wait until the gate passes on what it is sent: before, a signal would still end the gate itself."""
+    assert process.stdin is not None
+    process.stdin.write(b'{"method":"x"}\n')
+
+    async def passed() -> bool:
+        record = directory / "record"
+        return record.exists() and record.read_bytes() != b""
+
+    await until(passed)
+
+
 async def answer(process: Process, *lines: bytes) -> list[object]:
     """Send lines; as many answers."""
     assert process.stdin is not None
@@ -128,6 +140,7 @@ class TestTheEnd:
     async def test_signals_pass(self, tmp_path: Path) -> None:
         """A signal to end is the server's to follow; its stderr is the gate's."""
         async with recorder(tmp_path, "trap") as process:
+            await listens(process, tmp_path)
             process.send_signal(signal.SIGTERM)
             _, said = await process.communicate()
             assert said == b"got 15\n"
@@ -152,6 +165,7 @@ class TestTheEnd:
     async def test_killed_by_it(self, tmp_path: Path) -> None:
         """A server that a signal ended is told as shells do."""
         async with recorder(tmp_path) as process:
+            await listens(process, tmp_path)
             process.send_signal(signal.SIGTERM)
             await process.communicate()
             assert process.returncode == 128 + signal.SIGTERM

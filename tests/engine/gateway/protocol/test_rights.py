@@ -49,7 +49,7 @@ async def read_only(server: Served, secret: str) -> AsyncGenerator[ClientConnect
     """A console by hand whose greeting says that it only looks."""
     from websockets.asyncio.client import connect
 
-    from interlock.engine.gateway.server.access import SUBPROTOCOL
+    from interlock.engine.gateway.server.admission import SUBPROTOCOL
 
     headers = {"Authorization": f"Bearer {secret}"}
     hello = {"versions": [1], "read_only": True}

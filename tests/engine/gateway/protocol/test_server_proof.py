@@ -17,7 +17,7 @@ from interlock.engine.gateway.client.connection import GatewayError, NotAdmitted
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.hooks.websocket import GoneError, HookError, NotLetInError, prove
 from interlock.engine.gateway.protocol.address import Address
-from interlock.engine.gateway.protocol.server_proof import NONCE_HEADER, PATH, TOKEN_HEADER, Question
+from interlock.engine.gateway.protocol.server_proof import NONCE_HEADER, PATH, TOKEN_HEADER, ProofRequest
 from interlock.engine.gateway.server.limits import Limits
 
 from ..served import Served, served
@@ -121,7 +121,7 @@ class TestClients:
 
     async def test_ask_anew_each_time(self) -> None:
         """No two questions are the same: an answer that was overheard is of no use."""
-        texts = {Question(SECRET, "h:1").text for _ in range(50)}
+        texts = {ProofRequest(SECRET, "h:1").text for _ in range(50)}
         assert len(texts) == 50
 
     async def test_silence(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from websockets.datastructures import Headers
 
 from interlock.engine.gateway.protocol.tokens import Identity, TokenFile
-from interlock.engine.gateway.server.access import Guard, Refused
+from interlock.engine.gateway.server.admission import Guard, Refused
 from interlock.engine.gateway.server.limits import Failures
 
 HOST = "127.0.0.1:8737"

@@ -154,6 +154,24 @@ class TestNobodyWaits:
             await server.hub.decide(request.id, approved=True, by="ada")
             assert (await going).outcome == "allow"
 
+    async def test_the_longest_wait(self, tmp_path: Path) -> None:
+        """A client that has waited for as long as one may asks again, and its call stays open."""
+        async with (
+            served(tmp_path, rules=ASKS, limits=Limits(wait=0.05)) as server,
+            server.agent_client() as client,
+        ):
+            gate = await client.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            [request] = await until(server.hub.approvals)
+            [first] = server.gateway.sessions._open[gate.id].pending["d1"].answers
+            await asyncio.sleep(0.1)
+            await server.gateway.sessions.end_idle()
+            await until(lambda: asyncio.sleep(0, first.done()))
+            assert first.result().outcome == "waiting"
+            assert await server.hub.approvals() == [request]
+            await server.hub.decide(request.id, approved=True, by="ada")
+            assert (await going).outcome == "allow"
+
     async def test_an_idle_session(self, tmp_path: Path) -> None:
         """A session that nobody uses is ended, and can be gone on with."""
         async with served(tmp_path, limits=Limits(idle=0.05)) as server, server.agent_client() as client:

@@ -16,7 +16,7 @@ from interlock.engine.gateway import NotAdmittedError
 from interlock.engine.gateway.protocol.agent_methods import HELLO, Hello
 from interlock.engine.gateway.protocol.framing import request_frame
 from interlock.engine.gateway.server import server
-from interlock.engine.gateway.server.access import SUBPROTOCOL
+from interlock.engine.gateway.server.admission import SUBPROTOCOL
 from interlock.engine.gateway.server.limits import Limits
 from tests.support.certificates import certified
 

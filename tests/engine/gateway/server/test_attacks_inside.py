@@ -284,7 +284,7 @@ class TestSlowReaders:
             for number in range(60):
                 answer = await gate.call("read", {"n": number})
                 assert answer.outcome == "allow"
-                await gate.said("assistant", "x" * 100_000)
+                await gate.report_message("assistant", "x" * 100_000)
             inside = gate_server.gateway._peers.inside  # type: ignore[reportPrivateUsage]
             await until(lambda: asyncio.sleep(0, len(inside) == 1))
             await until(lambda: asyncio.sleep(0, len(subscriptions) == 1))

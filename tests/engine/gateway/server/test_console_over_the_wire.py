@@ -131,10 +131,10 @@ class TestLargeSessions:
         monkeypatch.setattr(console_handlers, "MOST_STATE", 10_000)
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
-            await asyncio.gather(*(gate.said("assistant", "x" * 1000) for _ in range(200)))
+            await asyncio.gather(*(gate.report_message("assistant", "x" * 1000) for _ in range(200)))
             async with server.console() as console:
                 assert await console.session(gate.id) == await server.hub.session(gate.id)
-                await gate.said("assistant", "more")
+                await gate.report_message("assistant", "more")
 
                 async def same() -> bool:
                     return await console.session(gate.id) == await server.hub.session(gate.id)
@@ -146,7 +146,9 @@ class TestLargeSessions:
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             for _ in range(10):
-                await asyncio.gather(*(server.hub.said(gate.id, "user", "x" * 300) for _ in range(300)))
+                await asyncio.gather(
+                    *(server.hub.record_message(gate.id, "user", "x" * 300) for _ in range(300))
+                )
             async with server.console() as console:
                 assert len(await console.recorded(gate.id)) == 3001
 
@@ -159,9 +161,9 @@ class TestTheMirror:
             await gate.call("ls", {})
             events = list(await server.hub.recorded(gate.id))
             mirror = Mirror()
-            assert mirror.put(fold(events[:1]))
+            assert mirror.add(fold(events[:1]))
             assert all(mirror.take(event) for event in events[1:])
-            assert mirror.put(fold(events[:2]))
+            assert mirror.add(fold(events[:2]))
             assert mirror.get(gate.id) == fold(events)
 
     async def test_a_gap(self, tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ class TestTheMirror:
             assert mirror.take(events[0])
             assert not mirror.take(events[2])
             assert all(mirror.take(event) for event in events[3:])
-            assert mirror.put(fold(events[:2]))
+            assert mirror.add(fold(events[:2]))
             assert mirror.get(gate.id) == fold(events)
 
 
@@ -212,7 +214,7 @@ class TestALongQueue:
                 assert await console.approvals() == await server.hub.approvals()
                 assert console.unread() == (2, 0)
                 last = asyncio.create_task(console.session(gates[2].id))
-                await gates[0].said("assistant", "meanwhile")
+                await gates[0].report_message("assistant", "meanwhile")
                 room.set()
                 assert await last == await server.hub.session(gates[2].id)
                 assert await console.sessions() == await server.hub.sessions()

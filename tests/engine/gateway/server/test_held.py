@@ -112,7 +112,7 @@ class TestMemory:
                         await call
                         with pytest.raises(RequestFailedError, match="another call"):
                             await gate.call("other", large, call_id=f"c{n}")
-            assert not server.gateway.sessions.calls.held._bytes
+            assert not server.gateway.sessions.calls.sizes
 
     async def test_of_a_session_that_is_closed(self, tmp_path: Path) -> None:
         """A call for which nobody waits at the moment keeps its place, until its session is closed."""
@@ -120,7 +120,7 @@ class TestMemory:
             gate = await client.open("a")
             asked = await gate.call("deploy", {"text": "x" * 10_000}, call_id="c1", wait=0.0)
             assert asked.outcome == "waiting"
-            held = server.gateway.sessions.calls.held._bytes
+            held = server.gateway.sessions.calls.sizes
             assert held["bot"] > 10_000
             await gate.close()
             assert not held
@@ -141,7 +141,7 @@ class TestFullDisk:
                 for ask in (
                     gate.call("ls", {"x": "y" * 5000}, call_id="l1"),
                     client.open("another"),
-                    gate.said("user", "hello"),
+                    gate.report_message("user", "hello"),
                 ):
                     with pytest.raises(RequestFailedError, match="free space") as refused:
                         await ask

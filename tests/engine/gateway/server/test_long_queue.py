@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.approvals.queue import FIRST, Unread, in_order
+from interlock.engine.approvals.request_order import FIRST, Unread, in_order
 from interlock.engine.gateway.client import console as console_client
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol.agent_methods import SessionParams
 from interlock.engine.gateway.protocol.console_methods import QUEUE, QueueLimit
 from interlock.engine.gateway.server import console_handlers
-from interlock.engine.gateway.server.connection import Handler
+from interlock.engine.gateway.server.connection import RequestHandler
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.history.model.state import SessionState
 
@@ -141,7 +141,7 @@ class TestServers:
         """One that does not know the method is read as before."""
         usual = console_handlers.ConsoleHandlers.handler
 
-        def older(handlers: console_handlers.ConsoleHandlers, method: str) -> Handler | None:
+        def older(handlers: console_handlers.ConsoleHandlers, method: str) -> RequestHandler | None:
             return None if method == QUEUE.name else usual(handlers, method)
 
         monkeypatch.setattr(console_handlers.ConsoleHandlers, "handler", older)

@@ -26,8 +26,8 @@ class TestReports:
             server.agent_client() as client,
             client.session("robin") as gate,
         ):
-            await gate.said("user", LIE)
-            await gate.said("assistant", "As you wish.")
+            await gate.report_message("user", LIE)
+            await gate.report_message("assistant", "As you wish.")
             first, second = (await server.hub.session(gate.id)).transcript
             assert (first.kind, first.by, first.reported_by) == ("user", None, "bot")
             assert (second.kind, second.reported_by) == ("assistant", None)
@@ -52,5 +52,5 @@ class TestReports:
             server.agent_client() as client,
             client.session("robin") as gate,
         ):
-            await server.hub.said(gate.id, "user", "Ship it.")
+            await server.hub.record_message(gate.id, "user", "Ship it.")
             assert (await server.hub.session(gate.id)).transcript[0].reported_by is None

@@ -21,9 +21,10 @@ from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.agents.models.base import ModelRequest
 from interlock.engine.agents.models.openai_format import wire_messages
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gate.wrapping.messages import OUTCOME_FIELD
 from interlock.engine.history.audit.canonical_json import canonical
 from interlock.engine.history.audit.export import COLUMNS, as_csv, as_jsonl, linked_events
-from interlock.engine.history.audit.hash_chain import ChainPosition, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.importing import Export, ExportError, import_session, read_export
 from interlock.engine.history.audit.verify import LinkedEvent
 from interlock.engine.history.journal.journal import Journal
@@ -245,7 +246,7 @@ class TestMasks:
         prev: bytes | None = None
         for seq, body in enumerate(bodies, 1):
             place, salt = ChainPosition("s", seq, 1_000), bytes(16)
-            prev = link(place, body, salt, prev)
+            prev = event_hash_of_body(place, body, salt, prev)
             events.append(LinkedEvent(place, json.loads(body)["type"], body, salt, None, prev))
         shown = list(as_jsonl("s", events, MASK))
         assert "0000-1111" not in shown[2]
@@ -497,7 +498,8 @@ class TestMessages:
         model, log = await self.talk(tmp_path, compact=compact)
         request = model.requests[-1]
         sent = wire_messages(ModelRequest(messages=request.messages))
-        assert log[:-1] == sent
+        plain = [{key: m[key] for key in m if key != OUTCOME_FIELD} for m in log]  # pyright: ignore
+        assert plain[:-1] == sent
         assert log[-1] == {"role": "assistant", "content": "again"}
         assert ("<summary>" in json.dumps(log)) == compact
 

@@ -16,7 +16,7 @@ from interlock.engine.history.audit.hash_chain import (
     ChainPosition,
     content_hash,
     event_hash,
-    link,
+    event_hash_of_body,
     new_salts,
     time_text,
 )
@@ -58,7 +58,7 @@ class TestLink:
     def test_is_what_is_defined(self, body: dict[str, object], escaped: bool) -> None:
         """An event's hash is that of its canonical envelope, whatever its body holds."""
         text = json.dumps(body, ensure_ascii=escaped)
-        assert link(PLACE, text, SALT, PREV) == by_definition(text)
+        assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     @pytest.mark.parametrize(
         "number",
@@ -79,7 +79,7 @@ class TestLink:
     def test_numbers_as_texts_have_them(self, number: str) -> None:
         """A number is hashed as its canonical text, however the body writes it."""
         text = f'{{"cost":{number},"input":{{"n":[{number}]}}}}'
-        assert link(PLACE, text, SALT, PREV) == by_definition(text)
+        assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     @pytest.mark.parametrize("escaped", [True, False])
     def test_the_order_of_names(self, escaped: bool) -> None:
@@ -87,13 +87,13 @@ class TestLink:
         names = ["\U0001f680", "\ue000", "a"]
         for body in ({"input": dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
             text = json.dumps(body, ensure_ascii=escaped)
-            assert link(PLACE, text, SALT, PREV) == by_definition(text)
+            assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     def test_in_two_steps(self) -> None:
         """Who has only the content's hash comes to the same hash of the event."""
         text = '{"input":{"command":"ls"},"tool":"bash"}'
         content = content_hash(text, SALT)
-        assert event_hash(PLACE, text, content, PREV) == link(PLACE, text, SALT, PREV)
+        assert event_hash(PLACE, text, content, PREV) == event_hash_of_body(PLACE, text, SALT, PREV)
 
 
 class TestSalts:

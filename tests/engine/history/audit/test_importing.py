@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.audit.canonical_json import canonical
 from interlock.engine.history.audit.export import as_jsonl
-from interlock.engine.history.audit.hash_chain import ChainPosition, content_hash, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, content_hash, event_hash_of_body
 from interlock.engine.history.audit.importing import Export, ExportError, import_session, read_export
 from interlock.engine.history.audit.prune import prune
 from interlock.engine.history.audit.signing import public_key
@@ -91,7 +91,7 @@ def chained(folder: Path, *texts: str) -> Export:
     prev: bytes | None = None
     for seq, text in enumerate(texts, 1):
         place, kind = ChainPosition("x", seq, 0), json.loads(text)["type"]
-        prev = link(place, text, bytes(16), prev)
+        prev = event_hash_of_body(place, text, bytes(16), prev)
         events.append(LinkedEvent(place, kind, text, bytes(16), None, prev))
     return read_export(saved(folder / "x.jsonl", as_jsonl("x", events, None)))
 

@@ -350,10 +350,11 @@ class TestShadow:
         assert [(s.net, s.ended.calls) for s in session.asked] == [("approve-before-deploy", 1)]
         assert total(summary.blocked).calls == 3
 
-    def test_of_the_sessions_and_the_time_in_view(self, large: Path, lines: list[DecisionLine]) -> None:
-        """A filter's verdicts and words narrow the list, its sessions and its time the summary too."""
-        everything = shadow_summary(large)
-        assert shadow_summary(large, filtered("verdict:block shop-3 tool:rm")) == everything
+    def test_of_what_is_in_view(self, large: Path, lines: list[DecisionLine]) -> None:
+        """Every part of a filter narrows the summary as it does the list."""
+        shadow = [d for d in lines if d.mode == "shadow" and d.tool == "rm"]
+        assert 0 < shadow_summary(large, filtered("tool:rm")).calls == len(shadow)
+        assert shadow_summary(large, filtered("verdict:block")).sessions == ()
         some = shadow_summary(large, filtered("since:10h session:agent-0-0000"))
         own = [d for d in lines if d.session == "agent-0-0000" and d.at >= ago(10)]
         assert [s.session for s in some.sessions] == ["agent-0-0000"]
@@ -362,6 +363,26 @@ class TestShadow:
         assert total(some.blocked).done == sum(
             d.verdict == "would-block" and d.result == "done" for d in own
         )
+
+    def test_first_blocks(self, tmp_path: Path) -> None:
+        """G-57: of each session's blocked calls the first is told from those that may follow from it."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            for session in ("s1", "s2"):
+                journal.write(session, opened("bot", "shadow"))
+                journal.write(session, call("c1", "rm", "rm x", "ask", "approve-rm", mode="shadow"))
+                journal.write(session, call("c2", "test", "", "block", "require-lint", mode="shadow"))
+                journal.write(session, call("c3", "deploy", "", "block", "require-test", mode="shadow"))
+            journal.write("s3", opened("bot", "shadow"))
+            journal.write("s3", call("c1", "deploy", "", "block", "require-test", mode="shadow"))
+        summary = shadow_summary(path)
+        assert {s.net: (s.ended.calls, s.first) for s in summary.blocked} == {
+            "require-lint": (2, 2),
+            "require-test": (3, 1),
+        }
+        firsts = {s.session: [(share.net, share.first) for share in s.blocked] for s in summary.sessions}
+        assert firsts["s1"] == [("require-lint", 1), ("require-test", 0)]
+        assert firsts["s3"] == [("require-test", 1)]
 
     def test_a_running_call_is_neither(self, tmp_path: Path) -> None:
         """Only what ended well counts as a successful step."""

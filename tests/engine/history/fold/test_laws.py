@@ -12,7 +12,7 @@ from interlock.engine.gate import GateContext, ToolResult, create_gate_manager
 from interlock.engine.gate.types import GateDecision, Step
 from interlock.engine.history.fold.fold import apply, fold, new_state
 from interlock.engine.history.fold.replay import Replay
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     CallResult,
     EventBody,
@@ -25,7 +25,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import SkillNet, ToolCall
 from interlock.engine.recording.records import decision_record, net_record, step_records
-from interlock.engine.recording.resume import closings
+from interlock.engine.recording.resume_checks import closings
 from tests.support.laws import examples
 
 from ..support.recording import (
@@ -134,7 +134,7 @@ class Live:
                 dropped=(net.name,) if drop and net.name in state.nets else (),
                 active=tuple(active),
             ),
-            *closings(state, []),
+            *closings(state, [], []),
         ]
         self.running.clear()
 
@@ -204,7 +204,7 @@ class TestFold:
     def test_agrees_with_the_list(self, moves: list[Move]) -> None:
         """A session's line in the list and its state say the same."""
         events = events_of(moves)
-        line, state = session_summary(events), fold(events)
+        line, state = SessionLine.of(events).summary(), fold(events)
         assert (line.status, line.mode, line.events, line.waiting, line.error) == (
             state.status,
             state.mode,

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import MessageAdded
 
 WRITER = """
@@ -68,6 +68,8 @@ class TestKilledWriter:
             last = journal.reader().session("s1").events
             [event] = journal.write("s1", MessageAdded(role="user", text="again"))
             assert event.seq == last + 1
-            assert journal.reader().session("s1") == session_summary(journal.reader().events("s1"))
+            assert (
+                journal.reader().session("s1") == SessionLine.of(journal.reader().events("s1")).summary()
+            )
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -351,6 +351,29 @@ class TestOneWriter:
             assert f"is in use by process {os.getpid()} (" in done.stderr
             journal.write("s1", RUNNING)
 
+    def test_how_to_work_beside_it(self, database: Path) -> None:
+        """A server is named with the command that connects to it; ending a process is not proposed."""
+        with Journal.open(database) as journal:
+            with pytest.raises(JournalError, match=r"Look at it with `interlock console --read-only`"):
+                Journal.open(database)
+            journal.name_server("ws://127.0.0.1:8737")
+            with pytest.raises(JournalError) as taken:
+                Journal.open(database)
+        said = str(taken.value)
+        assert f"is in use by process {os.getpid()} (" in said
+        assert "), a server on ws://127.0.0.1:8737." in said
+        assert "`interlock console --connect ws://127.0.0.1:8737`" in said
+        assert "`interlock console --read-only`" in said
+        assert "Stop that process" not in said
+
+    def test_what_is_in_its_file_is_shown_as_text(self, database: Path) -> None:
+        """The holder's words are no commands for a terminal."""
+        with Journal.open(database) as journal:
+            journal.name_server("ws://\x1b[2J")
+            with pytest.raises(JournalError) as taken:
+                Journal.open(database)
+        assert "\x1b" not in str(taken.value)
+
     def test_other_names_of_the_file_do_not_help(self, database: Path, tmp_path: Path) -> None:
         """A symbolic link leads to the same lock, in the same process too."""
         link = tmp_path / "link.db"

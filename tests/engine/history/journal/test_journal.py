@@ -15,7 +15,7 @@ import pytest
 
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import CallDecided, MessageAdded, SessionOpened, SessionStatus
 from interlock.engine.history.model.records import CallRecord
 
@@ -289,7 +289,7 @@ class TestWhatIsKept:
             again.write("s1", SessionStatus(status="failed", error="out of tokens"))
         reader = open_reader(journal.path)
         line = reader.session("s1")
-        assert line == session_summary(reader.events("s1"))
+        assert line == SessionLine.of(reader.events("s1")).summary()
         assert (line.status, line.error, line.calls, line.blocked, line.waiting) == (
             "failed",
             "out of tokens",

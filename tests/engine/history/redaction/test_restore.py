@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.history.redaction.redaction import MASK, Redaction
-from interlock.engine.history.redaction.restore import StillMaskedError, unmasked
 from interlock.engine.history.redaction.spans import holds_mask, mask_of
+from interlock.engine.history.redaction.unmasking import StillMaskedError, unmasked
 
 REDACTION = Redaction()
 REAL = {

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from interlock.engine.agents import C, Override, ScriptedModel, T
+from interlock.engine.agents.rules_notice import RULES_SENDER
+from interlock.engine.agents.turn.compaction import prompt_of
 from interlock.engine.history.fold.event_text import changes, headline
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.fold.setting_changes import SessionSettings
+from interlock.engine.history.fold.setting_changes import RecordedSettings
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import SessionNotFound
 from interlock.engine.history.model.events import (
@@ -26,7 +28,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.hub.hub import Hub, ResumeError, UnknownSessionError
 from interlock.engine.net.net import NetError, SkillNet, Transition, define_skill_net
-from interlock.engine.recording.resume import check_reason, standing
+from interlock.engine.recording.resume_checks import check_reason, standing
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
@@ -75,7 +77,8 @@ class TestConversation:
         await hub.wait(session)
         assert isinstance(agent.model, ScriptedModel)
         read = agent.model.requests[0].messages
-        assert read[:-1] == live.messages
+        assert list(read[:-1]) == prompt_of(live.messages)
+        read = [m for m in read if getattr(m, "by", None) != RULES_SENDER]
         assert [m.by for m in read if m.role == "user"] == ["maria", "maria", "maria", None]
 
     async def test_refused_after_it_was_settled(self, hub: Hub, shop: Shop) -> None:
@@ -231,7 +234,7 @@ class TestNets:
         assert (resumed.by, resumed.reason) == ("maria", "a new suite")
         events = await hub.recorded(session)
         assert any("a new suite" in headline(each) for each in events if each.body == resumed)
-        change = SessionSettings.opened(opened).take(resumed)
+        change = RecordedSettings.opened(opened).take(resumed)
         assert change is not None
         assert (change.kind, change.people) == ("rules", ("maria",))
         assert change.words.endswith(": a new suite")

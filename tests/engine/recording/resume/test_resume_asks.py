@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn, SessionResumed
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
@@ -54,7 +54,8 @@ async def main():
     hub = Hub.open(database)
     first = mode == "first"
     model = ScriptedModel([C(c1=("test", {})), C(c2=("deploy", {})), STEP] if first else [T("done")])
-    agent = Agent(model, name="bot", tools=[made(n) for n in ("test", "deploy", "publish", "rm")])
+    tools = [made(n) for n in ("test", "deploy", "publish", "rm")]
+    agent = Agent(model, name="bot", tools=tools, tell_rules=False)
     registry = compile_rules(RULES + "block rm").registry
     events = hub.subscribe()
     if first:
@@ -166,7 +167,7 @@ class TestEveryAnswer:
         assert life.same
         events = list(open_reader(life.database).events("s1"))
         assert [e.seq for e in events] == list(range(1, len(events) + 1))
-        assert open_reader(life.database).session("s1") == session_summary(events)
+        assert open_reader(life.database).session("s1") == SessionLine.of(events).summary()
         assert (life.end.status, life.end.approvals, life.end.pending) == ("done", {}, [])
 
     def test_one_message_for_each_call(self, lives: Callable[[str], Lives], answer: str) -> None:

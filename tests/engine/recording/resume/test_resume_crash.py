@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
 
@@ -22,6 +22,7 @@ HOST = '''
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
+from interlock.engine.agents.rules_notice import RULES_SENDER
 from interlock.engine.history.model.events import ApprovalRequested
 from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
@@ -85,7 +86,8 @@ async def main():
         resumed = (await hub.session("s1")).model_dump_json()
         await hub.send("s1", "go on", by="ben")
         await hub.wait("s1")
-        read = [(m.role, m.text) for m in model.requests[0].messages]
+        messages = [m for m in model.requests[0].messages if getattr(m, "by", None) != RULES_SENDER]
+        read = [(m.role, m.text) for m in messages]
         await hub.close()
         print(json.dumps({"resumed": json.loads(resumed), "read": read}))
         return
@@ -190,7 +192,7 @@ class TestEveryDeath:
         events = list(open_reader(life.database).events("s1"))
         assert [e.seq for e in events] == list(range(1, len(events) + 1))
         line = open_reader(life.database).session("s1")
-        assert line == session_summary(events)
+        assert line == SessionLine.of(events).summary()
         assert (line.status, line.waiting, life.end.approvals) == ("done", 0, {})
 
 

@@ -15,7 +15,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import NetToggled, SessionOpened, event_body
 from interlock.engine.hub.hub import Hub, ResumeError
 from interlock.engine.net.net import SkillNet
-from interlock.engine.recording.resume import check_no_looser, guarded, standing
+from interlock.engine.recording.resume_checks import check_no_looser, guarded, standing
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 

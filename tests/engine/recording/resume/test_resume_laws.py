@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
+from interlock.engine.agents.rules_notice import with_changes
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
-from interlock.engine.recording.resume import BranchError
+from interlock.engine.recording.resume_checks import BranchError
 from interlock.engine.sessions.config import SessionConfig
 from tests.support.laws import examples
 
@@ -201,7 +202,7 @@ class World:
         assert (tuple(state.active), state.mode) == (gate.active, gate.mode)
         assert state.pending == []
         assert not any(s.pending for s in gate.states.values())
-        line = session_summary(events)
+        line = SessionLine.of(events).summary()
         assert (line.status, line.mode, line.agent) == (state.status, state.mode, state.agent)
         said = await hosted.load(self.session)
         assert said == list(session.messages)
@@ -234,7 +235,8 @@ class TestLaws:
                 await world.check()
             before = await world.hub._live.get(world.session)[0].load(world.session)
             await world.work(("test",), True)
-            assert list(world.prompted[: len(before)]) == before
+            sent = list(with_changes(before))
+            assert list(world.prompted[: len(sent)]) == sent
             await world.check()
             await world.hub.close()
 

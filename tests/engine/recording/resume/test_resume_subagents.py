@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import session_summary
+from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     ApprovalRequested,
     CallDecided,
@@ -83,9 +83,10 @@ async def main():
         "boss": ScriptedModel([TASKS] if first else [C(c4=("deploy", {})), T("fine")]),
     }
     tools = [made(name) for name in ("test", "publish", "deploy", "die")]
-    low = Agent(models["low"], name="low", tools=tools)
-    mid = Agent(models["mid"], name="mid", tools=[task_tool(low)] if mode != "no low" else tools)
-    boss = Agent(models["boss"], name="boss", tools=[*tools, task_tool(mid)])
+    low = Agent(models["low"], tell_rules=False, name="low", tools=tools)
+    below = [task_tool(low)] if mode != "no low" else tools
+    mid = Agent(models["mid"], tell_rules=False, name="mid", tools=below)
+    boss = Agent(models["boss"], tell_rules=False, name="boss", tools=[*tools, task_tool(mid)])
     registry = compile_rules(RULES).registry
     events = hub.subscribe()
     if first:
@@ -237,7 +238,7 @@ class TestEveryWay:
         for session in life.family().values():
             events = life.events(session)
             assert [e.seq for e in events] == list(range(1, len(events) + 1))
-            assert open_reader(life.database).session(session) == session_summary(events)
+            assert open_reader(life.database).session(session) == SessionLine.of(events).summary()
             assert fold(events).status == "done"
 
     def test_nobody_was_started_anew(self, lives: Callable[[str], Lives], way: str) -> None:

@@ -126,7 +126,7 @@ class TestFullDisk:
 
 async def answered(hub: Hub, session: str) -> None:
     """Say yes to everything until the run stands."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         ending = asyncio.create_task(hub.flow_ended(session))
         while not ending.done():
             for request in await hub.approvals():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..core.sanitize import visible
-from .graph import Direction, Edge, Graph, Kind, Node
+from .graph import Diagram, Direction, Edge, Kind, Node
 
 DOTS = 4
 """Most tokens that are drawn as dots; more are a number."""
@@ -27,7 +27,7 @@ BRACKETS: Mapping[Kind, tuple[str, str]] = {
 _PLAIN = frozenset(" .,:()=·●…'/+-")
 
 
-def mermaid(graphs: Sequence[Graph], direction: Direction = "LR") -> str:
+def mermaid(graphs: Sequence[Diagram], direction: Direction = "LR") -> str:
     """The graphs as one Mermaid flowchart, those with a title as subgraphs."""
     lines = [f"flowchart {direction}"]
     for number, graph in enumerate(graphs):
@@ -41,7 +41,7 @@ def mermaid(graphs: Sequence[Graph], direction: Direction = "LR") -> str:
     return "\n".join([*lines, ""])
 
 
-def _mermaid_lines(graph: Graph, prefix: str) -> Iterable[str]:
+def _mermaid_lines(graph: Diagram, prefix: str) -> Iterable[str]:
     for node in _ordered(graph):
         begin, end = BRACKETS[node.kind]
         note = f"- {node.note}" if node.is_place else f"({node.note})"
@@ -58,7 +58,7 @@ def _mermaid_lines(graph: Graph, prefix: str) -> Iterable[str]:
         yield f"class {live} live"
 
 
-def dot(graphs: Sequence[Graph]) -> str:
+def dot(graphs: Sequence[Diagram]) -> str:
     """The graphs as one DOT graph, a cluster each: circles for places, boxes for steps."""
     lines = [
         "digraph nets {",
@@ -91,7 +91,7 @@ def _dot_style(edge: Edge) -> str:
     return f" [{', '.join(traits)}]" if traits else ""
 
 
-def _ordered(graph: Graph) -> list[Node]:
+def _ordered(graph: Diagram) -> list[Node]:
     """Places and states before the steps between them."""
     return sorted(graph.nodes, key=lambda node: not node.is_place)
 

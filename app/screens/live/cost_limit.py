@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -15,12 +14,9 @@ from ....engine.history.fold.event_text import dollars
 from ....engine.history.model.state import SessionState
 from ....engine.hub.hub import Outcome
 from ...config.quantities import parse_dollars
-from ...format.text import clip, name_shown, shown
-from ...terminal.keymap import hints
+from ...format.text import MUTED, clip, name_shown, shown
 from ...widgets.inputs.safe_input import TypedLine
 from ..common.panel import Panel
-
-MUTED = "$foreground 60%"
 
 
 @runtime_checkable
@@ -70,9 +66,8 @@ class RaiseLimit(Panel[tuple[float, str] | None]):
     def compose(self) -> ComposeResult:
         state = self._state
         most = dollars(state.max_cost) if state.max_cost is not None else "any amount"
-        with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"Cost limit of {clip(name_shown(state.agent or state.id), 40)}")
-            frame.border_subtitle = hints(self, "enter raise it", ("panel.close", "cancel"))
+        title = f"Cost limit of {clip(name_shown(state.agent or state.id), 40)}"
+        with self.panel_frame(title, "enter raise it", ("panel.close", "cancel")):
             yield Static(f"Spent {dollars(state.cost)} of {most}.", markup=False)
             yield TypedLine(placeholder="New limit in USD (total)", id="limit")
             yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")

@@ -66,9 +66,9 @@ class Guard:
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
         if found is None:
-            return self._refused(address, HTTPStatus.UNAUTHORIZED, NEEDED)
+            return self._refusal(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if found.kind != kind:
-            return self._refused(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+            return self._refusal(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
         return found
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
@@ -86,14 +86,14 @@ class Guard:
             found = self.tokens.prove(name, nonce, host)
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
-        return found or self._refused(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
+        return found or self._refusal(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
-    def _refused(self, address: str, status: HTTPStatus, why: str) -> Refused:
+    def _refusal(self, address: str, status: HTTPStatus, reason: str) -> Refused:
         """Refuse a client and count its address; the limit never applies to a good token."""
         if self.failures.too_many(address):
             return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
         self.failures.note(address)
-        return Refused(status, why)
+        return Refused(status, reason)
 
     def _is_ours(self, host: str | None) -> bool:
         if host is None:

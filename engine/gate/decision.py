@@ -21,7 +21,7 @@ from .approve import (
     next_question,
     request_for,
 )
-from .classify import Classification, MemberVerdict, Roster, names_of
+from .classify import Classification, MemberVerdict, Roster, names_of, with_deed
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
@@ -155,7 +155,9 @@ def enforce(
     verdicts = [*classification.verdicts, *held] if held else classification.verdicts
     manual = next_question(verdicts, answers, covered)
     if manual is not None:
-        unasked = refusal_without_asking(*manual, confirm, progress)
+        unasked = refusal_without_asking(
+            call, *manual, confirm, progress, quotes_call=snapshot.roster.quotes_calls
+        )
         if confirm is None or unasked is not None:
             return case.decided("block", unasked)
         beyond = None
@@ -239,21 +241,25 @@ def _question_for(
 
 
 def refusal_without_asking(
+    call: ToolCall,
     member: Member,
     verdict: NetVerdict,
     step: Step,
     confirm: Confirm | None,
     progress: ApprovalProgress | None,
+    *,
+    quotes_call: bool = False,
 ) -> MemberVerdict | None:
     """The verdict against a call that needs approval where no one can be asked, or was too often."""
     if progress is not None and progress.questions >= MOST_QUESTIONS:
         return member, member.blocked(step.tool, reasons.never_decided(step.tool))
     if confirm is not None:
         return None
-    reason = reasons.requires_approval(step.tool)
+    reason = reasons.because(reasons.requires_approval(step.tool), member.net.rule)
     if verdict.note is not None:
         reason = reasons.applying(reason, verdict.note)
-    return member, member.blocked(step.tool, reason)
+    refused = member.blocked(step.tool, reason)
+    return member, with_deed(member, refused, call) if quotes_call else refused
 
 
 def _commit(
@@ -332,33 +338,29 @@ def shadow(
     snapshot: GateSnapshot,
     progress: ApprovalProgress | None = None,
 ) -> GateDecision:
-    """Decision of `enforce` without asking; the nets move as if the call had been allowed (G-57).
+    """Decision of `enforce` without asking; a call that it would ask about counts as approved (G-57).
 
-    A net that would have blocked stays where it is. Every other gated net fires, manual transitions
-    included; a grant is used where the net did that it answers.
+    A call that would be blocked moves no net, since in enforce mode it would not have run.
     """
     classification = snapshot.roster.classify(call, snapshot.context)
     case = _Case(call, classification, snapshot.context, mode="shadow")
+    blocked = classification.first_block()
+    if blocked is not None:
+        return case.decided("block", blocked)
     covered = snapshot.granted.covering(classification, call, progress, snapshot.context)
-    refused: MemberVerdict | None = None
-    moved: list[MemberVerdict] = []
-    for finding in classification.gated():
-        refusal = _commit([finding], call, snapshot)
-        if refusal is None:
-            moved.append(finding)
-        refused = refused or refusal
-    answered = {asked for *_, asked in manual_steps(moved)}
-    used = [use for asked, use in covered.items() if asked in answered]
-    used = [use for use in used if _commit([use], call, snapshot) is None]
-    moved += used
-    against = classification.first_block()
     manual = next_question(classification.verdicts, NO_ANSWERS, covered)
-    if against is None and manual is not None:
-        against = refusal_without_asking(*manual, confirm, None)
-        if against is None:
-            return case.decided("ask", manual[:2], moved, used)
-    against = against or refused
-    return case.decided("allow" if against is None else "block", against, moved, used)
+    refused = None
+    if manual is not None:
+        quotes = snapshot.roster.quotes_calls
+        refused = refusal_without_asking(call, *manual, confirm, None, quotes_call=quotes)
+    used = list(covered.values())
+    moved = classification.gated() + used
+    refused = refused or _commit(moved, call, snapshot)
+    if refused is not None:
+        return case.decided("block", refused)
+    if manual is not None:
+        return case.decided("ask", manual[:2], moved, used)
+    return case.decided("allow", None, moved, used)
 
 
 def refusal_by_person(asked: PendingQuestion, reason: str) -> GateDecision:

@@ -12,15 +12,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...engine.core.condition import Shell
 from ...engine.core.frozen import frozen
-from . import parser
-from .command import Line, as_written, document_of, literal_words, redirection, text_of
+from . import syntax_tree
+from .command import CommandLine, as_written, document_of, literal_words, redirection, text_of
 from .dialects import (
     arithmetic_in_dash,
     quote_in_dash,
@@ -33,7 +33,7 @@ from .environment import assigned, matters
 from .files import PATCHES, WRITERS, Files
 from .invocations import (
     AssumedVariables,
-    Command,
+    CommandWords,
     Input,
     Run,
     SameCommand,
@@ -41,11 +41,11 @@ from .invocations import (
     ScriptFile,
     WrittenFile,
 )
-from .parser import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
 from .programs.builtins import hides_substitution
 from .programs.nested import program, runs, runs_no_other, runs_others
 from .programs.options import UnclearError, names
 from .programs.shells import SHELLS
+from .syntax_tree import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
 from .values import holds, prints, variables
 from .words import Word, bares, in_text, plain, texts, unquoted, word_of
 
@@ -88,35 +88,17 @@ _MARK_IN_IT = re.compile(rb"(?s)^`(?:[^`\\]|\\.)*`.")
 _SUBSTITUTED = re.compile(r"(\\*)([$<>])\(")
 _BACKQUOTED = re.compile(r"\\.|`((?:[^`\\]|\\.)*)(`?)", re.DOTALL)
 _BIN = re.compile(r"(?:(?:.*/)?s?bin/|/usr/.*/|/lib\w*/.*/)([^/]+)")
-_RESERVED = names(
-    """
-    { } ! [[ ]] if then elif else fi while until for select in
-    """
-) | {"do", "done", "case", "esac", "function"}
-_STATEMENTS = frozenset(
-    (
-        "declaration_command",
-        "unset_command",
-        "test_command",
-        "variable_assignment",
-        "variable_assignments",
-    )
+_RESERVED = names("{ } ! [[ ]] if then elif else fi while until for select in do done case esac function")
+_STATEMENTS = names(
+    "declaration_command unset_command test_command variable_assignment variable_assignments"
 )
-_REDIRECTS = frozenset(("file_redirect", "herestring_redirect", "heredoc_redirect"))
-_LOOKED_AT = _STATEMENTS | {
-    "command",
-    "redirected_statement",
-    "comment",
-    "heredoc_redirect",
-    "expansion",
-    "compound_statement",
-    "ansi_c_string",
-    "regex",
-    "for_statement",
-    "function_definition",
-    "select_statement",
-    "command_substitution",
-}
+_REDIRECTS = names("file_redirect herestring_redirect heredoc_redirect")
+_LOOKED_AT = _STATEMENTS | names(
+    """
+    command redirected_statement comment heredoc_redirect expansion compound_statement ansi_c_string
+    regex for_statement function_definition select_statement command_substitution
+    """
+)
 """The kinds of nodes of which `_CommandReader` looks at more than at those below them."""
 
 
@@ -175,19 +157,6 @@ def _read(text: str, shell: Shell | None) -> CommandReading:
     return CommandReading(tuple(reader.found.values()), reader.reason)
 
 
-def _no_commands() -> dict[tuple[str, ...], SimpleCommand]:
-    return {}
-
-
-def _no_variables() -> list[tuple[str, str]]:
-    return []
-
-
-def _no_documents() -> set[int]:
-    return set()
-
-
-@dataclass(slots=True)
 class _CommandReader:
     """One text being read: what was found, the first reason why that may not be all.
 
@@ -195,21 +164,22 @@ class _CommandReader:
     command in arithmetic, and that there is arithmetic.
     """
 
-    shell: Shell | None
-    found: dict[tuple[str, ...], SimpleCommand] = field(default_factory=_no_commands)
-    files: Files = field(default_factory=Files)
-    relied: list[tuple[str, str]] = field(default_factory=_no_variables)
-    subscripts: bool = False
-    calculates: bool = False
-    path: bool = False
-    moves: bool = False
-    shell_file: bool = False
-    reason: str | None = None
-    bytes: int = 2 * MAX_BYTES
-    marks: int = MAX_MARKS
-    documents: set[int] = field(default_factory=_no_documents)
-    depth: int = 0
-    nested: int = 0
+    def __init__(self, shell: Shell | None) -> None:
+        self.shell: Shell | None = shell
+        self.found: dict[tuple[str, ...], SimpleCommand] = {}
+        self.files = Files()
+        self.relied: list[tuple[str, str]] = []
+        self.subscripts = False
+        self.calculates = False
+        self.path = False
+        self.moves = False
+        self.shell_file = False
+        self.reason: str | None = None
+        self.bytes = 2 * MAX_BYTES
+        self.marks = MAX_MARKS
+        self.documents: set[int] = set()
+        self.depth = 0
+        self.nested = 0
 
     def unclear(self, reason: str | None) -> None:
         """Keep the first reason there is."""
@@ -262,7 +232,7 @@ class _CommandReader:
         self.marks -= source.marks
         if self.bytes < 0 or self.marks < 0:
             raise UnreadableError("there is too much in it")
-        root = parser.parse(source)
+        root = syntax_tree.parse(source)
         if root.has_error:
             self.unclear("it is not a complete shell command")
         self._walk(root, source)
@@ -362,7 +332,7 @@ class _CommandReader:
 
         That is how it reads `>f >f rm x >f`.
         """
-        line, written = Line(), text_of(node, source)
+        line, written = CommandLine(), text_of(node, source)
         for redirect in redirects:
             line.redirect(redirect, source)
         if not line.words:
@@ -406,7 +376,7 @@ class _CommandReader:
                 parts = [part.decode() for tail in tails if tail for part in tail.groups() if part]
                 if self._plain(shown, words, parts):
                     return ()
-        line = Line()
+        line = CommandLine()
         line.take(node.children, source)
         if redirects:
             if left := source[node.end_byte : redirects[0].start_byte].strip():
@@ -620,7 +590,7 @@ class _CommandReader:
 
     def _run(self, run: Run, name: str, stdin: Input) -> None:
         match run:
-            case Command(inner):
+            case CommandWords(inner):
                 self._deeper()
                 self._command(texts(inner), texts(inner), inner, stdin)
                 self.depth -= 1
@@ -651,12 +621,12 @@ class _CommandReader:
             raise UnreadableError("it is nested too deeply")
 
     def _found(
-        self, written: str, said: tuple[str, ...], reason: str | None = None, start: str = ""
+        self, written: str, words: tuple[str, ...], reason: str | None = None, start: str = ""
     ) -> None:
         if len(self.found) >= MAX_COMMANDS:
             raise UnreadableError(f"it is made of more than {MAX_COMMANDS:,} commands")
-        if said not in self.found:
-            self.found[said] = SimpleCommand(written, said, reason, start)
+        if words not in self.found:
+            self.found[words] = SimpleCommand(written, words, reason, start)
 
     def _document(self, node: Node, source: Source) -> None:
         """A here-document ends where a shell would end it, or the text is not what it seems.

@@ -40,9 +40,9 @@ from ..history.model.events import (
     JournalEvent,
     MessageAdded,
 )
-from ..history.model.records import CallEnd, NetRecord, StepRecord
-from ..history.model.state import CallState, SessionState
-from ..net.net import KnowsMaps, SkillNet, ToolCall, Transition, define_skill_net
+from ..history.model.records import NetRecord
+from ..history.model.state import CallState, PendingState, SessionState
+from ..net.net import KnowsMaps, SkillNet, Transition, define_skill_net
 from .records import net_record
 
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
@@ -56,7 +56,7 @@ Nets: TypeAlias = Literal["recorded", "changed"]
 class ResumeError(ValueError):
     """A recorded session cannot go on as asked; the message says what does not fit and what to do.
 
-    `missing` are nets of the record that were not given, `changed` those given with another structure,
+    `missing` are nets of the record that are not there, `changed` those with another structure,
     `forgetful` those whose own notes the record does not hold. `unexplained` is one that needs a reason.
     """
 
@@ -266,7 +266,9 @@ def check_reason(
     timed = _timed(state)
     held = [*state.active, *timed]
     found = [
-        f"'{visible(key)}' {less}" for key in held if (less := _less(key, state, fit, registry, timed))
+        f"'{visible(key)}' {less}"
+        for key in held
+        if (less := _weakening(key, state, fit, registry, timed))
     ]
     found += _competing_nets(state, fit, registry, held)
     if mode == "shadow" and _enforced(state):
@@ -284,7 +286,7 @@ def check_reason(
     )
 
 
-def _less(
+def _weakening(
     key: str,
     state: SessionState,
     fit: ResumePoint,
@@ -342,10 +344,10 @@ def _loosened(
     where = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
     if key in fit.dropped or key not in registry:
         return f"'{where}' is missing"
-    given = net_record(key, registry[key])
-    if key not in fit.markings or _text(given) != _text(was) or given.people < guarded(was):
-        return f"'{where}' says something else: {_text(given) or 'a net of its own'}"
-    if was.maps is not None and given.maps != was.maps and _counts_less(was, registry[key]):
+    current = net_record(key, registry[key])
+    if key not in fit.markings or _text(current) != _text(was) or current.people < guarded(was):
+        return f"'{where}' says something else: {_text(current) or 'a net of its own'}"
+    if was.maps is not None and current.maps != was.maps and _counts_less(was, registry[key]):
         return f"the maps by which '{where}' counts calls are others"
     if active and key not in fit.active:
         return f"'{where}' is not active"
@@ -356,25 +358,25 @@ def _competing_nets(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
     """The nets that would be on as well and take calls from guarded ones (G-66)."""
-    kept = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
-    gone = [skill_net(state.nets[key].net) for key in state.active if key not in kept]
-    nets = [*(registry[key] for key in kept), *gone]
+    same = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
+    others = [skill_net(state.nets[key].net) for key in state.active if key not in same]
+    nets = [*(registry[key] for key in same), *others]
     for key in fit.active:
-        if key in kept or key not in registry:
+        if key in same or key not in registry:
             continue
         for other in held:
             if key != other and other in registry and takes_from(registry[key], registry[other], nets):
                 yield f"'{visible(key)}' takes calls from '{visible(other)}'"
 
 
-def _counts_less(was: NetRecord, given: SkillNet) -> bool:
+def _counts_less(was: NetRecord, net: SkillNet) -> bool:
     """Tell whether a guarded net may judge fewer calls by the maps there are now than by its record's."""
-    if was.name_maps is None or given.rule is None:
+    namer = net.call_names
+    if was.name_maps is None or net.rule is None:
         return True
-    if not was.name_maps.fields and given.call_names is None:
+    if not was.name_maps.fields and namer is None:
         return False
-    namer = given.call_names
-    return not isinstance(namer, KnowsMaps) or namer.gives_less(restricted(given.rule), was.name_maps)
+    return not isinstance(namer, KnowsMaps) or namer.gives_less(restricted(net.rule), was.name_maps)
 
 
 def _text(record: NetRecord) -> str | None:
@@ -385,10 +387,10 @@ def _text(record: NetRecord) -> str | None:
 _IMPLIED_BY = re.compile(r" \(implied by the maps? of [^()]*\)$")
 
 
-def _differences(recorded: NetRecord, given: NetRecord) -> list[str]:
+def _differences(recorded: NetRecord, current: NetRecord) -> list[str]:
     """Parts of the structure that differ. The rule's location may change, its effect may not."""
     parts = ("name", "places", "transitions", "initial_marking", "free_tools", "when", "governs")
-    return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(given, part)]
+    return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(current, part)]
 
 
 def _misfit(
@@ -420,12 +422,12 @@ def undecided(
     Calls are decided in their order, so one before another that was decided had been refused without the
     gate.
     """
-    left = [call.call_id for call in open_calls(messages)]
-    if not host_died(state) or interrupted(step, left):
+    calls = [call.call_id for call in open_calls(messages)]
+    if not host_died(state) or interrupted(step, calls):
         return ()
     refused = _rejections(step)
-    known = [n for n, i in enumerate(left) if i in refused or status_of(state, i) not in NOT_YET]
-    return tuple(left[known[-1] + 1 :] if known else left)
+    decided = [n for n, i in enumerate(calls) if i in refused or status_of(state, i) not in NOT_YET]
+    return tuple(calls[decided[-1] + 1 :] if decided else calls)
 
 
 def host_died(state: SessionState) -> bool:
@@ -447,7 +449,7 @@ def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:
 def closings(
     state: SessionState,
     messages: Sequence[Message],
-    step: Sequence[EventBody] = (),
+    step: Sequence[EventBody],
     *,
     asked_again: Collection[str] = (),
     going_on: Collection[str] = (),
@@ -470,22 +472,15 @@ def closings(
     for pending in state.pending:
         if pending.call_id not in going_on:
             unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
-    told: list[EventBody] = []
+    answers: list[EventBody] = []
     for call in takewhile(lambda call: call.call_id not in going_on, here):
         if (rejection := no.pop(call.call_id, None)) is not None:
-            told += [rejection, _error_message(call.call_id, call.name, rejection.reason or "")]
+            answers += [rejection, _tool_message(call.call_id, call.name, rejection.reason or "")]
         else:
             text = REFUSED if asked_again or going_on else NOT_DECIDED
-            told.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
-    return [
-        *withdrawals(state),
-        *(
-            unknown_result(call_id, tool, [p.step for p in state.pending if p.call_id == call_id])
-            for call_id, tool in unknown.items()
-        ),
-        *no.values(),
-        *told,
-    ]
+            answers.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
+    results = (unknown_result(call_id, tool, state.pending) for call_id, tool in unknown.items())
+    return [*withdrawals(state), *results, *no.values(), *answers]
 
 
 def continued_calls(
@@ -533,18 +528,18 @@ def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
     return found
 
 
-def _rejection(asked: ApprovalRequested, reason: str | None) -> CallDecided:
+def _rejection(request: ApprovalRequested, reason: str | None) -> CallDecided:
     return CallDecided(
-        call_id=asked.call_id,
-        tool=asked.called,
-        input=asked.input,
-        names=asked.names,
+        call_id=request.call_id,
+        tool=request.called,
+        input=request.input,
+        names=request.names,
         outcome="block",
         mode="enforce",
-        reason=rejected(asked.tool, reason),
-        net=asked.net,
-        rule=asked.rule,
-        via=asked.via,
+        reason=rejected(request.tool, reason),
+        net=request.net,
+        rule=request.rule,
+        via=request.via,
     )
 
 
@@ -592,28 +587,25 @@ def deadlines(events: Iterable[JournalEvent]) -> dict[tuple[str, str], Deadline]
 
     The time in which no host ran counts.
     """
-    found: dict[str, dict[str, Deadline]] = {}
+    found: dict[tuple[str, str], Deadline] = {}
     nets: dict[str, str] = {}
     for event in events:
         match event.body:
             case ApprovalRequested() as body:
                 nets[body.approval_id] = body.net
-                asked = found.setdefault(body.call_id, {})
-                first = asked.get(body.net)
-                if first is None:
-                    asked[body.net] = Deadline(event.at, body.expires, body.expires)
-                else:
-                    asked[body.net] = replace(first, expires=body.expires)
+                about = body.call_id, body.net
+                first = found.get(about) or Deadline(event.at, None, body.expires)
+                found[about] = replace(first, expires=body.expires)
             case ApprovalExtended(proposed=None) as body if body.approval_id in nets:
-                asked, net = found.get(body.call_id, {}), nets[body.approval_id]
-                if net in asked:
-                    due = body.until if body.others else asked[net].due
-                    asked[net] = replace(asked[net], expires=body.until, due=due)
+                about = body.call_id, nets[body.approval_id]
+                if (known := found.get(about)) is not None:
+                    due = body.until if body.others else known.due
+                    found[about] = replace(known, expires=body.until, due=due)
             case CallDecided(call_id=call_id):
-                found.pop(call_id, None)
+                found = {about: each for about, each in found.items() if about[0] != call_id}
             case _:
                 pass
-    return {(call_id, net): each for call_id, asked in found.items() for net, each in asked.items()}
+    return found
 
 
 def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
@@ -639,35 +631,30 @@ def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
     return edits
 
 
-def _asking_net(asked: ApprovalRequested) -> SkillNet:
+def _asking_net(request: ApprovalRequested) -> SkillNet:
     """A net that asks what a recorded request asked."""
-    place = "ready"
-    transition = Transition(asked.transition, (place,), (place,), (asked.tool,), "manual")
+    place, tools = "ready", (request.tool,)
+    transition = Transition(request.transition, (place,), (place,), tools, "manual")
     net = define_skill_net(
-        asked.net, places=(place,), transitions=(transition,), initial_marking={place: 1}
+        request.net,
+        places=(place,),
+        transitions=(transition,),
+        initial_marking={place: 1},
+        call_names=lambda _: tools,
     )
     source = None
-    if asked.rule is not None:
-        source = RuleSource(asked.rule.file, asked.rule.line, 1, asked.rule.text)
-    rule = ApprovalRule(
-        asked.tool,
-        source,
-        people=asked.people,
-        risk=asked.risk,
-        grants=asked.may_grant or asked.people > 1,
-    )
-
-    def call_names(_: ToolCall) -> tuple[str, ...]:
-        return (asked.tool,)
-
-    return replace(net, rule=rule, call_names=call_names)
+    if request.rule is not None:
+        source = RuleSource(request.rule.file, request.rule.line, 1, request.rule.text)
+    grants = request.may_grant or request.people > 1
+    rule = ApprovalRule(request.tool, source, people=request.people, risk=request.risk, grants=grants)
+    return replace(net, rule=rule)
 
 
 def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]:
     """Withdrawals of all open requests."""
     return [
-        ApprovalWithdrawn(approval_id=asked.id, call_id=asked.call_id, reason=reason)
-        for asked in state.approvals.values()
+        ApprovalWithdrawn(approval_id=each.id, call_id=each.call_id, reason=reason)
+        for each in state.approvals.values()
     ]
 
 
@@ -675,13 +662,6 @@ UNRESOLVED = ("running", "unknown")
 """Statuses of a call that was allowed and has no result."""
 NOT_YET = ("proposed", "waiting", "skipped")
 """Statuses of a call that was not decided."""
-ENDS: Mapping[str, CallEnd] = {
-    "done": "done",
-    "failed": "failed",
-    "blocked": "blocked",
-    "skipped": "skipped",
-    "unknown": "unknown",
-}
 
 
 def status_of(state: SessionState, call_id: str) -> str:
@@ -690,32 +670,28 @@ def status_of(state: SessionState, call_id: str) -> str:
     return "proposed" if call is None else call.status
 
 
-def unknown_result(call_id: str, tool: str, dropped: Iterable[StepRecord]) -> CallResult:
-    """The result of a call whose outcome is unknown."""
+def unknown_result(call_id: str, tool: str, pending: Iterable[PendingState]) -> CallResult:
+    """The result of a call whose outcome is unknown; it drops what is `pending` for it."""
     return CallResult(
         call_id=call_id,
         tool=tool,
         output=UNKNOWN_OUTCOME,
         is_error=True,
-        dropped=tuple(dropped),
+        dropped=tuple(each.step for each in pending if each.call_id == call_id),
         unknown=True,
     )
 
 
-def _error_message(call_id: str, tool: str, text: str) -> MessageAdded:
-    return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=True)
+def _tool_message(call_id: str, tool: str, text: str | None, is_error: bool = True) -> MessageAdded:
+    return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=is_error)
 
 
 def _answer(call_id: str, tool: str, call: CallState | None, otherwise: str) -> MessageAdded:
     """The tool message of a call as its end was recorded, `otherwise` if it was never decided."""
-    is_error, text = True, None
     match call:
-        case CallState(status="done"):
-            is_error = False
-        case CallState(status="failed" | "running" | "unknown"):
-            pass
+        case CallState(status="done" | "failed" | "running" | "unknown" as status):
+            return _tool_message(call_id, tool, None, is_error=status != "done")
         case CallState(status="blocked", reason=reason):
-            text = reason or f"{tool} is blocked."
+            return _tool_message(call_id, tool, reason or f"{tool} is blocked.")
         case _:
-            text = otherwise
-    return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=is_error)
+            return _tool_message(call_id, tool, otherwise)

@@ -28,7 +28,7 @@ class Unread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class SessionRequests:
     """Requests that stop a session, its subagents' included: their number, and the most pressing one."""
 
     number: int
@@ -85,15 +85,15 @@ class ApprovalQueue:
             for each in longest_first([*self._own.get(key, ()), *self._below.get(key, ())])
         ]
 
-    def stops(self) -> dict[str, Stop]:
-        """Stop of each session that waits, by its id."""
-        found: dict[str, Stop] = {}
+    def stops(self) -> dict[str, SessionRequests]:
+        """SessionRequests of each session that waits, by its id."""
+        found: dict[str, SessionRequests] = {}
         for (_, session), group in (*self._own.items(), *self._below.items()):
             number, first = len(group), group[0]
             if (known := found.get(session)) is not None:
                 number += known.number
                 first = min(known.first, first, key=lambda each: (RANK[each.risk], *_AGE(each)))
-            found[session] = Stop(number, first)
+            found[session] = SessionRequests(number, first)
         return found
 
     def _ordered(self) -> Iterator[ApprovalState]:

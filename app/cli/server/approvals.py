@@ -1,0 +1,185 @@
+"""`interlock approvals`: the open requests of a server, for operators and scripts without a screen.
+
+The guards are those of a console: an approval carries the digest of what was shown, masked text has to be
+revealed before, and the server takes the operator's name from the token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ...config.arguments import BAD_INPUT, refuse
+from ..options import add_command, add_operator_connection, add_switch, operator_connection
+
+if TYPE_CHECKING:
+    from ....engine.gateway.client.console import ConsoleClient
+    from ....engine.history.model.state import ApprovalState
+    from ....engine.hub.api import Outcome, Revealed
+
+FAILED = 1
+LISTED = {"id", "session", "agent", "tool", "called", "since", "expires", "risk", "people", "given"}
+"""Members of a request in a list."""
+LOADING = 30.0
+"""Seconds for which a long queue is read."""
+
+
+class RequestError(LookupError):
+    """A request that is not open, or cannot be decided like this; the message has the remedy."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the parts and their options."""
+    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+    listed = add_command(parts, "list", "list the open requests, the longest waiting first")
+    shown = add_command(parts, "show", "show all of a request, and the digest that approves it")
+    _add_id(shown)
+    add_switch(shown, "--reveal", "show its masked text too, which is recorded with your name")
+    approve = add_command(parts, "approve", "approve a request as it was shown")
+    _add_id(approve)
+    approve.add_argument("--digest", metavar="DIGEST", required=True, help="what `show` printed")
+    deny = add_command(parts, "deny", "deny a request")
+    _add_id(deny)
+    deny.add_argument("--digest", metavar="DIGEST", help="refuse if the request has another by now")
+    for part in (approve, deny):
+        part.add_argument("--reason", metavar="TEXT", help="why, for the agent and the record")
+    for part in (listed, shown, approve, deny):
+        add_switch(part, "--json", "print JSON")
+        add_operator_connection(part)
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", metavar="ID", help="the request's id, or the first letters of it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the part that `args.part` names. Returns the exit code; 1 where the server refused."""
+    from ....engine.gateway.client.connection import GatewayError
+    from ....engine.gateway.protocol.tokens import TokenError
+
+    command = f"approvals {args.part}"
+    parts: dict[str, Callable[[ConsoleClient, argparse.Namespace], Awaitable[int]]] = {
+        "list": _list,
+        "show": _show,
+        "approve": _decide,
+        "deny": _decide,
+    }
+    try:
+        url, secret = operator_connection(args)
+        return asyncio.run(_connected(url, secret, parts[args.part], args))
+    except (GatewayError, RequestError) as error:
+        return refuse(command, error, FAILED)
+    except (TokenError, ValueError) as error:
+        return refuse(command, error, BAD_INPUT)
+
+
+async def _connected(
+    url: str | None,
+    secret: str | None,
+    part: Callable[[ConsoleClient, argparse.Namespace], Awaitable[int]],
+    args: argparse.Namespace,
+) -> int:
+    """Run a part with a connection whose queue has been read."""
+    from ....engine.gateway.client.console import ConsoleClient
+
+    loaded = asyncio.Event()
+    client = ConsoleClient(url, secret, connected=lambda _: loaded.set(), read_only=args.part == "list")
+    try:
+        await client.open()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOADING):
+                while client.unread().sessions:
+                    await loaded.wait()
+                    loaded.clear()
+        return await part(client, args)
+    finally:
+        await client.close()
+
+
+async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
+    """Print the open requests. An approval takes more than a line of each, so no digest is among them."""
+    from ....engine.core.sanitize import visible_words
+
+    requests = await client.approvals()
+    if args.json:
+        print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))
+    for each in () if args.json else requests:
+        people = f"  {len(each.given)} of {each.people} people" if each.people > 1 else ""
+        text = f"{each.id}  {each.since.astimezone():%H:%M:%S}  {each.agent}  {each.tool}{people}"
+        print(visible_words(text))
+    if unread := client.unread().requests:
+        print(f"{unread} more requests were not read in time; list them again", file=sys.stderr)
+    elif not requests and not args.json:
+        print("No request is open.", file=sys.stderr)
+    return 0
+
+
+async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
+    """Print all that a console shows of a request, and its digest."""
+    from ....engine.core.sanitize import visible
+    from ...hosting.headless import request_lines
+
+    request = await _find(client, args.request)
+    revealed: Revealed | None = None
+    # Who asks to see it does so each time: it is recorded, and no setting can have said it.
+    if "reveal" in args.typed:
+        revealed = await client.reveal(request.id, by="")
+        if not revealed.ok:
+            raise RequestError(revealed.message)
+    texts = () if revealed is None else revealed.texts
+    lines = [line.rstrip() for line in request_lines(request, await client.session(request.session))]
+    if args.json:
+        shown = request.model_dump(mode="json") | {
+            "shown": lines,
+            "texts": [each.model_dump(mode="json") for each in texts],
+        }
+        print(json.dumps(shown, indent=2))
+        return 0
+    print(*lines, sep="\n")
+    for each in texts:
+        print(f"\n{visible(each.place)} unmasked:\n{visible(each.text, keep_newlines=True)}")
+    if request.hidden and not texts:
+        print("\nTo approve it, look at its masked text first: show --reveal")
+    print(f"\nid      {visible(request.id)}\ndigest  {visible(request.digest or 'none: use a console')}")
+    return 0
+
+
+async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
+    """Approve or deny a request."""
+    from ....engine.core.sanitize import visible
+
+    request = await _find(client, args.request)
+    approved = args.part == "approve"
+    if approved and request.wants is not None:
+        raise RequestError(f"{request.id} wants an answer that is filled in: use a console")
+    outcome: Outcome = await client.decide(
+        request.id,
+        approved=approved,
+        by="",
+        reason=args.reason,
+        digest=args.digest if args.digest is not None else request.digest,
+    )
+    if args.json:
+        print(json.dumps(outcome.model_dump(mode="json") | {"id": request.id}, indent=2))
+    elif outcome.ok:
+        print(visible(outcome.message))
+    else:
+        raise RequestError(outcome.message)
+    return 0 if outcome.ok else FAILED
+
+
+async def _find(client: ConsoleClient, beginning: str) -> ApprovalState:
+    """The one open request whose id begins like this. Raises `RequestError`."""
+    requests = await client.approvals()
+    found = [each for each in requests if each.id == beginning]
+    found = found or [each for each in requests if each.id.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RequestError(f"{len(found)} open requests begin with '{beginning}': give more of the id")
+    raise RequestError(f"no request '{beginning}' is open; see: interlock approvals list")

@@ -1,0 +1,98 @@
+"""Rules in sentences, as a session's model reads them (G-73).
+
+The system prompt ends with them and stays the same, so that providers' prompt caches hold.
+Later changes are messages to it, which are kept with the replies to them: what a model was told follows
+from its first sentences and the stored messages alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from ..gate.description import constraints_text
+from .messages import AssistantMessage, Message, RulesChange, UserMessage
+
+log = logging.getLogger(__name__)
+
+RULES_SENDER = "interlock"
+"""Sender of the messages on changes of the rules."""
+
+
+@runtime_checkable
+class ConstrainingGate(Protocol):
+    """A gate that puts its rules into sentences; `None` where it has none for a model."""
+
+    def constraints(self) -> Sequence[str] | None: ...
+
+
+def current_rules(gate: object) -> tuple[str, ...] | None:
+    """Sentences of a gate on its rules now; `None` where it gives none, or fails to."""
+    if not isinstance(gate, ConstrainingGate):
+        return None
+    try:
+        sentences = gate.constraints()
+        return None if sentences is None else tuple(sentences)
+    except Exception:
+        log.exception("The gate could not put its rules into words")
+        return None
+
+
+def with_rules(system_prompt: str | None, sentences: Iterable[str]) -> str | None:
+    """A system prompt that ends with the sentences."""
+    parts = (system_prompt, constraints_text(sentences))
+    return "\n\n".join(part for part in parts if part) or system_prompt
+
+
+def first_rules(now: Sequence[str], messages: Iterable[Message]) -> tuple[str, ...]:
+    """Sentences before the changes in `messages`, where those after them are `now`."""
+    change = total_change(messages)
+    return (*(each for each in now if each not in change.added), *change.removed)
+
+
+def rules_change(
+    first: Iterable[str], messages: Iterable[Message], now: Sequence[str]
+) -> RulesChange | None:
+    """Difference between the rules now and those that `messages` end with; `None` without one."""
+    change = total_change(messages)
+    known = [each for each in first if each not in change.removed] + list(change.added)
+    added = tuple(each for each in now if each not in known)
+    removed = tuple(each for each in known if each not in now)
+    return RulesChange(added=added, removed=removed) if added or removed else None
+
+
+def total_change(messages: Iterable[Message]) -> RulesChange:
+    """All changes of the rules in `messages` as one."""
+    added: dict[str, None] = {}
+    removed: dict[str, None] = {}
+    for message in messages:
+        if not isinstance(message, AssistantMessage) or message.rules is None:
+            continue
+        for each in message.rules.removed:
+            if each in added:
+                del added[each]
+            else:
+                removed[each] = None
+        for each in message.rules.added:
+            if each in removed:
+                del removed[each]
+            else:
+                added[each] = None
+    return RulesChange(added=tuple(added), removed=tuple(removed))
+
+
+def change_message(change: RulesChange) -> UserMessage:
+    """A change of the rules as the model reads it."""
+    lines = [f"- Now: {each}" for each in change.added]
+    lines += [f"- No longer: {each}" for each in change.removed]
+    text = "\n".join(["Rules for tool calls changed:", *lines])
+    return UserMessage(text=text, by=RULES_SENDER)
+
+
+def with_changes(messages: Iterable[Message]) -> Iterator[Message]:
+    """Messages as the model is sent them: each change of the rules before the reply to it."""
+    for message in messages:
+        if isinstance(message, AssistantMessage) and message.rules is not None:
+            yield change_message(message.rules)
+        yield message

@@ -1,0 +1,57 @@
+"""Public names that are imported when they are first used, and the distribution that has them.
+
+`interlock-gate` has the gate, the rules and the client for agents; the rest comes with `interlock`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+WHOLE = "interlock"
+LIGHT = "interlock-gate"
+
+
+def import_name(package: str, name: str, *modules: str) -> object:
+    """The value of `name` in the first of these modules of `package` that has it.
+
+    Raises `AttributeError` where none has, and `ImportError` with the remedy where only the light
+    distribution is installed.
+    """
+    try:
+        for module in modules:
+            home = import_module(module, package)
+            if hasattr(home, name):
+                value: object = getattr(home, name)
+                return value
+    except ModuleNotFoundError as missing:
+        if (remedy := missing_part(missing)) is None:
+            raise
+        raise ImportError(f"{package}.{name} is not installed: {remedy}", name=name) from missing
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def missing_part(missing: ModuleNotFoundError) -> str | None:
+    """Remedy for a module that the light distribution lacks; `None` where the whole one is installed."""
+    if is_installed(WHOLE) or not is_installed(LIGHT):
+        return None
+    return f"{LIGHT} has no module '{missing.name}'; install all of it: pip install {WHOLE}"
+
+
+def is_installed(distribution: str) -> bool:
+    """Tell whether a distribution is installed."""
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def installed_version() -> str:
+    """Version of Interlock, as installed; `0` for a source tree that is not."""
+    for distribution in (WHOLE, LIGHT):
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "0"

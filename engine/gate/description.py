@@ -1,0 +1,147 @@
+"""A gate's account of itself: one status line a net for people, and the rules as the model reads them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable
+
+from ..core.condition import condition_text
+from ..core.rule import (
+    ANYTHING_ELSE,
+    UNCLEAR,
+    ApprovalRule,
+    BlockRule,
+    LimitRule,
+    Rule,
+    SequenceRule,
+    restricted,
+)
+from ..net.firing import passage
+from ..net.net import Marking, enabled_tool_transitions, format_marking
+from .conditions import EvaluationContext
+from .grants.store import GrantStore
+from .member import Member
+
+log = logging.getLogger(__name__)
+
+
+def status_lines(
+    nets: Iterable[tuple[str, Member]],
+    active: Container[str] | None,
+    granted: GrantStore,
+    context: EvaluationContext,
+) -> str:
+    """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
+
+    Given the active keys, also `(active)` or `(inactive)` (G-20, G-21).
+    """
+    shown: list[tuple[str, Member]] = []
+    for name, member in nets:
+        standing = "" if active is None else " (active)" if member.key in active else " (inactive)"
+        shown.append((name + standing, member))
+    for key, member in granted.members.items():
+        shown.append((f"{key} (grant for {member.net.transitions[0].tools[0]})", member))
+    return "\n".join(f"{what}: {format_marking(marking_by_now(m, context))}" for what, m in shown)
+
+
+def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
+    """Marking to which time has brought a net; its last one when that cannot be computed."""
+    try:
+        return context.marking(member)
+    except Exception:
+        log.exception("Net '%s' cannot be brought up to date", member.key)
+        return member.state.marking
+
+
+def system_prompt(active: Iterable[Member], context: EvaluationContext) -> str:
+    """Account for the model of what each active net lets it do now (G-24)."""
+    sections = "\n\n".join(_section(member, context) for member in active)
+    return f"## Active Petri Nets (composed)\n{sections}"
+
+
+def _section(member: Member, context: EvaluationContext) -> str:
+    net, marking = member.net, marking_by_now(member, context)
+    gated = [
+        tool
+        for t in enabled_tool_transitions(net, marking)
+        for tool in t.tools
+        if not t.partial or passage(net, marking, tool) is not None
+    ]
+    return "\n".join(
+        [
+            f"### {net.name}",
+            f"Available gated tools: {', '.join(gated) or 'none'}",
+            f"Free tools: {', '.join(net.free_tools)}",
+            f"State: {format_marking(marking)}",
+        ]
+    )
+
+
+# The same in sentences: what each tool needs, how much is left of it, and what is never allowed (G-73).
+
+_RESERVED_NAMES = {
+    UNCLEAR: "A call that cannot be read to its end",
+    ANYTHING_ELSE: "A call of a tool that no rule names",
+}
+
+
+def constraints(active: Iterable[Member], context: EvaluationContext) -> tuple[str, ...]:
+    """Sentences for the model on what the active nets let it do now, one a rule, each once."""
+    sentences: dict[str, None] = {}
+    for member in active:
+        marking = marking_by_now(member, context)
+        rule = member.net.rule
+        found = _of_hand_built(member, marking) if rule is None else [_of_rule(rule, member, marking)]
+        sentences.update(dict.fromkeys(found))
+    return tuple(sentences)
+
+
+def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
+    tool = restricted(rule)
+    subject = _RESERVED_NAMES.get(tool, tool)
+    where = "" if rule.when is None else f" when {condition_text(rule.when)}"
+    match rule:
+        case BlockRule() if where:
+            return f"{subject} is blocked{where}."
+        case BlockRule():
+            return f"{subject} is always blocked."
+        case ApprovalRule(people=people):
+            by = f" by {people} people" if people > 1 else ""
+            return f"{subject} needs human approval{by}{where}."
+        case SequenceRule(prerequisite=prerequisite):
+            if member.verdict((tool,), marking).kind == "gated":
+                return f"{subject} may be called{where}: {prerequisite} was successful."
+            return f"{subject} needs a successful {prerequisite} first{where}."
+        case LimitRule(limit=limit, scope=scope, window=window):
+            left = _uses_left(member, marking, tool, limit)
+            if window is not None:
+                return f"{subject}: {left} of {limit} calls left{where}, at most {limit} in {scope}."
+            until = "in this session" if scope == "session" else f"until {scope} succeeds"
+            return f"{subject}: {left} of {limit} calls left{where} {until}."
+
+
+def _uses_left(member: Member, marking: Marking, tool: str, limit: int) -> int:
+    """Uses left of a limit: the tokens of the place that its transition takes them from for good."""
+    for transition in member.net.transitions:
+        if tool in transition.tools:
+            spent = [place for place in transition.inputs if place not in transition.outputs]
+            return min((marking[place] for place in spent), default=limit)
+    return limit
+
+
+def _of_hand_built(member: Member, marking: Marking) -> list[str]:
+    """Sentences on what a net without a rule holds back now, by tool."""
+    found: list[str] = []
+    for tool in member.knows:
+        verdict = member.verdict((tool,), marking)
+        if verdict.kind == "blocked":
+            found.append(f"{tool} is not available now ({member.net.name}).")
+        elif any(step.transition.type == "manual" for step in verdict.steps):
+            found.append(f"{tool} needs human approval.")
+    return found
+
+
+def constraints_text(sentences: Iterable[str]) -> str:
+    """The sentences as a part of a system prompt; empty without any."""
+    lines = "\n".join(f"- {sentence}" for sentence in sentences)
+    return f"## Rules for tool calls\n{lines}" if lines else ""

@@ -1,0 +1,29 @@
+"""Decision on an external agent's call as its client gets it; without the gate, for light clients."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class CallAnswer(BaseModel):
+    """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
+
+    `waiting` means that it needs approval and no operator has decided yet: ask again. `approved` says
+    that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
+    grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
+    given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    outcome: Literal["allow", "block", "waiting"]
+    input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    approved: bool = False
+    approved_by: tuple[str, ...] = ()
+    edited: bool = False
+    reason: str | None = None
+    mode: Literal["enforce", "shadow"] = "enforce"
+    repeated: bool = False
+    would: Literal["allow", "block", "ask"] | None = None

@@ -1,0 +1,165 @@
+"""`interlock rules diff`: files beside the rules of a running server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from interlock.app.format.rule_changes import RuleChanges, change_lines, text_lines
+from interlock.engine.hub.api import MOST_RULES
+from interlock.rules import compile_files, compile_rules
+from tests.support.command import command
+
+from .test_serve import Running, serving, surroundings
+
+RULES = "block rm\nrequire human-approval before deploy by 2\n"
+
+
+@dataclass
+class Beside:
+    """A directory with `a.rules`, and a server that has read it."""
+
+    directory: Path
+    server: Running
+
+    async def diff(self, *line: str, code: int) -> CompletedProcess[str]:
+        """Run `interlock rules diff`; check its exit code."""
+        env = surroundings(self.directory) | {"INTERLOCK_URL": f"ws://{self.server.where}"}
+        done = await asyncio.to_thread(command, self.directory, "rules", "diff", *line, env=env)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def write(self, text: str, name: str = "a.rules") -> None:
+        (self.directory / name).write_text(text)
+
+
+@asynccontextmanager
+async def beside(directory: Path, rules: str = RULES) -> AsyncGenerator[Beside, None]:
+    (directory / "a.rules").write_text(rules)
+    async with serving(directory, "--rules", "a.rules", "--listen", "127.0.0.1:0") as server:
+        yield Beside(directory, server)
+
+
+class TestDiff:
+    async def test_the_same(self, tmp_path: Path) -> None:
+        """Without files the server's own are read again; nothing that differs is exit code 0."""
+        async with beside(tmp_path) as here:
+            assert (await here.diff(code=0)).stdout == "The server runs these rules.\n"
+            assert (await here.diff("a.rules", code=0)).stdout == "The server runs these rules.\n"
+
+    async def test_a_file_that_has_changed(self, tmp_path: Path) -> None:
+        """Text and rules that differ, and what the calls recorded lately would be; nothing is applied."""
+        async with beside(tmp_path) as here:
+            async with here.server.agent() as client:
+                gate = await client.open("bot", session="s-1")
+                assert (await gate.call("push", {})).outcome == "allow"
+                here.write("block push\nrequire human-approval before deploy\n")
+                said = (await here.diff(code=1)).stdout
+                assert (await gate.call("push", {})).outcome == "allow"
+            assert "-block rm\n" in said
+            assert "+block push\n" in said
+            assert "- block-rm: block rm\n" in said
+            assert "+ block-push: block push\n" in said
+            assert "(takes 2 people to turn off), now require human-approval before deploy" in said
+            assert "Calls recorded since 7d, judged by these files:" in said
+            assert "1 newly blocked" in said
+            quiet = (await here.diff("--no-backtest", code=1)).stdout
+            assert "judged" not in quiet
+            late = (await here.diff("--since", "2999-01-01", code=1)).stdout
+            assert "0 calls in 0 sessions" in late
+
+    async def test_a_comment(self, tmp_path: Path) -> None:
+        """A change of words that changes no rule says so, and judges nothing."""
+        async with beside(tmp_path) as here:
+            here.write("# Ours\n" + RULES)
+            said = (await here.diff(code=1)).stdout
+            assert said.endswith(
+                "+# Ours\n block rm\n require human-approval before deploy by 2\n\n"
+                "The rules are the same.\n"
+            )
+
+    async def test_what_cannot_be_compared(self, tmp_path: Path) -> None:
+        """Errors are exit code 2: a faulty or missing file, a time that is none, no server."""
+        async with beside(tmp_path) as here:
+            here.write("blok rm\n")
+            assert "a.rules:1:1" in (await here.diff("a.rules", code=2)).stderr
+            assert "none.rules" in (await here.diff("none.rules", code=2)).stderr
+            assert "'soon' is no time" in (await here.diff("--since", "soon", code=2)).stderr
+            assert (
+                "interlock rules diff: "
+                in (await here.diff("--connect", "ws://127.0.0.1:1", code=2)).stderr
+            )
+
+    async def test_a_server_without_rules(self, tmp_path: Path) -> None:
+        """There every rule of a file is new, and without a file there is nothing to compare."""
+        async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
+            here = Beside(tmp_path, server)
+            assert "without rules of its own" in (await here.diff(code=2)).stderr
+            here.write(RULES)
+            assert "+ block-rm: block rm" in (await here.diff("a.rules", code=1)).stdout
+
+    async def test_more_than_an_answer_holds(self, tmp_path: Path) -> None:
+        """Rules that fit into no answer are refused in words."""
+        rules = RULES + "# comment\n" * (MOST_RULES // 10)
+        async with beside(tmp_path, rules) as here:
+            said = (await here.diff(code=2)).stderr
+            assert "compare the files on its machine" in said
+
+
+def changes(old: str, new: str) -> list[str]:
+    return list(
+        change_lines(RuleChanges.between(compile_rules(old).registry, compile_rules(new).registry))
+    )
+
+
+class TestChanges:
+    def test_moved_rules_are_the_same(self) -> None:
+        """A rule on another line, or written with other blanks, has not changed."""
+        assert changes("block rm\nblock push\n", "\n\nblock  push\nblock rm\n") == []
+
+    def test_maps(self) -> None:
+        """A map by which calls have other effects is a change, also where every rule is the same."""
+        found = changes(
+            "block root\nmap bash.command `sudo` as root", "block root\nmap bash.command `su` as root"
+        )
+        assert "~ maps: calls may have other effects" in found
+
+    def test_files_of_one_name(self) -> None:
+        """Files are compared by their names, in whichever folder; others are whole new or gone."""
+        old = {"/srv/a.rules": "block rm\n", "/srv/b.rules": "block push\n"}
+        new = {"a.rules": "block rm\nblock mv\n", "c.rules": "block cp\n"}
+        assert list(text_lines(old, new)) == [
+            "--- running /srv/a.rules",
+            "+++ a.rules",
+            "@@ -1 +1,2 @@",
+            " block rm",
+            "+block mv",
+            "--- none",
+            "+++ c.rules",
+            "@@ -0,0 +1 @@",
+            "+block cp",
+            "--- running /srv/b.rules",
+            "+++ none",
+            "@@ -1 +0,0 @@",
+            "-block push",
+        ]
+
+    @pytest.mark.parametrize("text", ["\x1b[2J", "\u202e"])
+    def test_are_shown_as_text(self, text: str) -> None:
+        """Nothing in a file, or in its name, is obeyed by a terminal."""
+        lines = [
+            *text_lines({}, {f"a{text}.rules": f"# {text}\n"}),
+            *change_lines(
+                RuleChanges.between(
+                    {}, compile_files({f"a{text}.rules": f"block rm # {text}\n"}).registry
+                )
+            ),
+        ]
+        assert lines
+        assert text not in "".join(lines)

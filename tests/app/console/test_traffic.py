@@ -1,0 +1,116 @@
+"""Bytes that the console writes: each paint of the live screen writes only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.pilot import Pilot
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.attention import Terminal
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.engine.history.model.state import SessionState
+
+from ...support.fake_hub import FakeHub
+from ..support.queue_scenes import asking, asks
+from ..support.scenes import NOW
+from ..support.stage import everyone
+
+SECONDS = 10
+IDLE, BUSY = 1_000, 3_000
+"""Bytes a second with nothing to do, and with 30 requests that wait."""
+
+
+class WrittenDriver(HeadlessDriver):
+    """A driver that keeps what is written to its terminal."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.written = ""
+
+    @property
+    def is_headless(self) -> bool:
+        return False
+
+    def write(self, data: str) -> None:
+        self.written += data
+
+
+@dataclass
+class Counted:
+    """A console whose clock stands still until a test moves it."""
+
+    pilot: Pilot[None]
+    app: InterlockConsole
+    times: list[datetime] = field(default_factory=list[datetime])
+
+    async def bytes_of(self, seconds: int) -> int:
+        """Bytes written while so many seconds pass, each with the live screen's paints."""
+        driver = self.app._driver
+        assert isinstance(driver, WrittenDriver)
+        live = self.app.screen
+        assert isinstance(live, LiveScreen)
+        driver.written = ""
+        for _ in range(seconds):
+            self.times[0] += timedelta(seconds=1)
+            for _ in range(5):
+                await live.paint()
+                await self.pilot.pause(0.002)
+        return len(driver.written.encode())
+
+
+@asynccontextmanager
+async def counted(monkeypatch: pytest.MonkeyPatch, *states: SessionState) -> AsyncIterator[Counted]:
+    monkeypatch.setattr("interlock.app.console.app.settle_collector", lambda: None)
+    times = [NOW]
+    terminal = Terminal(
+        write=lambda _: None,
+        run=lambda _: None,
+        focused=lambda: True,
+        later=lambda *_: None,
+        monotonic=lambda: 0.0,
+    )
+    app = InterlockConsole(
+        FakeHub(*states, now=NOW), operator="maria", clock=lambda: times[0], terminal=terminal
+    )
+    app.driver_class = WrittenDriver
+    async with app.run_test(headless=False, size=(120, 40)) as pilot:
+        while not app.was_painted:
+            await pilot.pause(0.01)
+        one = Counted(pilot, app, times)
+        await one.bytes_of(2)
+        yield one
+
+
+class TestTraffic:
+    async def test_nothing_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sessions that neither run nor wait cost next to nothing, however often they are painted."""
+        [done] = [state for state in everyone() if state.status == "done"]
+        async with counted(monkeypatch, done) as console:
+            assert await console.bytes_of(SECONDS) <= IDLE * SECONDS
+
+    async def test_thirty_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a queue whose ages and deadlines all change each second only their digits are written."""
+        waiting = [asks(n, expires=NOW + timedelta(minutes=9)) for n in range(30)]
+        async with counted(monkeypatch, asking(*waiting)) as console:
+            written = await console.bytes_of(SECONDS)
+        assert 0 < written <= BUSY * SECONDS
+
+    async def test_a_lent_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After another program had the terminal everything is written again."""
+        async with counted(monkeypatch, *everyone()) as console:
+            driver = console.app._driver
+            assert isinstance(driver, WrittenDriver)
+            driver.written = ""
+            console.app._resume_signal()
+            console.app.refresh(layout=True)
+            for _ in range(100):
+                await console.pilot.pause(0.01)
+                if "Sessions" in driver.written:
+                    break
+            assert "Sessions" in driver.written

@@ -1,0 +1,46 @@
+"""Commands that a console prints when it is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.app.hosting.farewell import farewell
+from interlock.engine.agents import Agent, ScriptedModel, T
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+
+class TestFarewell:
+    async def test_replay_and_resume(self, tmp_path: Path) -> None:
+        """Each session with its journal; it is resumed only where its record says what it was."""
+        hub = Hub.open(tmp_path / "j.db")
+        try:
+            registry = compile_rules("block rm").registry
+            agent = Agent(ScriptedModel([T("hi")]), name="bot")
+            plain = await hub.open_session(agent, SessionConfig(registry))
+            again = await hub.open_session(agent, SessionConfig(registry, source={"model": "m"}))
+            lines = await farewell(hub, ["--db", "a b.db"])
+            usual = await farewell(hub)
+        finally:
+            await hub.close()
+        assert lines == [
+            f"bot: interlock replay {plain} --db 'a b.db'",
+            f"bot: interlock replay {again} --db 'a b.db'",
+            f"bot: interlock resume {again} --db 'a b.db'",
+        ]
+        assert usual[0] == f"bot: interlock replay {plain}"
+
+    async def test_of_many_the_last(self, tmp_path: Path) -> None:
+        """A long list would hide what matters: the rest is in the history."""
+        hub = Hub.open(tmp_path / "j.db")
+        try:
+            registry = compile_rules("block rm").registry
+            for number in range(6):
+                agent = Agent(ScriptedModel([T("hi")]), name=f"bot-{number}")
+                await hub.open_session(agent, SessionConfig(registry))
+            lines = await farewell(hub)
+        finally:
+            await hub.close()
+        assert [line.split(":")[0] for line in lines] == ["bot-2", "bot-3", "bot-4", "bot-5", "2 more"]
+        assert lines[-1] == "2 more: interlock history"

@@ -1,0 +1,100 @@
+"""Updates of a terminal: the cells that differ, and nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.geometry import Region
+from textual.strip import Strip
+
+from interlock.app.terminal.written_cells import WrittenCells
+
+from ...support.terminal_grid import TerminalGrid
+
+WIDTH = 24
+CONSOLE = Console(force_terminal=True, color_system="truecolor")
+STYLES = (Style(), Style(color="red"), Style(bold=True), Style.from_meta({"@click": "x"}))
+
+
+def strip(*parts: tuple[str, int]) -> Strip:
+    """A strip of `WIDTH` cells of texts, each with the number of its style."""
+    made = Strip([Segment(text, STYLES[style]) for text, style in parts])
+    return made.adjust_cell_length(WIDTH)
+
+
+def row_update(*strips: Strip) -> ChopsUpdate:
+    """An update of one row per strip, each over the whole width."""
+    spans = [(y, 0, WIDTH) for y in range(len(strips))]
+    return ChopsUpdate([{0: each} for each in strips], spans, [[WIDTH] for _ in strips])
+
+
+def whole_update(*strips: Strip) -> LayoutUpdate:
+    return LayoutUpdate([[each] for each in strips], Region(0, 0, WIDTH, len(strips)))
+
+
+rows = st.lists(
+    st.tuples(st.text("ab ●日", min_size=1, max_size=5), st.integers(0, len(STYLES) - 1)),
+    min_size=1,
+    max_size=4,
+).map(lambda parts: strip(*parts))
+
+
+class TestWrittenCells:
+    def test_only_what_differs(self) -> None:
+        """Of a row in which a digit changed that digit is written, at its place."""
+        cells = WrittenCells()
+        cells.changes(row_update(strip(("waiting 0:41", 0)))).render_segments(CONSOLE)
+        written = cells.changes(row_update(strip(("waiting 0:42", 0)))).render_segments(CONSOLE)
+        assert written == "\x1b[1;12H2"
+
+    def test_nothing_where_nothing_differs(self) -> None:
+        """A row that is painted again as it was is not written; what a click does is not seen."""
+        cells = WrittenCells()
+        cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
+        assert cells.changes(row_update(strip(("abc", 3)))).render_segments(CONSOLE) == ""
+
+    def test_a_style_is_a_difference(self) -> None:
+        """The same words in another colour are written again."""
+        cells = WrittenCells()
+        cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
+        written = cells.changes(row_update(strip(("abc", 1)))).render_segments(CONSOLE)
+        assert written == "\x1b[1;1H\x1b[31mabc\x1b[0m"
+
+    def test_a_whole_screen_is_written_whole(self) -> None:
+        """A paint of all repairs what another program has written; so does all that follows `forget`."""
+        cells = WrittenCells()
+        first = cells.changes(whole_update(strip(("abc", 0)))).render_segments(CONSOLE)
+        assert cells.changes(whole_update(strip(("abc", 0)))).render_segments(CONSOLE) == first
+        cells.forget()
+        assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
+
+    def test_an_update_that_was_not_written(self) -> None:
+        """Cells that never reached the terminal are not taken for written."""
+        cells = WrittenCells()
+        cells.changes(row_update(strip(("abc", 0))))
+        assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
+
+    def test_uneven_rows_are_written_whole(self) -> None:
+        """A row with characters of disputed width is written as Textual does."""
+        cells = WrittenCells()
+        cells.changes(row_update(strip(("日本 1", 0)))).render_segments(CONSOLE)
+        written = cells.changes(row_update(strip(("日本 2", 0)))).render_segments(CONSOLE)
+        assert "日本 2" in written
+
+    @given(st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=5), st.data())
+    def test_the_terminal_shows_what_was_painted(
+        self, paints: list[list[Strip]], data: st.DataObject
+    ) -> None:
+        """Law: after any paints the terminal has what all of them written in full would have given it."""
+        cells, seen, full = WrittenCells(), TerminalGrid(), TerminalGrid()
+        for strips in paints:
+            whole = data.draw(st.booleans())
+            update = whole_update(*strips) if whole else row_update(*strips)
+            seen.take(cells.changes(update).render_segments(CONSOLE))
+            for y, each in enumerate(strips):
+                full.take(f"\x1b[{y + 1};1H{each.render(CONSOLE)}")
+        assert seen.cells == full.cells

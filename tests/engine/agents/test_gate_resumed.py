@@ -1,0 +1,82 @@
+"""Gates of sessions that are resumed from a store."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    AgentError,
+    C,
+    InMemorySessionStore,
+    Reply,
+    ScriptedModel,
+    Session,
+    T,
+    ToolMessage,
+    tool,
+)
+from interlock.engine.gate import GateManager, create_gate
+from interlock.rules import compile_rules
+
+RULES = "limit note to 1 per session\nrequire check before ship\n"
+NETS = list(compile_rules(RULES).registry.values())
+
+
+@tool
+async def note() -> str:
+    """Note."""
+    return "noted"
+
+
+@tool
+async def check(fail: bool = False) -> str:
+    """Check, or fail to."""
+    return "Error: it does not fit" if fail else "fits"
+
+
+@tool
+async def ship() -> str:
+    """Ship."""
+    return "shipped"
+
+
+async def resumed(gate: object, *first: Reply) -> Session:
+    """A session that made the calls of `first` and is resumed with another model."""
+    store = InMemorySessionStore()
+    tools = [note, check, ship]
+    agent = Agent(ScriptedModel([*first, T("ok")]), tools=tools, store=store, gate=create_gate(NETS))
+    await (await agent.create_session("s")).prompt("go")
+    again = agent.replace(
+        model=ScriptedModel([C(c8=("note", {}), c9=("ship", {})), T("done")]), gate=gate
+    )
+    return await again.resume_session("s")
+
+
+def outcomes(session: Session) -> list[bool]:
+    return [m.is_error for m in session.messages if isinstance(m, ToolMessage)][-2:]
+
+
+class TestResumed:
+    async def test_goes_on_where_the_history_left_it(self) -> None:
+        """G-32: a used limit stays used, and what was done unlocks what it unlocked."""
+        session = await resumed(create_gate(NETS), C(c1=("note", {}), c2=("check", {})))
+        await session.prompt("on")
+        assert outcomes(session) == [True, False]
+
+    async def test_what_failed_unlocks_nothing(self) -> None:
+        """G-71: a failure that the tool returned unlocks nothing, in this life and the next."""
+        session = await resumed(lambda: create_gate(NETS), C(c1=("check", {"fail": True})))
+        await session.prompt("on")
+        assert outcomes(session) == [False, True]
+
+    async def test_a_new_gate_is_refused(self) -> None:
+        """G-32: a function whose nets nothing has placed is refused; it would refill every limit."""
+        with pytest.raises(AgentError, match=r"makes a new GateManager.*Give what create_gate returns"):
+            await resumed(lambda: GateManager(NETS), C(c1=("note", {})))
+
+    async def test_a_manager_is_where_it_is(self) -> None:
+        """G-32: a manager of the author's own is not moved."""
+        manager = GateManager(NETS)
+        await resumed(manager, C(c1=("note", {})))
+        assert manager.format_status() == GateManager(NETS).format_status()

@@ -1,0 +1,187 @@
+"""Rules in sentences for the model of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    AssistantMessage,
+    C,
+    JsonlSessionStore,
+    Reply,
+    ScriptedModel,
+    T,
+    task_tool,
+    tool,
+)
+from interlock.engine.agents.messages import RulesChange
+from interlock.engine.agents.rules_notice import first_rules, total_change
+from interlock.engine.gate import create_gate
+from interlock.engine.history.model.events import SessionOpened, SessionResumed
+from interlock.engine.hub.hub import Hub
+from interlock.engine.recording.conversation import message_log
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+REGISTRY = compile_rules("limit note to 3 per session\nblock rm\n").registry
+FIRST = """\
+## Rules for tool calls
+- note: 3 of 3 calls left in this session.
+- rm is always blocked."""
+CHANGED = """\
+Rules for tool calls changed:
+- Now: note: 2 of 3 calls left in this session.
+- No longer: note: 3 of 3 calls left in this session."""
+
+
+@tool
+async def note() -> str:
+    """Note something down."""
+    return "noted"
+
+
+def scripted(*replies: Reply, **settings: object) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(list(replies))
+    return Agent(model, name="bot", system_prompt="Be brief.", tools=[note], **settings), model  # pyright: ignore[reportArgumentType]
+
+
+def texts(model: ScriptedModel, number: int) -> list[str]:
+    return [message.text for message in model.requests[number].messages]
+
+
+async def finished(hub: Hub, agent: Agent) -> str:
+    session = await hub.open_session(agent, SessionConfig(REGISTRY))
+    await hub.send(session, "go", by="ann")
+    await hub.wait(session)
+    return session
+
+
+class TestHosted:
+    async def test_told_once(self, hub: Hub) -> None:
+        """G-73: the system prompt ends with the rules and stays; a change comes before the next call."""
+        agent, model = scripted(C(note={}), T("one"), T("two"))
+        session = await finished(hub, agent)
+        await hub.send(session, "more", by="ann")
+        await hub.wait(session)
+        assert [request.system_prompt for request in model.requests] == [f"Be brief.\n\n{FIRST}"] * 3
+        assert texts(model, 0) == ["go"]
+        assert texts(model, 1) == ["go", "", "noted", CHANGED]
+        assert texts(model, 2) == ["go", "", "noted", CHANGED, "one", "more"]
+
+    async def test_exact_when_resumed(self, hub: Hub) -> None:
+        """G-73, A-77: a resumed session's model reads what the live one's did, under the same prompt."""
+        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        await hub.close_session(session, by="ann")
+        agent, model = scripted(T("two"))
+        await hub.resume_session(session, agent, SessionConfig(REGISTRY, by="ann"))
+        await hub.send(session, "more", by="ann")
+        await hub.wait(session)
+        assert model.requests[0].system_prompt == f"Be brief.\n\n{FIRST}"
+        assert texts(model, 0) == ["go", "", "noted", CHANGED, "one", "more"]
+        bodies = [event.body for event in await hub.recorded(session)]
+        told = [body.rules for body in bodies if isinstance(body, SessionOpened | SessionResumed)]
+        assert told == [tuple(line[2:] for line in FIRST.splitlines()[1:]), None]
+
+    async def test_exact_in_a_branch(self, hub: Hub) -> None:
+        """G-73: a branch keeps the prompt, and is told what differs at its own beginning."""
+        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        events = await hub.recorded(session)
+        agent, model = scripted(T("two"))
+        more = compile_rules("limit note to 3 per session\nblock rm\nblock dd\n").registry
+        branch = await hub.branch_session(session, events[-1].seq, agent, SessionConfig(more, by="ann"))
+        await hub.send(branch, "more", by="ann")
+        await hub.wait(branch)
+        assert model.requests[0].system_prompt == f"Be brief.\n\n{FIRST}"
+        new = "Rules for tool calls changed:\n- Now: dd is always blocked."
+        assert texts(model, 0) == ["go", "", "noted", CHANGED, "one", "more", new]
+
+    async def test_exported(self, hub: Hub) -> None:
+        """G-73: the exported messages have the changes where the model read them."""
+        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        log = message_log(await hub.recorded(session))
+        assert {"role": "user", "content": CHANGED} in log
+
+    async def test_subagents(self, hub: Hub) -> None:
+        """G-73: a subagent is told the rules of the session that it works for, and their changes."""
+        child = ScriptedModel([C(note={}), T("done")])
+        helper = Agent(child, name="helper", tools=[note])
+        parent = ScriptedModel([C(task_helper={"prompt": "do"}), T("one")])
+        await finished(hub, Agent(parent, name="boss", tools=[task_tool(helper)]))
+        assert [request.system_prompt for request in child.requests] == [FIRST] * 2
+        assert texts(child, 1)[-1] == texts(parent, 1)[-1] == CHANGED
+
+    async def test_off(self, hub: Hub) -> None:
+        """G-73: with `tell_rules` off the model reads nothing of them."""
+        agent, model = scripted(C(note={}), T("one"), tell_rules=False)
+        await finished(hub, agent)
+        assert [request.system_prompt for request in model.requests] == ["Be brief."] * 2
+        assert texts(model, 1) == ["go", "", "noted"]
+
+    async def test_shadow(self, hub: Hub) -> None:
+        """G-73: in shadow mode no rule holds, so none is told until one does."""
+        agent, model = scripted(T("one"), T("two"))
+        session = await hub.open_session(agent, SessionConfig(REGISTRY, mode="shadow"))
+        await hub.send(session, "go", by="ann")
+        await hub.wait(session)
+        await hub.set_mode(session, "enforce", by="ann")
+        await hub.send(session, "more", by="ann")
+        await hub.wait(session)
+        assert model.requests[1].system_prompt == "Be brief."
+        assert "- Now: rm is always blocked." in texts(model, 1)[-1]
+
+    async def test_compacted(self, hub: Hub) -> None:
+        """G-73: changes that a summary replaces are told again, as one message."""
+        agent, model = scripted(C(note={}), C(note={}), T("one"), T("summed up"), T("two"))
+        session = await finished(hub, agent)
+        await hub.compact(session, by="ann", keep_last=1)
+        await hub.send(session, "more", by="ann")
+        await hub.wait(session)
+        between = "Rules for tool calls changed:\n- Now: note: 1 of 3 calls left in this session.\n"
+        between += "- No longer: note: 2 of 3 calls left in this session."
+        assert texts(model, 4) == ["<summary>\nsummed up\n</summary>", CHANGED, between, "one", "more"]
+        assert model.requests[4].system_prompt == f"Be brief.\n\n{FIRST}"
+
+
+class TestWithoutAHub:
+    async def test_resumed_from_a_store(self, tmp_path: Path) -> None:
+        """G-73: a store keeps the changes that were told, and the prompt follows from them."""
+        nets = list(REGISTRY.values())
+        store = JsonlSessionStore(tmp_path)
+        gate = create_gate(nets).new_manager()
+        agent, first = scripted(C(note={}), T("one"), store=store, gate=gate)
+        session = await agent.create_session("s")
+        await session.prompt("go")
+        agent, model = scripted(T("two"), store=JsonlSessionStore(tmp_path), gate=gate)
+        resumed = await agent.resume_session("s")
+        await resumed.prompt("more")
+        assert texts(first, 1) == ["go", "", "noted", CHANGED]
+        assert texts(model, 0) == ["go", "", "noted", CHANGED, "one", "more"]
+        assert sorted((model.requests[0].system_prompt or "").splitlines()) == sorted(
+            f"Be brief.\n\n{FIRST}".splitlines()
+        )
+
+    async def test_gate_that_fails(self, caplog: pytest.LogCaptureFixture) -> None:
+        """G-73: a gate that cannot put its rules into words is logged, and the session goes on."""
+
+        class Speechless:
+            async def handle_tool_call(self, call: object, ctx: object) -> object: ...
+            def handle_tool_result(self, result: object) -> object: ...
+            def constraints(self) -> tuple[str, ...]:
+                raise RuntimeError("no words")
+
+        agent, model = scripted(T("one"), gate=Speechless())
+        assert await (await agent.create_session()).prompt("go") == "one"
+        assert model.requests[0].system_prompt == "Be brief."
+        assert "could not put its rules into words" in caplog.text
+
+
+class TestChanges:
+    def test_as_one(self) -> None:
+        """G-73: a change that is taken back leaves nothing; the first rules follow from the last."""
+        there = AssistantMessage(rules=RulesChange(added=("a", "c"), removed=("b",)))
+        back = AssistantMessage(rules=RulesChange(added=("b",), removed=("a",)))
+        assert total_change([there, back]) == RulesChange(added=("c",))
+        assert first_rules(("b", "c", "d"), [there, back]) == ("b", "d")

@@ -1,0 +1,69 @@
+"""Excerpts of calls in reasons."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.core.excerpt import MOST, excerpt
+from interlock.engine.core.sanitize import cells
+
+SECRET = "hunter2"
+
+
+class TestExcerpt:
+    """G-18: short, on one line, safe to show and without secrets."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "sudo ls",
+            "rm -rf build",
+            "git push origin main",
+            "./deploy staging --env=prod",
+            "find . -name x -delete",
+            "scp a b:/tmp/c",
+            "kubectl -n prod delete pod",
+        ],
+    )
+    def test_as_written(self, text: str) -> None:
+        """G-18: an ordinary command is quoted as it is."""
+        assert excerpt(text) == text
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (f"mysql -u root -p{SECRET} -h db", "mysql -u … -p… -h db"),
+            (f'curl -H "Authorization: Bearer {SECRET}" https://x', "curl -H … https://x"),
+            (f"TOKEN={SECRET} deploy", "TOKEN=… deploy"),
+            (f"deploy --token {SECRET} prod", "deploy --token … prod"),
+            (f"deploy --password={SECRET} prod", "deploy --password=… prod"),
+            (f'login --password "my {SECRET} word" now', "login --password … now"),
+            (f"git push https://me:{SECRET}@host/x", "git push https://…@host/x"),
+            (f"curl https://x?key={SECRET}&y=1", "curl https://x?key=…&y=…"),
+            (f"aws set aws_secret_access_key {SECRET}", "aws set aws_secret_access_key …"),
+            ("echo ghp_abcdefghijkl0123456789", "echo …"),
+            (f'psql "password={SECRET} host=x"', 'psql "password=…'),
+        ],
+    )
+    def test_secrets(self, text: str, expected: str) -> None:
+        """G-18: what follows a telling name or option, or looks random, is left out."""
+        shown = excerpt(text)
+        assert SECRET not in shown
+        assert shown == expected or expected.split("=…", maxsplit=1)[0] in shown
+
+    def test_is_cut_between_words(self) -> None:
+        """G-18: a long text ends behind a whole word; part of a word is none that masking knows."""
+        shown = excerpt(f"rm {'name ' * 40}")
+        assert shown == f"rm {'name ' * 15}…"
+        assert excerpt("a" * 200) == "…"
+
+    @given(st.text(max_size=300))
+    def test_any_text(self, text: str) -> None:
+        """G-18: whatever it is, the excerpt is one printable line of at most 80 characters."""
+        shown = excerpt(text)
+        assert len(shown) <= MOST
+        assert "\n" not in shown
+        assert "\x1b" not in shown
+        assert cells(shown) >= 0

@@ -1,0 +1,172 @@
+"""Results of gated functions: what counts as a failure, and what a model reads of its calls."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from interlock.engine import Blocked, BlockedCallError, ToolCallBlockedError, replay_entries
+from interlock.engine.gate.wrapping.failures import returned_failure
+
+from ..served import Served, served, until
+
+ASKS = "require human-approval before deploy"
+
+
+def call(name: str, arguments: str = "{}") -> dict[str, object]:
+    return {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def approve(server: Served, **options: object) -> None:
+    request = (await until(server.hub.approvals))[0]
+    outcome = await server.hub.decide(request.id, approved=True, by="ada", **options)  # type: ignore[arg-type]
+    assert outcome.ok, outcome.message
+
+
+class TestReturnedFailures:
+    @pytest.mark.parametrize("value", ["Error: 3 failed", {"ok": False}, {"error": "3 failed"}])
+    async def test_unlock_nothing(self, tmp_path: Path, value: object) -> None:
+        """A test that returns its failure, instead of raising it, does not unlock the deploy (G-71)."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            assert await session.gate(lambda: value, name="test")() == value
+            assert (await session.call("deploy", {})).outcome == "block"
+
+    async def test_are_what_the_author_says(self, tmp_path: Path) -> None:
+        """A session's classifier replaces the common shapes, a function's replaces the session's."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot", is_error=lambda _, value: value == 1) as session,
+        ):
+            await session.gate(lambda: 1, name="test")()
+            assert (await session.call("deploy", {})).outcome == "block"
+            await session.gate(lambda: 1, name="test", is_error=lambda *_: False)()
+            assert (await session.call("deploy", {}, wait=0)).outcome == "waiting"
+
+    async def test_are_failures_where_the_classifier_raises(self, tmp_path: Path) -> None:
+        """A classifier that cannot judge a value unlocks nothing."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            await session.run(call("test"), {"test": lambda: 1}, is_error=lambda *_: 1 / 0 > 0)
+            assert (await session.call("deploy", {})).outcome == "block"
+
+
+class TestAnswers:
+    async def test_of_calls_without_success_are_known_to_replay(self, tmp_path: Path) -> None:
+        """A failed, a blocked, an unknown and a faulty call say so in one form, which replay reads."""
+
+        def test() -> None:
+            raise RuntimeError("3 failed")
+
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            answers = [
+                await session.run(each, {"test": test, "rm": test, "code": lambda: {"ok": False}})
+                for each in (call("test"), call("rm"), call("other"), call("test", "{"), call("code"))
+            ]
+        texts = [str(each["content"]) for each in answers]
+        assert texts[0] == "Error: test failed: RuntimeError: 3 failed"
+        assert texts[1].startswith("Error: rm was not run: ")
+        assert texts[2].startswith("Error: other was not run: There is no tool 'other'")
+        assert texts[3].startswith("Error: test was not run: The arguments are not JSON")
+        assert texts[4] == 'Error: code failed: {"ok": false}'
+        for answer in answers:
+            messages = [{"role": "assistant", "tool_calls": [call("test")]}, answer]
+            assert [entry.is_error for entry in replay_entries(messages)] in ([], [True])
+
+    async def test_tell_of_an_edit(self, tmp_path: Path) -> None:
+        """The model reads that an operator changed its call, and what ran instead."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            tools = {"deploy": lambda env: f"deployed to {env}"}
+            running = asyncio.create_task(session.run(call("deploy", '{"env": "prod"}'), tools))
+            await approve(server, input={"env": "staging"})
+            text = str((await running)["content"])
+        assert text.startswith("deployed to staging\n\nInterlock: a person changed this call's input.")
+        assert '{"env": "staging"}' in text
+
+
+class TestBlocked:
+    async def test_is_one_error_for_both_gates(self, tmp_path: Path) -> None:
+        """One `except` catches a block of the server and of a gate here; the text is for the model."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            with pytest.raises(BlockedCallError, match="rm is blocked") as caught:
+                await session.gate(lambda: None, name="rm")()
+        assert isinstance(caught.value, Blocked)
+        assert (caught.value.tool_name, str(caught.value)) == ("rm", caught.value.reason)
+        here = ToolCallBlockedError("rm", "c1", "rm is blocked")
+        assert isinstance(here, BlockedCallError)
+        assert str(here) == "Tool 'rm' blocked: rm is blocked"
+
+
+class TestIgnored:
+    async def test_is_no_input_and_is_passed_on(self, tmp_path: Path) -> None:
+        """A framework's context is neither shown to operators nor changed by their edits."""
+        context = object()
+        got: list[object] = []
+
+        async def deploy(ctx: object, env: str) -> None:
+            got.append((ctx, env))
+
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            running = asyncio.create_task(session.gate(deploy, ignore=("ctx",))(context, "prod"))
+            request = (await until(server.hub.approvals))[0]
+            state = await server.hub.session(session.id)
+            assert state.calls[request.call_id].input == {"env": "prod"}
+            await approve(server, input={"env": "staging"})
+            await running
+        assert got == [(context, "staging")]
+
+    async def test_cannot_be_set_by_an_edit(self, tmp_path: Path) -> None:
+        """An edited input that names the argument fails the call instead of replacing it."""
+        ran: list[object] = []
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            gated = session.gate(lambda ctx: ran.append([ctx]), name="deploy", ignore=("ctx",))
+            running = asyncio.create_task(gated(object()))
+            await approve(server, input={"ctx": 1})
+            with pytest.raises(TypeError, match="cannot set 'ctx'"):
+                await running
+        assert ran == []
+
+    async def test_has_to_be_there(self, tmp_path: Path) -> None:
+        """A name that the function does not take is a typing error, found at once."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as session,
+        ):
+            with pytest.raises(ValueError, match="no argument 'context' to ignore; it takes: ctx"):
+                session.gate(lambda ctx: ctx, name="deploy", ignore=("context",))
+
+
+def test_own_answers_are_failures_of_the_common_shapes() -> None:
+    """Both forms of `run` count as failures without any classifier."""
+    assert returned_failure("x", "Error: deploy failed: boom")
+    assert returned_failure("x", "Error: deploy was not run: it is blocked")

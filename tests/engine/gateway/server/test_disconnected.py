@@ -1,0 +1,120 @@
+"""Requests of agents whose connection went: consoles show it, and decisions say that nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import DisconnectedCalls, Hub
+
+from ..served import Served, served, until
+
+ASKS = "require human-approval before deploy"
+
+
+async def lost(hub: Hub | ConsoleClient) -> list[ApprovalState]:
+    return [each for each in await hub.approvals() if each.disconnected is not None]
+
+
+async def connected(hub: Hub | ConsoleClient) -> list[ApprovalState]:
+    return [each for each in await hub.approvals() if each.disconnected is None]
+
+
+async def abandoned(server: Served) -> str:
+    """The id of a session whose agent asked for a deploy and was gone before anybody decided."""
+    client = server.agent_client()
+    gate = await client.open("bot")
+    going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+    await until(server.hub.approvals)
+    await client.close()
+    await asyncio.gather(going, return_exceptions=True)
+    await until(lambda: lost(server.hub))
+    return gate.id
+
+
+class TestShown:
+    async def test_at_once_to_every_console(self, tmp_path: Path) -> None:
+        """The server's hub, a console that watched and one that comes later all show since when."""
+        async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
+            events = ada.subscribe()
+            session = await abandoned(server)
+            [there] = await until(lambda: lost(ada))
+            [here] = await lost(server.hub)
+            assert there == here
+            assert here.disconnected is not None
+            assert here.disconnected > here.since
+            async with server.console(server.ben) as ben:
+                assert await until(lambda: lost(ben)) == [here]
+            events.close()
+            seen = [event async for event in events if isinstance(event, DisconnectedCalls)]
+            assert (seen[-1].session, set(seen[-1].calls)) == (session, {"d1"})
+
+    async def test_no_longer_when_the_agent_is_back(self, tmp_path: Path) -> None:
+        """An agent that asks for its answer again is connected, at the hub and at consoles."""
+        async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
+            session = await abandoned(server)
+            await until(lambda: lost(ada))
+            async with server.agent_client() as again:
+                gate = await again.resume(session)
+                going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+                [request] = await until(lambda: connected(ada))
+                assert await connected(server.hub) == [request]
+                outcome = await ada.decide(request.id, approved=True, digest=request.digest)
+                assert (await going).outcome == "allow"
+                assert "disconnected" not in outcome.message
+
+    async def test_of_an_agent_that_asks_again_only_when_it_goes(self, tmp_path: Path) -> None:
+        """One that was told to wait and is connected may ask again; it is lost with its connection."""
+        async with served(tmp_path, rules=ASKS) as server:
+            client = server.agent_client()
+            gate = await client.open("bot")
+            assert (await gate.call("deploy", {}, call_id="d1", wait=0.0)).outcome == "waiting"
+            assert len(await until(lambda: connected(server.hub))) == 1
+            await client.close()
+            assert len(await until(lambda: lost(server.hub))) == 1
+
+    async def test_a_request_that_is_asked_anew(self, tmp_path: Path) -> None:
+        """A request that replaces the one of a lost call is shown as disconnected, too."""
+        async with served(tmp_path, rules=ASKS + "\nblock rm") as server, server.console() as ada:
+            session = await abandoned(server)
+            [first] = await until(lambda: lost(ada))
+            assert (await server.hub.toggle_net(session, "block-rm", False, by="ben", reason="no")).ok
+
+            async def asked_anew() -> list[ApprovalState]:
+                return [each for each in await lost(ada) if each.id != first.id]
+
+            [second] = await until(asked_anew)
+            assert second.disconnected == first.disconnected
+
+    async def test_a_console_that_was_away(self, tmp_path: Path) -> None:
+        """A console whose own connection was lost meanwhile learns that the agent came back."""
+        async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
+            session = await abandoned(server)
+            await until(lambda: lost(ada))
+            [mirrored] = [each for each in server.gateway._connections if each.identity.name == "ada"]
+            async with server.agent_client() as again:
+                gate = await again.resume(session)
+                mirrored.end(1012, "away")
+                going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+                assert len(await until(lambda: connected(ada))) == 1
+                await server.hub.abort(session, "over")
+                await going
+
+
+class TestDecided:
+    async def test_says_that_nobody_will_act(self, tmp_path: Path) -> None:
+        """The decision counts, and says that nobody acts on it; an agent that comes back has it."""
+        async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
+            session = await abandoned(server)
+            [request] = await until(lambda: lost(ada))
+            outcome = await ada.decide(request.id, approved=True, digest=request.digest)
+            assert outcome.ok
+            assert outcome.message.startswith(
+                "deploy approved by ada, but its agent has been disconnected"
+            )
+            assert outcome.message.endswith("nobody will act on this unless it comes back")
+            async with server.agent_client() as again:
+                gate = await again.resume(session)
+                assert (await gate.call("deploy", {}, call_id="d1")).outcome == "allow"
