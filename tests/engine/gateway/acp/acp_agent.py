@@ -127,10 +127,10 @@ class ScriptedAgent:
                 self.note("child", child.pid)
             case ("start_daemon",):
                 self.note("child", start_daemon())
-            case "signal_supervisors", str(which), int(number):
+            case "signal_supervisors", [*signals]:
                 above = supervisors()
-                for each in which.split():
-                    os.kill(above[each], number)
+                for which, number in signals:
+                    os.kill(above[which], number)
             case ("pid",):
                 self.note("pid", os.getpid())
             case "die", int(code):
