@@ -27,9 +27,11 @@ dist: $(VENV)/dev
 	$(BIN)/python -m tests.support.distributions dist
 
 # Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
-# again and again need not be compiled each time, even where the environment says so.
+# again and again need not be compiled each time, even where the environment says so, nor the tests by each of
+# the four.
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/dev
+	-@$(BIN)/pytest -n 0 --collect-only -q >/dev/null 2>&1
 	$(BIN)/pytest -n 4 --dist worksteal
 
 # Some screens with Textual's caches as they ship, of which the tests above have their own.

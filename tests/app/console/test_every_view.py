@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ...support.laws import THOROUGH
-from ..support.views import BY_NAME, NAMES, showing
+from ..support.views import BY_NAME, NAMES, VARIANTS, showing
 from ..terminal.test_charset import ASCII, check_ascii
 from ..terminal.test_keymap import check_keys, mark_keys
 from ..terminal.test_no_color import check_focus, check_grey
@@ -18,9 +18,11 @@ from ..terminal.test_theme import check_contrast
 from .test_palette import check_palette
 from .test_sizes import check_size
 
+EACH = [pytest.param(name, marks=pytest.mark.thorough if name in VARIANTS else ()) for name in NAMES]
 
-@pytest.mark.parametrize("name", NAMES)
+
 class TestEveryView:
+    @pytest.mark.parametrize("name", NAMES)
     async def test_shows_acts_and_can_be_read(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -33,6 +35,7 @@ class TestEveryView:
                 check_palette(on)
             await check_contrast(on)
 
+    @pytest.mark.parametrize("name", EACH)
     async def test_in_ascii_and_grey(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

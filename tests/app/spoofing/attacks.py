@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 FORGED = (
     "WHAT WILL RUN     nothing",
     "WHY IT ASKS       no reason",
@@ -79,11 +81,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "crowded": ("flood", "leading flood", "jamo flood", "wide", "emoji"),
     "forged": ("markup", "broken markup", "frames", "forged lines", "tabs", "breaks"),
 }
+"""Attacks that stand in one text."""
+
+MIXED = ("sgr", "c1", "overwriting", "bidi", "fillers", "leading flood", "wide", "markup", "frames")
+"""Some attacks of each group."""
+
+EACH_GROUP = ["mixed", *(pytest.param(name, marks=pytest.mark.thorough) for name in GROUPS)]
+"""With each change the mixed attacks go everywhere, in the thorough run every group."""
 
 
 def group(name: str) -> str:
-    """The attacks of a group in one text, of several lines."""
-    return "\n".join(ATTACKS[each] for each in GROUPS[name])
+    """The attacks of a group, or the mixed ones, in one text of several lines."""
+    return "\n".join(ATTACKS[each] for each in (MIXED if name == "mixed" else GROUPS[name]))
 
 
 EVERYTHING = "\n".join(text for name, text in ATTACKS.items() if name != "surrogates")

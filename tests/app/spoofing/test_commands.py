@@ -19,18 +19,21 @@ from interlock.engine.hub.hub import HubEvent, Streaming
 
 from ...support.command import command
 from ..support.scenes import NOW, deploy_request
-from .attacks import ATTACKS, GROUPS, group
+from .attacks import ATTACKS, EACH_GROUP, GROUPS, group
 from .harmless import crowded, strange
 from .hostile import RECORDED
 from .recorded import bodies, session_of, write
+
+WRITTEN = [*GROUPS, "mixed"]
+"""The attacks of each of the folder's sessions."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal, rules files and a test of rules, with every group of attacks."""
     folder = tmp_path_factory.mktemp("commands")
-    write(folder / "j.db", [group(name) for name in GROUPS])
-    for name in GROUPS:
+    write(folder / "j.db", [group(name) for name in WRITTEN])
+    for name in WRITTEN:
         text = group(name).replace("\x00", "")
         flat = " ".join(text.split())
         quoted = flat.replace("\\", "").replace('"', "")
@@ -56,7 +59,7 @@ def run(folder: Path, *line: str) -> str:
 def lines_of(name: str) -> list[tuple[str, ...]]:
     """Command lines in which a group of attacks is read, from files, from the journal and typed."""
     text = group(name).replace("\x00", "")
-    number = list(GROUPS).index(name)
+    number = WRITTEN.index(name)
     rules, named = f"{name}.rules", f"{name}-named.rules"
     return [
         ("check", rules),
@@ -90,7 +93,7 @@ def lines_of(name: str) -> list[tuple[str, ...]]:
 
 
 class TestCommands:
-    @pytest.mark.parametrize("name", GROUPS)
+    @pytest.mark.parametrize("name", EACH_GROUP)
     def test_what_is_read_is_told_harmlessly(self, folder: Path, name: str) -> None:
         """Spoofing: check, explain, draw, test, backtest, history, replay, resume and run."""
         for line in lines_of(name):
@@ -99,7 +102,7 @@ class TestCommands:
     def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
         """Spoofing: no more marks on a letter than languages put there."""
         printed = run(
-            folder, "replay", session_of(list(GROUPS).index("crowded"), "")[:2], "--plain", "--db", "j.db"
+            folder, "replay", session_of(WRITTEN.index("crowded"), "")[:2], "--plain", "--db", "j.db"
         )
         assert not crowded(printed)
 
@@ -110,12 +113,12 @@ class TestCommands:
             folder, "backtest", f"{name}-named.rules", "--db", "j.db", "--json", env={"HOME": str(folder)}
         )
         found = json.loads(done.stdout)
-        number = list(GROUPS).index(name)
+        number = WRITTEN.index(name)
         assert session_of(number, group(name)) in {session["session"] for session in found["sessions"]}
 
 
 class TestSettings:
-    @pytest.mark.parametrize("name", GROUPS)
+    @pytest.mark.parametrize("name", EACH_GROUP)
     def test_a_settings_file_of_somebody_else(self, tmp_path: Path, name: str) -> None:
         """Spoofing: what is wrong in the directory's interlock.toml or agent file is told harmlessly."""
         text = json.dumps(group(name), ensure_ascii=False).replace("\x7f", "\\u007f")

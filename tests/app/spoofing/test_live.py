@@ -13,7 +13,7 @@ from interlock.app.sources.messages import StartFailed
 
 from ..support.scenes import deploy_request, release_bot
 from ..support.stage import Stage, stage
-from .attacks import GROUPS, LONG, TAIL, group
+from .attacks import EACH_GROUP, LONG, TAIL, group
 from .harmless import assert_harmless
 from .hostile import RECORDED, explanation, session
 
@@ -59,7 +59,7 @@ class TestDialogs:
                 await on.settle()
             assert on.hub.answers == []
 
-    @pytest.mark.parametrize("name", GROUPS)
+    @pytest.mark.parametrize("name", EACH_GROUP)
     async def test_what_opens_over_a_request(self, name: str) -> None:
         """Spoofing: edit, grant, deny with its presets, explain, help, and a net switched off."""
         text = group(name)
@@ -104,7 +104,7 @@ class TestDialogs:
 
 
 class TestNotices:
-    @pytest.mark.parametrize("name", GROUPS)
+    @pytest.mark.parametrize("name", EACH_GROUP)
     async def test_outcomes_and_failures(self, name: str) -> None:
         """Spoofing: what a hub answers, what could not start, and a grant that is over."""
         text = group(name)

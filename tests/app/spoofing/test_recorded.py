@@ -16,7 +16,7 @@ from interlock.engine.history.journal.reader import open_reader
 
 from ...support.decisions import NOW
 from ..screens.decisions.decisions_world import Desk
-from .attacks import GROUPS, group
+from .attacks import EACH_GROUP, group
 from .harmless import assert_harmless
 from .hostile import RECORDED
 from .recorded import bodies, session_of, write
@@ -63,7 +63,7 @@ class TestLists:
                 await check(on)
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", EACH_GROUP)
 class TestPanels:
     async def test_replay_and_what_opens_over_it(self, tmp_path: Path, name: str) -> None:
         """Spoofing: every event of a session, its decisions, nets as pictures, what if, backtest."""

@@ -179,6 +179,12 @@ VIEWS = [
     View("event", REPLAY, ("2", "enter"), "Event", at=8),
 ]
 NAMES = [view.name for view in VIEWS]
+VARIANTS = {
+    *("live-sessions", "live-pending", "live-waiting", "approval", "deny-and-stop", "edit", "grant-once"),
+    *("batch", "batch-deny", "limit", "answer", "answer-refused", "help-approval", "palette-replay"),
+    *("decision-mistake", "fatigue", "replay", "what-if", "net", "rules"),
+}
+"""Views of whose screen others show more: in ASCII and grey they are seen in the thorough run only."""
 BY_NAME = {view.name: view for view in VIEWS}
 
 

@@ -11,7 +11,7 @@ from interlock.app.widgets.inputs.choice import Choice
 from interlock.app.widgets.inputs.field_editor import FieldEditor
 from interlock.app.widgets.inputs.safe_input import TypedText
 
-from ...spoofing.attacks import FORGED, GROUPS, group
+from ...spoofing.attacks import EACH_GROUP, FORGED, group
 from ...spoofing.harmless import assert_harmless
 from ...spoofing.test_terminal import staged, walked
 from ...support.stage import stage
@@ -20,7 +20,7 @@ from .hostile import attacked
 __all__ = ["walked"]
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", EACH_GROUP)
 class TestEachGroup:
     async def test_question_form_and_graph(self, name: str) -> None:
         """Spoofing: a request that wants an answer, its form to the end, the flow's line and graph."""
