@@ -27,6 +27,7 @@ from ...engine.agents import (
     ToolMessage,
     UserMessage,
 )
+from ...engine.agents.rules_notice import RULES_SENDER
 from ...engine.hub.hub import Hub, SessionConfig
 from ...rules import library_rules, load_rules
 from .project import create_project
@@ -80,7 +81,7 @@ def next_move(messages: Sequence[Message]) -> Reply:
     """Next message and tool calls of the release bot."""
     history = [e for e in exchanges(messages) if e.result != SKIPPED]
     message = _last_word(messages)
-    if message is not None and sum(isinstance(each, UserMessage) for each in messages) > 1:
+    if message is not None and sum(map(_is_of_a_person, messages)) > 1:
         if re.search(r"\b(stop|halt|wait|abort)\b", message, re.IGNORECASE):
             return T("Understood, I stop here. ", "Nothing more will run.")
         return say("Noted. I am a scripted agent, so I keep to the release. ") + _plan(history)
@@ -172,4 +173,9 @@ def say(words: str) -> Reply:
 def _last_word(messages: Sequence[Message]) -> str | None:
     """Last message, if it is a person's; `None` if the agent has replied since."""
     last = messages[-1] if messages else None
-    return last.text if isinstance(last, UserMessage) else None
+    return last.text if isinstance(last, UserMessage) and _is_of_a_person(last) else None
+
+
+def _is_of_a_person(message: Message) -> bool:
+    """Tell a person's message from one on changed rules."""
+    return isinstance(message, UserMessage) and message.by != RULES_SENDER

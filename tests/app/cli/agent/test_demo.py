@@ -40,12 +40,10 @@ class Recorded:
         """Each call's most specific name and outcome."""
         return [(e.body.names[0], e.body.outcome) for e in self.events if isinstance(e.body, CallDecided)]
 
-    def last_words(self) -> str:
-        """What the agent said at the end."""
-        said = [
-            e.body for e in self.events if isinstance(e.body, MessageAdded) and e.body.role == "assistant"
-        ]
-        return said[-1].text or ""
+    def said(self) -> list[str]:
+        """Each message of the agent."""
+        bodies = [e.body for e in self.events if isinstance(e.body, MessageAdded)]
+        return [body.text or "" for body in bodies if body.role == "assistant"]
 
     def deployed(self) -> bool:
         """Whether the deploy script really ran."""
@@ -99,7 +97,11 @@ class TestApproved:
     def test_ends_well(self, recorded: Recorded) -> None:
         """The session is closed and the agent says what came of it."""
         assert recorded.summary.status == "done"
-        assert "limit" in recorded.last_words()
+        assert "limit" in recorded.said()[-1]
+
+    def test_takes_changed_rules_for_no_message(self, recorded: Recorded) -> None:
+        """A used limit and an unlocked deploy are told to the model; nobody said anything to it."""
+        assert [text for text in recorded.said() if "Noted" in text] == []
 
 
 class TestDenied:
@@ -112,7 +114,7 @@ class TestDenied:
 
     def test_agent_says_so_and_stops(self, recorded: Recorded) -> None:
         """The reason reaches the model, which repeats it and does nothing more."""
-        assert "refused the deploy and said: answered by --answer deny" in recorded.last_words()
+        assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
         assert recorded.decisions()[-1] == ("deploy", "block")
 
     def test_nothing_was_deployed(self, recorded: Recorded) -> None:
