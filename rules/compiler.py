@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..engine.core.condition import Condition
-from ..engine.verify import reachable
+from ..engine.verify.reachability import StateCounts
 from .analysis.lint import advise
 from .errors.problems import Problem, RuleError
 from .library import LIBRARY
@@ -103,9 +103,10 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
     namer = CallNamer(maps, rules, unclear_tools)
     call_names = namer if namer.needed else None
     nets = tuple(build_net(rule, call_names) for rule in rules)
+    states = StateCounts()
     return RuleSet(
         nets=nets,
-        verification=tuple(Verification(n.name, reachable(n, keep=0).count) for n in nets),
+        verification=tuple(Verification(n.name, states.count(n)) for n in nets),
         warnings=tuple(advise(statements)),
         sources=sources,
         call_names=call_names,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
@@ -73,20 +74,34 @@ class Transition:
     needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if (
+            not type(self.inputs)
+            is type(self.outputs)
+            is type(self.tools)
+            is type(self.transfers)
+            is tuple
+        ):
+            self._take_lists()
+        if self.transfers:
+            pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
+            object.__setattr__(self, "transfers", pairs)
+        object.__setattr__(self, "needs", _needs(self.inputs))
+
+    def _take_lists(self) -> None:
         for name in ("inputs", "outputs", "tools", "transfers"):
             value = getattr(self, name)
             if type(value) is not tuple:
                 object.__setattr__(self, name, _listed(f"transition '{self.name}': {name}", value))
-        if self.transfers:
-            pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
-            object.__setattr__(self, "transfers", pairs)
-        counted = [(place, self.inputs.count(place)) for place in dict.fromkeys(self.inputs)]
-        object.__setattr__(self, "needs", tuple(counted))
 
     @property
     def structural(self) -> bool:
         """True if it fires without any call, at once."""
         return self.type == "auto" and not self.tools and self.after is None
+
+
+@lru_cache(1_024)
+def _needs(inputs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((place, inputs.count(place)) for place in dict.fromkeys(inputs))
 
 
 def _listed(name: str, value: Iterable[T]) -> tuple[T, ...]:

@@ -154,6 +154,33 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     return Reachability(len(found), complete, tuple(map(packed.unpack, islice(found, keep))))
 
 
+class StateCounts:
+    """Counts of reachable states: of nets that differ only in the names of tools one is searched."""
+
+    def __init__(self) -> None:
+        self._counts: dict[object, int] = {}
+
+    def count(self, net: SkillNet) -> int:
+        """The count of `reachable`."""
+        structure = _structure(net)
+        if structure is None:
+            return reachable(net, keep=0).count
+        count = self._counts.get(structure)
+        if count is None:
+            count = self._counts[structure] = reachable(net, keep=0).count
+        return count
+
+
+def _structure(net: SkillNet) -> object:
+    """All of a net that its states depend on; `None` where they depend on the names of its tools."""
+    transitions: list[object] = []
+    for t in net.transitions:
+        if t.partial:
+            return None
+        transitions.append((t.inputs, t.outputs, t.transfers, t.after, t.type, not t.tools))
+    return net.places, tuple(net.initial_marking.items()), tuple(transitions)
+
+
 def _explore(moves: Sequence[Move], found: list[int], visited: set[int], limit: int) -> bool:
     """Append to `found` the markings that its own lead to, up to `limit`; true if those are all."""
     for marking in found:

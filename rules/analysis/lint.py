@@ -17,6 +17,7 @@ from ..parse.statements import HUMAN, SESSION, Allowance, Map, Statement
 from ..unclear import about_allowances, about_rules
 
 _STRAY_ENDS = ",;:'\""
+_RESERVED = sorted(RESERVED)
 _SHOWN_NAMES = 6
 _NEAR_MISS = 0.85
 """Similarity with a word of the language at which a name is taken for a misspelling of it."""
@@ -130,7 +131,7 @@ def _like_session(scope: str) -> str | None:
 def _about_reserved(name: str, source: RuleSource, tools: Collection[str]) -> Iterator[Problem]:
     """A name that was to be a reserved one (G-64, G-66)."""
     plain = folded_name(name).replace("_", "-")
-    close = None if name in RESERVED or name in tools else closest(plain, sorted(RESERVED), _NEAR_MISS)
+    close = None if name in RESERVED or name in tools else closest(plain, _RESERVED, _NEAR_MISS)
     if close is not None:
         message = f"{quote(name)} is taken as a tool's name"
         yield at_word(source, name, message, f"did you mean '{close}'?")

@@ -51,7 +51,16 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | 
     """The candidate that `word` is a misspelling of; `cutoff`, up to 1, is how like it must be."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word[:40].lower(), list(candidates), 1, cutoff)), None)
+    text = word[:40].lower()
+    # As `get_close_matches` asks first itself, but only once it has prepared the word for comparison.
+    near = [candidate for candidate in candidates if _most_likeness(text, candidate) >= cutoff]
+    return next(iter(get_close_matches(text, near, 1, cutoff)), None) if near else None
+
+
+def _most_likeness(word: str, other: str) -> float:
+    """The most that two words of their lengths can be like each other, up to 1."""
+    both = len(word) + len(other)
+    return 2.0 * min(len(word), len(other)) / both if both else 1.0
 
 
 def start(word: Token) -> int:

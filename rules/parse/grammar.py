@@ -6,9 +6,10 @@ expected in place of a word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -20,6 +21,10 @@ from lark.lexer import PatternStr, TerminalDef
 _WORD = "WORD"
 _STRING = "STRING"
 _END = "$END"
+_NAME = "_"
+"""Any name in a line's shape."""
+_PLAIN_LINE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?: [A-Za-z0-9_][A-Za-z0-9_-]*)*")
+MOST_SHAPES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,43 @@ class LineReading:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shape:
+    """Reading that all lines have in common which differ only in names: types of words, and their tree.
+
+    A word in the tree is its position.
+    """
+
+    types: tuple[str, ...]
+    tree: Tree[int]
+
+    def reading(self, texts: Iterable[str]) -> LineReading:
+        """The reading of a line of this shape, with these words."""
+        words: list[Token] = []
+        start = 0
+        for type_, text in zip(self.types, texts, strict=True):
+            end = start + len(text)
+            words.append(Token(type_, text, start, 1, start + 1, 1, end + 1, end))
+            start = end + 1
+        return LineReading(words, _with_words(self.tree, words))
+
+
+def _with_positions(tree: Tree[Token], words: Sequence[Token]) -> Tree[int]:
+    position = {id(word): number for number, word in enumerate(words)}
+    children = [
+        _with_positions(child, words) if isinstance(child, Tree) else position[id(child)]
+        for child in tree.children
+    ]
+    return Tree(tree.data, children)
+
+
+def _with_words(tree: Tree[int], words: Sequence[Token]) -> Tree[Token]:
+    children = [
+        _with_words(child, words) if isinstance(child, Tree) else words[child] for child in tree.children
+    ]
+    return Tree(tree.data, children)
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """Result of reading a text, or the first word out of place, which at its end is an empty one.
 
@@ -84,6 +126,8 @@ class Grammar:
         self._fixed = {name: p.value for name, p in patterns.items() if isinstance(p, PatternStr)}
         symbols = (s.name for rule in self._lark.rules for s in rule.expansion if isinstance(s, Terminal))
         self._order = tuple(dict.fromkeys(symbols))
+        self._fixed_words = frozenset(self._fixed.values())
+        self._shape = lru_cache(MOST_SHAPES)(self._shape_of)
 
     def fixed(self, symbol: str) -> str | None:
         """The one word that `symbol` matches; `None` when it may be one of many."""
@@ -116,7 +160,28 @@ class Grammar:
             return Parsed(tuple(words[:-1]), None, unexpected)
 
     def read(self, line: str) -> LineReading:
-        """Read a line to its end, whatever is in it."""
+        """Read a line to its end, whatever is in it.
+
+        lark reads one line of each shape. No terminal tells one plain name from another, unless it is a
+        keyword: so a line that differs from one that was read in such names alone has the same tree.
+        """
+        if _PLAIN_LINE.fullmatch(line) is None:
+            return self.read_by_lark(line)
+        fixed, texts = self._fixed_words, line.split(" ")
+        # A word that begins with a digit may be a number or a time: it stands for itself alone.
+        shape = self._shape(tuple([text if text in fixed or text[0] <= "9" else _NAME for text in texts]))
+        return self.read_by_lark(line) if shape is None else shape.reading(texts)
+
+    def _shape_of(self, texts: tuple[str, ...]) -> _Shape | None:
+        """The shape of lines with these words; `None` where it does not agree with the grammar."""
+        reading = self.read_by_lark(" ".join(texts))
+        if reading.statement is None or not reading.clean or [*texts] != reading.words:
+            return None
+        types = tuple(word.type for word in reading.words)
+        return _Shape(types, _with_positions(reading.statement, reading.words))
+
+    def read_by_lark(self, line: str) -> LineReading:
+        """Read a line word by word: the result of `read`, found without shapes."""
         reading = LineReading()
         parser = self._lark.parse_interactive(line)
         for word in parser.lexer_thread.lex(parser.parser_state):

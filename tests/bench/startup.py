@@ -18,6 +18,7 @@ from interlock.app.widgets.lists.sessions import WaitingList
 from ..app.support.queue_scenes import asking, asks
 from ..app.support.scenes import NOW
 from ..support.fake_hub import FakeHub
+from .interpreter import bare_start
 from .terminal import Terminal
 
 REPEATS = 15
@@ -30,7 +31,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
     """`interlock --help` beside a bare interpreter, in turns; then a cold process's first paint."""
     help_times, bare_times = [], []
     for _ in range(REPEATS):
-        bare_times.append(_seconds([sys.executable, "-c", "pass"]))
+        bare_times.append(bare_start())
         help_times.append(_seconds([INTERLOCK, "--help"]))
     yield "python -c pass", median(bare_times) * 1000, "ms"
     yield "interlock --help", median(help_times) * 1000, "ms"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.net.net import Marking, NetError, SkillNet, Transition, define_skill_net
 from interlock.engine.verify import Reachability, reachable
-from interlock.engine.verify.reachability import budget_of
+from interlock.engine.verify.reachability import StateCounts, budget_of
 from interlock.rules import compile_rules
 
 from ...support.laws import examples
@@ -241,3 +241,29 @@ class TestLimit:
         (net,) = compile_rules("require a before b")
         assert reachable(net, keep=0).count == 3
         assert reachable(net, keep=0).states == ()
+
+
+class TestStateCounts:
+    @given(several=st.lists(nets(), min_size=1, max_size=6))
+    @settings(max_examples=examples(300), deadline=None)
+    def test_are_those_of_each_net_alone(self, several: list[SkillNet]) -> None:
+        """What was counted before changes no count, whatever places and names the nets share."""
+        counts = StateCounts()
+        for net in [*several, *several]:
+            assert counts.count(net) == reachable(net).count
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("limit a to 2 per session", "limit a to 3 per session"),
+            ("limit a to 2 per 1h", "limit a to 2 per b"),
+            ("require a before b", "require a before a"),
+            ("require 2 human-approvals before a", "require 3 human-approvals before a"),
+            ("block a", "require human-approval before a"),
+        ],
+    )
+    def test_tell_nets_apart_that_are_nearly_alike(self, one: str, other: str) -> None:
+        """Budgets of several sizes, one tool in two places, and partial transitions."""
+        found = compile_rules([one, other, one]).verification
+        alone = [reachable(net).count for net in compile_rules([one, other, one])]
+        assert [each.reachable_states for each in found] == alone
