@@ -36,6 +36,7 @@ from ..terminal.key_rights import Permission, needed_rights
 from ..terminal.keymap import decides, display_key, is_typed
 from ..terminal.theme import OWN_THEMES, SIGNAL_BOX
 from ..terminal.written_cells import WrittenCells
+from ..widgets.base.greyed_keys import GreyedKeys
 from ..widgets.inputs.safe_input import TakesText
 
 # The command palette: every binding that does something where the operator is, by name.
@@ -238,6 +239,9 @@ class TerminalApp(App[None]):
             refused = self._refusal(default_namespace, action)
             if refused is not None:
                 self.notify(refused, severity="warning", markup=False)
+                return True
+            target, name, parameters = self._parse_action(action, default_namespace)
+            if isinstance(target, GreyedKeys) and target.tell_obstacle(name, parameters):
                 return True
         return await super().run_action(action, default_namespace, namespaces)
 

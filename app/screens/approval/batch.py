@@ -34,8 +34,9 @@ from ...widgets.approval.reviewed_list import ReviewedList
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import text_pieces
 from ...widgets.base.cursor_list import GUTTER
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.safe_input import TypedLine
-from ..common.guarded_keys import GuardedKeys
+from ..common.guarded_keys import NOTHING_LEFT, SENDING, GuardedKeys
 from ..common.operator_context import OperatorContext
 from .keys import page_keys
 
@@ -212,12 +213,13 @@ class BatchScreen(GuardedKeys[None]):
 
     # What the operator does
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is decided twice; the keys stay where they are, greyed."""
-        if action in ("approve_all", "deny_all"):
-            free = not self.deciding and not self._finished and any(row.open for row in self.rows)
-            return True if free else None
-        return True
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Nothing is decided twice."""
+        if action not in ("approve_all", "deny_all"):
+            return None
+        if self.deciding:
+            return SENDING
+        return NOTHING_LEFT if self._finished or not any(row.open for row in self.rows) else None
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

@@ -10,6 +10,7 @@ from textual.content import Content
 from ....engine.history.model.state import ApprovalState
 from ...format.text import shown
 from ...terminal.keymap import hints
+from ...widgets.base.greyed_keys import Parameters
 from ..common.guarded_keys import Answer, GuardedKeys
 
 
@@ -26,6 +27,7 @@ class RequestPanel(GuardedKeys[Answer]):
         super().__init__(monotonic, quiet)
         self.request = request
         self.over = False
+        self._ending = ""
 
     def tick(self) -> None:
         """Show what the keys do, or that they are inert."""
@@ -52,10 +54,11 @@ class RequestPanel(GuardedKeys[Answer]):
     def request_over(self, text: str) -> None:
         """The request is gone or another: nothing can be decided here."""
         self.over = True
+        self._ending = text
         self.fall_asleep()
         self.say(text, bad=False)
         self.refresh_bindings()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
         """Nothing is decided about a request that is over."""
-        return not self.over if action == self.DECIDES[0] else True
+        return self._ending if self.over and action == self.DECIDES[0] else None

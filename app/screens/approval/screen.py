@@ -32,9 +32,10 @@ from ...viewmodels.input_draft import InputDraft
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.title import request_title
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.reason_line import ReasonLine
 from ..common.detail import Detail
-from ..common.guarded_keys import FollowsRequest, GuardedKeys
+from ..common.guarded_keys import NOTHING_LEFT, SENDING, FollowsRequest, GuardedKeys
 from ..common.operator_context import OperatorContext
 from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
@@ -114,6 +115,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._flash_until = 0.0
         self.deciding = self._over = self._too_late = False
         self._meanwhile: str | None = None
+        self._ending = ""
         self._titled: tuple[Content, Content] | None = None
         self._others = 0
         self._shown_at = None
@@ -258,7 +260,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     def _end(self, text: str) -> None:
-        self._over = True
+        self._over, self._ending = True, text
         self._stop_coming()
         self._hide_reason()
         self.say(text, bad=False)
@@ -285,22 +287,42 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return reveal_keys(found)
         return answer_keys(found, self.request) if self._frame.guard.complete else page_keys(found)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Decision keys go away once there is nothing to decide."""
-        if action == "extend" and self.request.expires is None:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
+        """An answer is neither edited nor granted, and what never expires needs no more time.
+
+        Keys that decide go away once there is nothing to decide.
+        """
+        if action in DECIDING and self._over:
             return False
-        request = self.request
-        if action in ("edit", "grant") and request.wants is not None:
-            return False
-        if action == "edit" and not (request.input and can_be_edited(request.session, self._hub)):
-            return False
-        if action in DECIDING:
-            return not self._over and not self.deciding
-        if action == "next":
-            return self._over and self._others > 0
-        if action == "fold":
-            return self._frame.foldable or self._frame.expanded
-        return True
+        match action:
+            case "extend":
+                return self.request.expires is not None
+            case "edit" | "grant":
+                return self.request.wants is None
+            case "next":
+                return self._over and self._others > 0
+            case "fold":
+                return self._frame.foldable or self._frame.expanded
+            case _:
+                return True
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Nothing is decided twice, and not every call can be edited or granted."""
+        if action not in DECIDING:
+            return None
+        if self.deciding:
+            return SENDING
+        if self._over:
+            return self._ending or NOTHING_LEFT
+        match action:
+            case "edit" if not self.request.input:
+                return "This call has no input to edit"
+            case "edit" if not can_be_edited(self.request.session, self._hub):
+                return "The agent cannot take an edited input: approve or deny the call as it is"
+            case "grant":
+                return no_grant_reason(self.request)
+            case _:
+                return None
 
     def _all_seen(self) -> bool:
         """Tell whether all of the request was on screen; if not, show more of it."""
@@ -363,14 +385,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(InputForm(request, draft, self.monotonic, self.quiet), answered)
 
     def action_grant(self) -> None:
-        """Choose what passes from now on, once all was on screen, or learn why nothing can."""
+        """Choose what passes from now on, once all was on screen."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         request = self.request
-        why = no_grant_reason(request)
-        if why is not None:
-            self.say(why, bad=False)
-            return
         from .grant import GrantChosen, GrantScreen
 
         def answered(chosen: GrantChosen | None) -> None:

@@ -11,13 +11,13 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 from textual.screen import Screen
 
-from ...widgets.base.typed_app import TypedApp
+from ...widgets.base.greyed_keys import GreyedKeys
 
 Answer = TypeVar("Answer")
 Breakpoints: TypeAlias = list[tuple[int, str]]
 
 
-class SettledScreen(TypedApp, Screen[Answer]):
+class SettledScreen(GreyedKeys, Screen[Answer]):
     """Screen that paints its layouts like changes of widgets: once no message is left to handle."""
 
     # Textual declares these for the class, and so that pyright takes them for an instance's.

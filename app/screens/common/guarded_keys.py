@@ -24,6 +24,8 @@ QUIET = 0.1
 """Seconds in which no other key may follow one that decides; a held key repeats sooner."""
 FLASH = 0.6
 AT_ONCE = "Keys pressed too fast; nothing was decided"
+SENDING = "The decision is on its way"
+NOTHING_LEFT = "Nothing is left to decide"
 
 Answer = TypeVar("Answer")
 
@@ -62,6 +64,10 @@ class GuardedKeys(Panel[Answer]):
     def say(self, text: str, *, bad: bool = True) -> None:
         """Show a sentence to the operator."""
         raise NotImplementedError
+
+    def show_obstacle(self, reason: str) -> None:
+        """In the panel: a notice would cover what there is to read."""
+        self.say(reason, bad=False)
 
     def tick(self) -> None:
         """Show what changes with time."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual.actions import parse
 from textual.app import App
 from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
-from ....engine.core.rights import FULL
 from ...format.text import MUTED, pad, styled_rows, wrap_all
+from ...terminal.charset import visible
 from ...terminal.key_rights import READ_ONLY, permission_of, rights_for
 from ...widgets.base.blocks import Block
+from ...widgets.base.greyed_keys import GreyedKeys
 from .detail import Detail
 
 KEYS, NAME, ID = 12, 18, 27
@@ -80,9 +82,13 @@ def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
 def _refusal(app: App[None], active: ActiveBinding) -> str:
     """The reason why a key does nothing."""
     refused = permission_of(app).refusal(rights_for(active.binding.id or ""))
-    if refused is None and permission_of(app).rights == FULL:
-        return f"{active.tooltip or active.binding.tooltip}; there is nothing to do it to now"
-    return f"{refused or READ_ONLY}."
+    if refused is not None:
+        return f"{refused}."
+    obstacle = None
+    if isinstance(active.node, GreyedKeys):
+        action, parameters = parse(active.binding.action)[1:]
+        obstacle = active.node.obstacle(action, parameters)
+    return f"{active.tooltip or active.binding.tooltip}. Not now: {visible(obstacle or READ_ONLY)}"
 
 
 def _common(active: ActiveBinding) -> bool:

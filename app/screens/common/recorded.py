@@ -7,6 +7,7 @@ from datetime import tzinfo
 from ....engine.history.model.state import SessionState, SessionSummary
 from ....engine.hub.api import DecisionApi
 from ...sources.messages import BacktestChosen
+from ...widgets.base.greyed_keys import Parameters
 from .deferred_paint import SettledScreen
 
 
@@ -27,7 +28,7 @@ class RecordedSessionScreen(SettledScreen[None], inherit_bindings=False):
         """The chosen session."""
         raise NotImplementedError
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """Offer only actions that this console can carry out."""
         match action:
             case "continue":

@@ -49,6 +49,7 @@ from ...viewmodels.decision_feed import (
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.cursor_list import GUTTER
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.filter_line import FilterLine
 from ...widgets.lists.decision_table import DecisionTable, GroupList
 from ..common.deferred_paint import SettledScreen
@@ -277,6 +278,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     def moved(self) -> None:
         self._title()
         self._describe()
+        self.refresh_bindings()
 
     # What the operator does
 
@@ -375,9 +377,6 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     def action_shadow(self) -> None:
         """Every shadow session with what enforce would have done."""
-        if not self._shadow.sessions:
-            self.notify("No call in view was made in shadow mode.")
-            return
         refused = permission_of(self.app).refusal(rights_for("shadow.enforce"))
         changes = self._hub is not None and refused is None
         self.app.push_screen(ShadowPanel(self._shadow, switches=changes), self._shadow_chosen)
@@ -396,18 +395,29 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     def action_enforce(self) -> None:
         """Switch the session of the chosen decision to enforce."""
         chosen = self._table.current
-        if chosen is None or chosen.mode != "shadow":
-            self.notify(choose_shadow(key_of(DecisionsScreen, "decisions.shadow")))
-        else:
+        if chosen is not None:
             self._enforce(chosen.session)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """One decision is chosen in the list only; a session in shadow is switched only where it runs."""
-        if action == "filter":
-            return self.focused is None or self.focused.id != "filter"
-        if action in ("replay", "enforce") and self._by is not None:
-            return False
-        return action != "enforce" or (self._hub is not None and bool(self._shadow.sessions))
+        match action:
+            case "filter":
+                return self.focused is None or self.focused.id != "filter"
+            case "replay":
+                return self._by is None
+            case "enforce":
+                return self._by is None and self._hub is not None
+            case _:
+                return True
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Replay takes a chosen decision, enforce one of a session in shadow mode."""
+        if action in ("shadow", "enforce") and not self._shadow.sessions:
+            return "No call in view was made in shadow mode."
+        chosen = self._table.current
+        if action == "enforce" and (chosen is None or chosen.mode != "shadow"):
+            return choose_shadow(key_of(DecisionsScreen, "decisions.shadow"))
+        return "No decision is chosen." if action == "replay" and chosen is None else None
 
     def _enforce(self, session: str) -> None:
         if self._hub is not None:

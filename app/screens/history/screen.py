@@ -30,11 +30,13 @@ from ...viewmodels.playback import Playable, open_recorded
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import BlockList, line_block
 from ...widgets.base.cursor_list import GUTTER
+from ...widgets.base.greyed_keys import Parameters
 from ..common.recorded import RecordedSessionScreen
 from ..replay.screen import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
-EMPTY = "No sessions are recorded yet.\n\nStart one with `interlock demo` or `interlock run`, then press"
+NO_SESSIONS = "No sessions are recorded yet."
+HOW_TO_RECORD = "Start one with `interlock demo` or `interlock run`"
 
 
 def matches(session: SessionSummary, words: str) -> bool:
@@ -197,7 +199,8 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         if self._error:
             self._note(self._error, "$text-error")
         elif self._all == []:
-            self._note(f"{EMPTY} {key_of(HistoryScreen, 'history.reload')}.")
+            again = key_of(HistoryScreen, "history.reload")
+            self._note(f"{NO_SESSIONS}\n\n{HOW_TO_RECORD}, then press {again}.")
         elif self._all and not self._shown:
             key = key_of(HistoryScreen, "history.back")
             self._note(f"No session matches '{visible(words)}'. Press {key} to see all of them.")
@@ -226,6 +229,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         detail = self.query_one("#detail", Static)
         detail.set_class(chosen is None, "-empty")
         detail.update(Content("") if chosen is None else _detail(chosen, self._zone))
+        self.refresh_bindings()
 
     @property
     def state(self) -> SessionSummary | None:
@@ -240,6 +244,14 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
     @on(BlockList.Opened, "#table")
     def open_selected(self, message: BlockList.Opened) -> None:
         self.open_session(message.key)
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Without a recorded session there is nothing to go on with, to filter or to judge."""
+        if action in ("filter", "backtest") and self._all == []:
+            return NO_SESSIONS
+        if action == "continue" and self.state is None:
+            return "No session is chosen." if self._all else NO_SESSIONS
+        return None
 
     def action_continue(self) -> None:
         """Go on with the selected session."""

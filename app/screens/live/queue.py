@@ -15,6 +15,7 @@ from ....engine.hub.hub import Outcome
 from ...format.text import shown
 from ...format.times import in_force, with_more
 from ...sources.messages import ActionDone, RequestChosen
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.lists.sessions import WaitingList
 from ...widgets.nets.flow_lines import askers
 from ...widgets.nets.grants import bounds, passes
@@ -88,7 +89,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         self.notify("Another request has just come under the cursor.", severity="warning")
         return False
 
-    def offered(self, action: str) -> bool:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """Tell whether a key of the queue or of the nets applies where the focus is."""
         match action:
             case "mark" | "extend":

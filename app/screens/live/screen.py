@@ -32,9 +32,11 @@ from ...terminal.symbols import session_look
 from ...viewmodels.stream import LiveStream, changes_queue
 from ...widgets.base.bars import KeyBar, PaneTabs, TitleBar
 from ...widgets.base.blocks import BlockList
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.say_line import SayLine
 from ...widgets.lists.sessions import (
     NO_SESSION,
+    NOTHING_WAITS,
     READING,
     LiveSessionList,
     PendingList,
@@ -229,7 +231,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             _entitle(transcript, "Transcript")
         else:
             offered = (
-                self.offered("raise_limit")
+                self.offers("raise_limit")
                 and permission_of(self.app).refusal(rights_for("live.limit")) is None
             )
             key = key_of(LiveScreen, "live.limit") if offered else ""
@@ -410,8 +412,6 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         request = self.request_at_hand
         if request is not None:
             self.post_message(RequestChosen(request.id))
-        elif not self._waiting:
-            self.notify("Nothing to approve.")
         else:
             waiting = count(self._waiting, "request")
             key = key_of(LiveScreen, "live.pane-waiting")
@@ -446,10 +446,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     def action_interrupt(self) -> None:
         """Open the line that speaks to the agent."""
         state = self.state
-        if state is None:
-            self.notify("No session to speak to.")
-            return
-        if not can_be_told(state, self._hub) and self._cannot_steer(state):
+        if state is None or (not can_be_told(state, self._hub) and self._cannot_steer(state)):
             return
         self._say.open(state.id, state.agent or state.id)
 
@@ -525,10 +522,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def action_compact(self) -> None:
         state = self.state
-        if state is None:
-            self.notify("No session to compact.")
-            return
-        if self._cannot_steer(state):
+        if state is None or self._cannot_steer(state):
             return
         self._do(self._hub.compact(state.id, by=self._operator))
 
@@ -549,17 +543,19 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if self._selected is not None:
             self.post_message(ReplayChosen(self._selected))
 
-    def offered(self, action: str) -> bool:
-        """A limit can be raised where there is one."""
-        return has_limit(self.state, self._hub) if action == "raise_limit" else super().offered(action)
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
+        """Keys of a pane are offered in that pane, and a higher limit where there is one."""
+        if action == "raise_limit":
+            return has_limit(self.state, self._hub)
+        return super().offers(action, parameters)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of a pane are offered in that pane; those with nothing to act on are greyed."""
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Without a request there is nothing to decide, without a session nothing to act on."""
         if action == "decide" and not self._waiting:
-            return None
+            return NOTHING_WAITS
         if action in OF_SESSION and self.state is None:
-            return None
-        return self.offered(action)
+            return f"{NO_SESSION} {key_of(LiveScreen, 'live.start')} starts one."
+        return None
 
 
 def _entitle(widget: Widget, title: str) -> None:

@@ -33,6 +33,7 @@ from ...viewmodels.replay_feed import ReadFailed, ReplayFeed, SessionRead
 from ...viewmodels.what_if import WhatIf
 from ...widgets.base.bars import KeyBar, PaneTabs
 from ...widgets.base.blocks import BlockList
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.lists.sessions import PendingList, WaitingList
 from ...widgets.nets.flow_lines import FLOW, askers, flow_title
 from ...widgets.replay.event_details import EventDetails
@@ -48,6 +49,10 @@ from .goto import GoToScreen, ends_of
 from .keys import PANES, REPLAY_KEYS, TITLES
 
 WIDE = 100
+OF_EVENT = frozenset(
+    {"step", "edge", "decision", "go_to", "what_if", "open_decision", "picture", "pane", "continue"}
+)
+"""Actions on the event that is shown, or from it to another."""
 
 
 class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
@@ -90,6 +95,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         if sessions is not None and ready.events:
             self._feed = ReplayFeed(sessions, ready.events[0].session, self, lambda: self.position)
         self._first = at or 1
+        self._greyed: tuple[bool, ...] = ()
         self._take(ready)
 
     def _take(self, ready: Playable) -> None:
@@ -166,6 +172,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
         trouble.display = self._trouble is not None
         self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
+        self._grey_keys()
 
     # Reading again
 
@@ -174,9 +181,32 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         """Number of the session's events that have been read."""
         return len(self._recorded)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """The session can be read again only where it was read from."""
-        return self._feed is not None if action == "reload" else super().check_action(action, parameters)
+        return self._feed is not None if action == "reload" else super().offers(action, parameters)
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Nothing comes before the first event or after the last."""
+        if action in OF_EVENT and self.state is None:
+            return "There is no event to show."
+        match action, parameters:
+            case ("step", (-1,)) | ("edge", (0,)) if self.position <= 1:
+                return "This is the first event."
+            case ("step", (1,)) | ("edge", (-1,)) if self.position >= self.event_count:
+                return "This is the last event."
+            case "decision", (direction,) if self._decision_from(direction == 1) is None:
+                side = "after" if direction == 1 else "before"
+                return f"There is no block or approval {side} this event."
+            case _:
+                return None
+
+    def _grey_keys(self) -> None:
+        """Have the keys painted that are greyed now, or are no more."""
+        stops = self._decision_from(False) is None, self._decision_from(True) is None
+        greyed = (self.position <= 1, self.position >= self.event_count, *stops)
+        if greyed != self._greyed:
+            self._greyed = greyed
+            self.refresh_bindings()
 
     @on(HubMoved)
     def follow(self, moved: HubMoved) -> None:
@@ -258,6 +288,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         names = askers({after.id: after}, {after.id: name_shown(after.agent)})
         self.query_one(WaitingList).show_waiting(waiting, names, event.at)
         self.query_one(PaneTabs).counts = {"queues": len(after.pending) + len(waiting)}
+        self._grey_keys()
 
     def _show_heading(self, replay: Replay) -> None:
         event, width = self._recorded[self.position - 1], self.size.width - 2
@@ -278,14 +309,15 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     def action_decision(self, direction: int) -> None:
         """Go to the next or the previous block or approval."""
-        at = bisect_right if direction > 0 else bisect_left
-        index = at(self._stops, self.position) - (direction < 0)
-        there = self._stops[index] if 0 <= index < len(self._stops) else None
-        if there is None:
-            side = "after" if direction > 0 else "before"
-            self.notify(f"No block or approval {side} this event", severity="information")
-        else:
+        there = self._decision_from(direction > 0)
+        if there is not None:
             self.position = there
+
+    def _decision_from(self, forward: bool) -> int | None:
+        """Number of the next or the previous event that is a block or an approval."""
+        at = bisect_right if forward else bisect_left
+        index = at(self._stops, self.position) - (not forward)
+        return self._stops[index] if 0 <= index < len(self._stops) else None
 
     def action_go_to(self) -> None:
         """Ask for an event's number or a time."""

@@ -29,6 +29,7 @@ from ...viewmodels.backtest_job import rules_files
 from ...viewmodels.rules_view import RuleNet, RulesView, check, read
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
+from ...widgets.base.greyed_keys import Parameters
 from ...widgets.lists.rules import RuleList, RulesFileList, rule_blocks
 from ...widgets.lists.rules import key_of as block_of
 from ..common.deferred_paint import SettledScreen
@@ -339,22 +340,40 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         elif self.is_current:
             self.dismiss()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys do something where there is something to do it with."""
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
+        """Files are judged where there is a journal, and copied where they are the library's."""
         match action:
             case "backtest":
-                return self._judges and bool(self._files)
-            case "edit":
-                return self.is_mounted and self._can_edit()
+                return self._judges
             case "copy_here":
                 return self.is_mounted and self._can_copy()
-            case "picture":
-                return self.is_mounted and self._net() is not None
-            case "finding":
-                view = self._view
-                return view is not None and view.errors + view.warnings > 0
+            case "edit":
+                return not self.app.is_web
             case _:
                 return True
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """Keys do something where there is something to do it with."""
+        match action:
+            case "backtest" | "edit" | "picture" | "finding" if not self._files:
+                return f"{NO_FILES} {key_of(RulesScreen, 'rules.open')} names one."
+            case "edit":
+                return self._edit_obstacle()
+            case "picture" if self._net() is None:
+                return "No rule is under the cursor."
+            case "finding" if self._view is None or not self._view.errors + self._view.warnings:
+                return "Nothing was found in these files."
+            case _:
+                return None
+
+    def _edit_obstacle(self) -> str | None:
+        """Reason why the file under the cursor cannot be edited here."""
+        file = self.query_one(RuleList).file
+        if file is None:
+            return "No file is under the cursor."
+        if file.library:
+            return f"This file is the library's: {key_of(RulesScreen, 'rules.copy')} copies it here."
+        return None if self._can_edit() else "There is no editor: set VISUAL or EDITOR."
 
     # Painting
 

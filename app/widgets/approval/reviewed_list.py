@@ -9,7 +9,6 @@ from textual.strip import Strip
 
 from ..base.blocks import BlockList
 from ..base.cursor_list import GUTTER
-from ..base.typed_app import TypedApp
 from .review_guard import ReviewGuard
 
 
@@ -20,7 +19,7 @@ class LinesShown(Message):
     complete: bool
 
 
-class ReviewedList(TypedApp, BlockList):
+class ReviewedList(BlockList):
     """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
 
     Nothing counts while another screen is on top or a notification may cover a line.

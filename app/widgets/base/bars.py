@@ -227,8 +227,8 @@ class KeyBar(TypedApp, Widget):
     async def on_click(self, event: events.Click) -> None:
         for start, end, action in self._edges:
             if start <= event.x - 1 < end:
-                for node, binding, usable, _ in list(self.screen.active_bindings.values()):
-                    if binding.action == action and usable:
+                for node, binding, _, _ in list(self.screen.active_bindings.values()):
+                    if binding.action == action:
                         await self.app.run_action(action, default_namespace=node)
                         return
                 if action == MORE:

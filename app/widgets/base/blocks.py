@@ -20,7 +20,8 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from .cursor_list import GUTTER, CursorList
+from .cursor_list import GUTTER, NOTHING_TO_OPEN, CursorList
+from .greyed_keys import Parameters
 
 Lines = Callable[[int], Sequence[Content]]
 
@@ -148,12 +149,15 @@ class BlockList(CursorList):
             return
         key = self.current
         at_end = self._cursor == len(self._blocks) - 1
+        had_cursor = self._cursor is not None
         heights = dict(zip(((b.key, b.stamp) for b in old), self._heights[keep:], strict=False))
         self._blocks[keep:] = blocks
         fresh = [heights.get((b.key, b.stamp)) or self._measure(b) for b in blocks]
         self._heights[keep:] = fresh
         self._place()
         self._keep_cursor(key, to_end=self._following and at_end)
+        if had_cursor != (self._cursor is not None) and self.has_focus:
+            self.screen.refresh_bindings()
 
     def select(self, key: str) -> bool:
         """Put the cursor on a block, without a message. False when there is none of that key."""
@@ -294,9 +298,13 @@ class BlockList(CursorList):
 
     # What keys and mouse do
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """Nothing is opened where nothing can be under the cursor."""
-        return self._has_cursor if action == "open" else True
+        return self._has_cursor or action != "open"
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """An empty list has nothing to open."""
+        return NOTHING_TO_OPEN if action == "open" and self._cursor is None else None
 
     def action_cursor(self, step: int) -> None:
         """Move by entries; without a cursor, by lines."""

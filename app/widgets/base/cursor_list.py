@@ -13,11 +13,13 @@ from textual.strip import Strip
 from textual.style import Style
 
 from ...terminal.bindings import key_binding
+from .greyed_keys import GreyedKeys
 
 GUTTER = 2
+NOTHING_TO_OPEN = "There is nothing here to open."
 
 
-class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
+class CursorList(GreyedKeys, ScrollView, can_focus=True, inherit_bindings=False):
     """A list that is painted line by line, with a cursor that keys and mouse move.
 
     A bar in the gutter marks where the cursor is, so that it does not depend on colour. Lists have the

@@ -18,6 +18,7 @@ from ..approval.queue_lines import waiting_block
 from ..base.blocks import Block, BlockList, line_block
 
 NO_SESSION = "No sessions running."
+NOTHING_WAITS = "Nothing to approve."
 READING = "The server's sessions are being read."
 
 
@@ -108,7 +109,7 @@ class WaitingList(BlockList):
     """
 
     def __init__(self) -> None:
-        super().__init__(id="waiting", empty="Nothing to approve.")
+        super().__init__(id="waiting", empty=NOTHING_WAITS)
 
     def show_waiting(
         self,

@@ -168,7 +168,7 @@ VIEWS = [
     View("replay", REPLAY, (), "call.decided", at=3),
     View("replay-blocked", REPLAY, ("2",), "block", at=3),
     View("replay-nets", REPLAY, ("3",), "require-test-before", at=7),
-    View("palette-replay", REPLAY, ("ctrl+p", TYPED + "back"), "One event back"),
+    View("palette-replay", REPLAY, ("ctrl+p", TYPED + "step"), "One event forward"),
     View("picture", REPLAY, ("p",), "enabled", at=7),
     View("go-to", REPLAY, ("g",), "Go to"),
     View("what-if", REPLAY, ("w", "down", "space"), "What if", at=4),

@@ -19,6 +19,7 @@ from .....engine.history.model.state import ApprovalState
 from ....format.text import clip, name_shown, shown_lines
 from ....terminal.bindings import key_binding
 from ....viewmodels.input_draft import FieldError, InputDraft, changes
+from ....widgets.base.greyed_keys import Parameters
 from ....widgets.inputs.field_editor import FieldEditor
 from ....widgets.inputs.form_body import FormBody
 from ...common.panel import Panel
@@ -72,9 +73,6 @@ class InputForm(Panel[dict[str, JsonValue]]):
 
     def action_review(self) -> None:
         """Go on to what was changed; what cannot be taken yet is said and focused."""
-        if self._over is not None:
-            self._say(self._over)
-            return
         try:
             edited = self.draft.edited()
         except FieldError as error:
@@ -96,6 +94,15 @@ class InputForm(Panel[dict[str, JsonValue]]):
         """Nothing here can be approved any more; what was typed can still be read and copied."""
         self._over = text
         self._say(text)
+        self.refresh_bindings()
+
+    def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
+        """There are no changes to review for a request that is over."""
+        return self._over if action == "review" else None
+
+    def show_obstacle(self, reason: str) -> None:
+        """Below the fields."""
+        self._say(reason)
 
     def _say(self, text: str) -> None:
         self.show_text("#edit-problem", "\n".join(shown_lines(text)), "bold $text-error")

@@ -1,12 +1,18 @@
-"""Keys of the live screen that have nothing to act on."""
+"""Keys that cannot act now: greyed, and a press says why."""
 
 from __future__ import annotations
 
+import asyncio
+
 from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.common.guarded_keys import SENDING
+from interlock.app.screens.history.screen import NO_SESSIONS
 from interlock.app.screens.live.screen import OF_SESSION, LiveScreen
+from interlock.app.widgets.base.bars import KeyBar
+from interlock.app.widgets.lists.sessions import NOTHING_WAITS
 
 from ....support.fake_hub import FakeHub
-from ...support.scenes import NOW, docs_writer
+from ...support.scenes import NOW, deploy_request, docs_writer, release_bot
 from ...support.stage import Stage, stage
 
 
@@ -25,7 +31,7 @@ class TestGreyed:
             assert found["interrupt"]
             assert on.painted().split("\n")[-1].startswith(" a approve  d deny  i interrupt")
             await on.press("question_mark")
-            await on.until("there is nothing to do it to now")
+            await on.until("Not now: Nothing to approve.")
 
     async def test_with_a_request(self) -> None:
         """A request wakes them."""
@@ -41,3 +47,53 @@ class TestGreyed:
             screen = app.screen
             assert isinstance(screen, LiveScreen)
             assert {screen.check_action(action, ()) for action in OF_SESSION} == {None}
+
+    async def test_a_press_says_why(self) -> None:
+        """A greyed key says why it does nothing, once while it is held, and so does a click on it."""
+        async with stage(docs_writer()) as on:
+            await on.press(*"ddd")
+            await on.until("Nothing to approve.")
+            assert [each.message for each in on.app._notifications] == [NOTHING_WAITS]
+            on.app.clear_notifications()
+            await on.pilot.click(KeyBar, offset=(2, 0))
+            await on.settle()
+            assert [each.message for each in on.app._notifications] == [NOTHING_WAITS]
+
+
+class TestDialog:
+    async def test_while_a_decision_is_on_its_way(self) -> None:
+        """Keys that decide are greyed until the hub has answered, and say so in the dialog."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            assert {dialog.check_action(action, ()) for action in ("approve", "deny", "stop")} == {None}
+            await on.press("d")
+            await on.until(SENDING)
+            assert dialog.open_line is None
+            on.hub.held.set()
+            await on.settle()
+            assert [asked[0] for asked in on.hub.asked] == ["decide"]
+
+    async def test_a_call_that_no_grant_covers(self) -> None:
+        """Where the rule allows no grants the key is greyed, and says so."""
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(may_grant=False)
+        async with stage(state) as on:
+            dialog = await on.open_dialog()
+            assert dialog.check_action("grant", ()) is None
+            await on.press("g")
+            await on.until("No grants: the rule allows none")
+            assert on.app.screen is dialog
+
+
+class TestRecorded:
+    async def test_without_sessions(self) -> None:
+        """A history without sessions has nothing to filter, to open or to go on with."""
+        async with stage() as on:
+            await on.press("h")
+            await on.until("No sessions are recorded yet.")
+            assert not any(usable(on)[action] for action in ("filter", "continue", "open"))
+            await on.press("c")
+            await on.settle()
+            assert [each.message for each in on.app._notifications] == [NO_SESSIONS]

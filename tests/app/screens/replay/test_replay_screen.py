@@ -528,8 +528,26 @@ class TestEverywhere:
             assert all(binding.id and binding.tooltip for binding in own)
             assert len({binding.id for binding in own}) == len(own)
             titles = {command.title for command in pilot.app.get_system_commands(screen)}
-            assert {"Step", "Back", "Next decision", "Go to", "First", "Last"} <= titles
+            assert {"Step", "Next decision", "Go to", "Last"} <= titles
+            assert not {"Back", "First", "Previous decision"} & titles  # this is the first event
+            screen.position = 3
+            titles = {command.title for command in pilot.app.get_system_commands(screen)}
+            assert {"Back", "First"} <= titles
             assert {"What if", "Open decision", "Picture"} <= titles
+
+    async def test_keys_at_the_ends(self) -> None:
+        """Before the first event there is none to go back to, after the last none to go on to."""
+        async with console().run_test(size=(120, 40), notifications=True) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("left_square_bracket", "left_curly_bracket")
+            await pilot.press("end", "right_square_bracket", "right_curly_bracket")
+            assert screen.position == screen.event_count
+            assert [each.message for each in pilot.app._notifications] == [
+                "This is the first event.",
+                "There is no block or approval before this event.",
+                "This is the last event.",
+                "There is no block or approval after this event.",
+            ]
 
     async def test_help_names_the_keys(self) -> None:
         """`?` shows what the keys do here."""

@@ -218,7 +218,7 @@ class TestChoosing:
             assert "✗ error, column 14: expected 'before' at position 3, got 'after'" in painted
             assert "write: require <tool> before <tool>" in painted
             assert "✗ 3 errors" in painted.splitlines()[0]
-            assert enabled(on, "rules.picture") is None
+            assert enabled(on, "rules.picture") is False
             await on.press("n")
             await on.settle()
             assert screen_of(on).query_one(RuleList).where() == "faulty.rules:2"
@@ -265,10 +265,12 @@ class TestReading:
 
 class TestFromALine:
     async def test_picture(self, folder: Path) -> None:
-        """`p` draws the rule's net as a session begins with it; elsewhere it is not offered."""
+        """`p` draws the rule's net as a session begins with it; elsewhere it is greyed, and says why."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
-            assert enabled(on, "rules.picture") is None
+            assert enabled(on, "rules.picture") is False
+            await on.press("p")
+            await on.until("No rule is under the cursor.")
             await on.press("n")
             await on.settle()
             assert enabled(on, "rules.picture") is True
