@@ -155,14 +155,18 @@ def add_connect(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--connect", metavar="URL", nargs="?", const="", type=server_address, help=text)
 
 
-def add_operator_connection(parser: argparse.ArgumentParser) -> None:
+def add_operator_connection(
+    parser: argparse.ArgumentParser,
+    text: str = "the server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)",
+) -> None:
     """Add the options for a server and an operator's token, for `operator_connection`."""
-    add_connect(parser, "the server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)")
+    add_connect(parser, text)
     parser.add_argument(
         "--token-file",
         metavar="FILE",
         type=Path,
-        help="your token (default: INTERLOCK_TOKEN, else operator.token in the config directory)",
+        help="your token for the server (default: INTERLOCK_TOKEN, else operator.token in the config "
+        "directory)",
     )
 
 
@@ -179,6 +183,12 @@ def operator_connection(args: argparse.Namespace) -> tuple[str | None, str | Non
     # A file that only a setting names does not count beside the environment's token.
     in_environment = TOKEN in os.environ and "token_file" not in args.typed
     return url, None if in_environment or args.token_file is None else read_secret(args.token_file)
+
+
+def connection_options(args: argparse.Namespace) -> list[str]:
+    """The options with which another command finds the server of this one, and your token for it."""
+    named = ["--connect", *([args.connect] if args.connect else [])]
+    return [*named, "--token-file", str(args.token_file)] if "token_file" in args.typed else named
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:

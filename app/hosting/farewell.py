@@ -1,4 +1,5 @@
-"""Lines that a console leaves in the terminal: how its sessions are replayed and resumed from there."""
+"""Lines that a console leaves in the terminal: how its sessions are replayed and resumed from there, or
+how one connects to their server again."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from ...engine.core.sanitize import visible
 from ...engine.history.errors import JournalError
 from ...engine.history.model.state import Origin
+from ...engine.hub.api import HubApi
 from ...engine.hub.hub import Hub
 
 MOST = 4
@@ -30,6 +32,25 @@ async def farewell(hub: Hub, journal: Sequence[str] = ()) -> list[str]:
     if len(states) > MOST:
         lines.append(f"{len(states) - MOST} more: {_command('history', list(map(shlex.quote, journal)))}")
     return [visible(line) for line in lines]
+
+
+async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[str]) -> list[str]:
+    """What goes on at a server without the console that is left, and the command that connects again.
+
+    `trouble` says why there is no connection any more, if that is so; `named` are the command's options.
+    """
+    from ..format.text import count
+
+    back = f"To connect again: {_command('console', list(map(shlex.quote, named)))}"
+    if trouble is not None:
+        state = f"{hub.location}: {trouble}"
+    else:
+        unread = hub.unread()
+        sessions = len([each for each in await hub.sessions() if each.kind != "child"]) + unread.sessions
+        waiting = len(await hub.approvals()) + unread.requests
+        goes = f"{count(sessions, 'session')} {'goes' if sessions == 1 else 'go'} on at {hub.location}"
+        state = f"{goes}, {count(waiting, 'request')} {'waits' if waiting == 1 else 'wait'}"
+    return [visible(line) for line in (state, back)]
 
 
 def _is_resumable(origin: Origin) -> bool:

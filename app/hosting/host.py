@@ -21,7 +21,7 @@ from ..config.notifications import attention_settings, notify_settings
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
-from .farewell import farewell
+from .farewell import farewell, farewell_to_server
 from .notifications import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
@@ -165,19 +165,20 @@ def watch(
 
 def attach(
     url: str | None,
-    token_file: Path | None,
+    secret: str | None,
     *,
+    named: Sequence[str] = ("--connect",),
     read_only: bool = False,
     appearance: Appearance | None = None,
     open_at: DeepLink | None = None,
 ) -> int:
     """The console on the hub of a server; nothing there ends with it. Who decides is who the token names.
 
+    Afterwards what goes on there is printed, and the command that connects again, with options `named`.
     Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError` before it is shown.
     """
     from ...engine.gateway.client.console import ConsoleClient
     from ...engine.gateway.protocol.address import check_private, server_url
-    from ...engine.gateway.protocol.tokens import read_secret
     from ..console.app import InterlockConsole
     from ..console.driver import run_until_ended
     from ..sources.read_only import read_only as guarded
@@ -185,7 +186,7 @@ def attach(
 
     attention, approvals = attention_settings(), approval_settings()
     check_private(server_url(url))
-    secret = None if token_file is None else read_secret(token_file)
+    ways_on: list[str] = []
 
     async def session() -> int:
         client = ConsoleClient(url, secret, read_only=read_only)
@@ -206,8 +207,14 @@ def attach(
                 app.post_message(app.ConnectionMoved(client.trouble))
 
             client.connected = moved
-            return await run_until_ended(app)
+            code = await run_until_ended(app)
+            if not app.is_web:  # A tab has no terminal that is left.
+                ways_on.extend(await farewell_to_server(client, client.trouble, named))
+            return code
         finally:
             await client.close()
 
-    return asyncio.run(session())
+    code = asyncio.run(session())
+    for line in ways_on:
+        print(line)
+    return code

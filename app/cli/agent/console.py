@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 
 from ...config.arguments import (
     BAD_INPUT,
@@ -15,7 +13,15 @@ from ...config.arguments import (
     redaction,
     refuse,
 )
-from ..options import add_appearance, add_connect, add_journal, add_operator, add_read_only
+from ..options import (
+    add_appearance,
+    add_journal,
+    add_operator,
+    add_operator_connection,
+    add_read_only,
+    connection_options,
+    operator_connection,
+)
 
 FAILED = 1
 OWN_HUB_OPTIONS = {
@@ -28,14 +34,8 @@ OWN_HUB_OPTIONS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_connect(
+    add_operator_connection(
         parser, "show the sessions of a server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)"
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="your token for it (default: INTERLOCK_TOKEN, else operator.token in the config directory)",
     )
     parser.add_argument("--session", metavar="SESSION", help="with --connect: begin at this session")
     parser.add_argument("--approval", metavar="REQUEST", help="with --connect: begin at this request")
@@ -78,7 +78,6 @@ def _on_journal(args: argparse.Namespace) -> int:
 def connect(args: argparse.Namespace) -> int:
     """Open the console on the hub of a server, possibly one of several."""
     from ....engine.gateway.client.connection import GatewayError
-    from ....engine.gateway.protocol.address import TOKEN
     from ....engine.gateway.protocol.tokens import TokenError
     from ...config.loader import SettingsError
     from ...hosting.host import attach
@@ -89,8 +88,8 @@ def connect(args: argparse.Namespace) -> int:
             return refuse("console", f"{option} does not go with --connect: {reason}. Leave it out")
     try:
         return attach(
-            args.connect or None,
-            None if TOKEN in os.environ and "token_file" not in args.typed else args.token_file,
+            *operator_connection(args),
+            named=[*connection_options(args), *(["--read-only"] if args.read_only else [])],
             read_only=bool(args.read_only),
             appearance=args.appearance,
             open_at=DeepLink(args.session, args.approval),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...config.arguments import refuse
 from ..options import (
     add_appearance,
     add_certificate,
-    add_connect,
     add_journal,
     add_mode,
     add_operator,
+    add_operator_connection,
     add_rules,
     add_switch,
 )
@@ -27,13 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_certificate(parser)
     add_switch(parser, "--open", "open the login link in the browser at once")
-    add_connect(parser, "show the sessions of a server that runs already (default: one is started here)")
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="with --connect: your token (default: INTERLOCK_TOKEN, else operator.token in the config "
-        "directory)",
+    add_operator_connection(
+        parser, "show the sessions of a server that runs already (default: one is started here)"
     )
     parser.add_argument(
         "--agents",

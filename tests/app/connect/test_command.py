@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from interlock.app.cli.main import parser
 from interlock.app.config.loader import SettingsError, apply_settings
 from interlock.app.hosting import host as hosting
 from interlock.engine.gateway.client.connection import UnreachableError
+
+from ...bench.terminal import Terminal
+from .seats import served
 
 
 def given(
@@ -31,8 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What the console was asked to attach to."""
     found: list[object] = []
 
-    def attach(url: str | None, token_file: Path | None, **options: object) -> int:
-        found.append((url, token_file, options["read_only"]))
+    def attach(url: str | None, secret: str | None, **options: object) -> int:
+        found.append((url, secret, options["read_only"]))
         return 0
 
     monkeypatch.setattr("interlock.app.hosting.host.attach", attach)
@@ -123,9 +128,7 @@ class TestRefused:
 
     def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a server it says so, and opens no console."""
-        secret = tmp_path / "token"
-        secret.write_text("ilk_operator_abcdefgh12345678\n")
-        secret.chmod(0o600)
+        secret = "ilk_operator_abcdefgh12345678"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         with pytest.raises(UnreachableError, match="No Interlock server answers"):
             hosting.attach("ws://127.0.0.1:9", secret)
@@ -139,3 +142,18 @@ class TestRefused:
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
         assert connect(given("--connect", environ=environ, directory=tmp_path)) == 2
         assert "`interlock serve` makes one" in capsys.readouterr().err
+
+
+class TestLeaving:
+    async def test_says_how_to_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever leaves a console reads in the terminal how to come back, with the same options."""
+        async with served(tmp_path) as server:
+            monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+            monkeypatch.setenv("INTERLOCK_TOKEN", server.ada)
+            line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", server.url]
+            with Terminal([*line, "--read-only"]) as terminal:
+                await asyncio.to_thread(terminal.wait_for, "as ada", seconds=30)
+                terminal.send("q")
+                back = f"interlock console --connect {server.url} --read-only"
+                await asyncio.to_thread(terminal.wait_for, back, seconds=30)
+                assert await asyncio.to_thread(terminal.wait_for_end) == 0

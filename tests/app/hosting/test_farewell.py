@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.app.hosting.farewell import farewell
+from interlock.app.hosting.farewell import farewell, farewell_to_server
 from interlock.engine.agents import Agent, ScriptedModel, T
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+
+from ...support.fake_hub import FakeHub
+from ..support.scenes import NOW, docs_writer, release_bot
 
 
 class TestFarewell:
@@ -44,3 +47,21 @@ class TestFarewell:
             await hub.close()
         assert [line.split(":")[0] for line in lines] == ["bot-2", "bot-3", "bot-4", "bot-5", "2 more"]
         assert lines[-1] == "2 more: interlock history"
+
+
+class TestFarewellToServer:
+    async def test_what_goes_on(self) -> None:
+        """Sessions and requests that stay, and the command that connects again."""
+        hub = FakeHub(release_bot(), docs_writer(), now=NOW)
+        lines = await farewell_to_server(hub, None, ["--connect", "unix:/tmp/a b"])
+        assert lines == [
+            f"2 sessions go on at {hub.location}, 1 request waits",
+            "To connect again: interlock console --connect 'unix:/tmp/a b'",
+        ]
+
+    async def test_a_lost_server(self) -> None:
+        """Where the connection is lost nobody knows what goes on."""
+        hub = FakeHub(release_bot(), now=NOW)
+        state, back = await farewell_to_server(hub, "The connection was lost\x1b[2J", ["--connect"])
+        assert state == f"{hub.location}: The connection was lost\\x1b[2J"
+        assert back == "To connect again: interlock console --connect"
