@@ -349,8 +349,11 @@ class GateManager:
         """
         if self._recorder is not None or self._on_decision is not None:
             return None
-        with self._lock:
+        self._lock.acquire()  # as in `handle_tool_call`
+        try:
             return self._pass_at_once(call)
+        finally:
+            self._lock.release()
 
     def _pass_at_once(self, call: ToolCall) -> GateDecision | None:
         """Decision on a new call that every net lets pass by its marking alone."""

@@ -15,6 +15,8 @@ ResultClassifier: TypeAlias = Callable[[str, object], bool]
 """Says of a tool's name and the value it returned whether it failed."""
 
 _ERROR_TEXT = re.compile(r"\s*(?:error:|traceback \(most recent call last\):)", re.IGNORECASE)
+_FIRST_CHARACTERS = frozenset("eEtT{")
+"""Characters other than blanks that a text of a failure begins with."""
 _FLAGS = ('"error"', '"ok"', '"success"', '"isError"', '"is_error"')
 
 # The forms in which Interlock's own programs put failures into words for a model.
@@ -38,9 +40,12 @@ def returned_failure(_tool: str, value: object) -> bool:
     object, with something in `error`, with `ok` or `success` false, or with `isError` or `is_error` true.
     """
     if isinstance(value, str):
+        first = value.lstrip()[:1]
+        if first not in _FIRST_CHARACTERS:
+            return False
         if _ERROR_TEXT.match(value):
             return True
-        if not value.lstrip().startswith("{") or not any(flag in value for flag in _FLAGS):
+        if first != "{" or not any(flag in value for flag in _FLAGS):
             return False
         value = json_value(value)
     if isinstance(value, Mapping):

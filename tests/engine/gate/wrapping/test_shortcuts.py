@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 import threading
-from typing import Any
+from typing import Any, cast
 from unittest.mock import AsyncMock, patch
 
 import pytest
@@ -18,6 +18,7 @@ from interlock.engine import (
     NetError,
     SkillNet,
     ToolCall,
+    ToolCallBlockedError,
     ToolResult,
     Transition,
     create_gate,
@@ -25,6 +26,7 @@ from interlock.engine import (
     define_skill_net,
 )
 from interlock.engine.gate.wrapping.arguments import CallableInput
+from interlock.engine.gate.wrapping.wrap import GateSession
 from interlock.engine.net.net import auto_advance, fire, fire_and_advance, is_enabled
 from interlock.rules import compile_rules
 from tests.support.laws import examples
@@ -263,6 +265,51 @@ class TestNamedArguments:
             del expected["rest"]
         seen = reader.read(given)
         assert list(seen.items()) == list(expected.items())
+
+
+class TestWrappedTools:
+    """Wrapped tools whose calls pass the gate at once."""
+
+    @pytest.mark.parametrize("wrapped", ["at once", "async"])
+    def test_leave_the_nets_as_calls_that_go_the_long_way(self, wrapped: str) -> None:
+        """G-30: the same calls run and are blocked, with the same words, and the nets move alike."""
+
+        def tool(path: str) -> str:
+            return path
+
+        async def async_tool(path: str) -> str:
+            return path
+
+        used = tool if wrapped == "at once" else async_tool
+
+        async def outcomes(session: GateSession[Any]) -> list[object]:
+            seen: list[object] = []
+            for name in ("y", "x", "y", "y", "other", "x", "z", "z", "z", "y"):
+                try:
+                    value = session.tools[name]("f")
+                    seen.append(await value if inspect.isawaitable(value) else value)
+                except ToolCallBlockedError as blocked:
+                    seen.append(str(blocked).partition(blocked.tool_call_id)[0])
+                seen.append({key: dict(s.marking) for key, s in session.manager.states.items()})
+            return seen
+
+        rules = compile_rules("require x before y\nlimit z to 2 per session").nets
+        tools = dict.fromkeys(("x", "y", "z", "other"), used)
+        short, long = (create_gate(rules).wrap_tools(tools) for _ in range(2))
+        with patch.object(GateManager, "pass_at_once", return_value=None):
+            expected = asyncio.run(outcomes(long))
+        assert asyncio.run(outcomes(short)) == expected
+        assert sum(isinstance(each, str) and "blocked" in each for each in expected) == 3
+
+    def test_block_where_the_gate_fails(self) -> None:
+        """G-59: a call that the gate fails on at once does not run."""
+        ran: list[str] = []
+        session = create_gate(LIMIT).wrap_tools({"x": lambda: ran.append("x")})
+        session.manager._roster.lanes["x"] = cast("Any", None)
+        session.manager._roster.unknown_tools = cast("Any", None)
+        with pytest.raises(ToolCallBlockedError):
+            session.tools["x"]()
+        assert ran == []
 
 
 class TestMadeUpIds:

@@ -75,6 +75,11 @@ class TestReturnedFailures:
         [
             ("Error: no such branch", True),
             ("error: no", True),
+            ("\x1c\u3000\n ERROR: no", True),
+            ("\u2028TRACEBACK (most recent call last):", True),
+            ('\n\r {"ok": false}', True),
+            ("\ufeffError: no", False),
+            ("", False),
             ("Traceback (most recent call last):\n  ...", True),
             ({"error": "no"}, True),
             ({"ok": False}, True),
