@@ -35,7 +35,7 @@ async def farewell(hub: Hub, journal: Sequence[str] = ()) -> list[str]:
 
 
 async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[str]) -> list[str]:
-    """What goes on at a server without the console that is left, and the command that connects again.
+    """Lines on the sessions of a server that stay without this console, and the command for another one.
 
     `trouble` says why there is no connection any more, if that is so; `named` are the command's options.
     """
