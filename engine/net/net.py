@@ -83,7 +83,7 @@ class Transition:
         ):
             self._take_lists()
         if self.transfers:
-            pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
+            pairs = tuple([_pair(f"transition '{self.name}':", pair) for pair in self.transfers])
             object.__setattr__(self, "transfers", pairs)
         object.__setattr__(self, "needs", _needs(self.inputs))
 
@@ -91,7 +91,7 @@ class Transition:
         for name in ("inputs", "outputs", "tools", "transfers"):
             value = getattr(self, name)
             if type(value) is not tuple:
-                object.__setattr__(self, name, _listed(f"transition '{self.name}': {name}", value))
+                object.__setattr__(self, name, _listed(f"transition '{self.name}':", name, value))
 
     @property
     def structural(self) -> bool:
@@ -104,22 +104,24 @@ def _needs(inputs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     return tuple((place, inputs.count(place)) for place in dict.fromkeys(inputs))
 
 
-def _listed(name: str, value: Iterable[T]) -> tuple[T, ...]:
+def _listed(owner: str, part: str, value: Iterable[T]) -> tuple[T, ...]:
     """`value` as a tuple; a string would silently become its characters."""
+    if type(value) is tuple:
+        return cast("tuple[T, ...]", value)
     if not isinstance(value, str | Mapping):
         try:
             return tuple(value)
         except TypeError:
             pass
-    raise NetError(f"{name} must be a list, got {value!r}")
+    raise NetError(f"{owner} {part} must be a list, got {value!r}")
 
 
-def _pair(name: str, value: Iterable[str]) -> tuple[str, str]:
-    match _listed(name, value):
+def _pair(owner: str, value: Iterable[str]) -> tuple[str, str]:
+    match _listed(owner, "transfers", value):
         case (source, target):
             return source, target
         case other:
-            raise NetError(f"{name} must be pairs of places, got {other!r}")
+            raise NetError(f"{owner} transfers must be pairs of places, got {other!r}")
 
 
 @frozen
@@ -243,11 +245,11 @@ class SkillNet:
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        structural = tuple(t for t in self.transitions if t.structural)
+        structural = tuple([t for t in self.transitions if t.structural])
         object.__setattr__(self, "structural", structural)
-        object.__setattr__(self, "timed", tuple(t for t in self.transitions if t.after is not None))
+        object.__setattr__(self, "timed", tuple([t for t in self.transitions if t.after is not None]))
         # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
-        first = tuple(t.needs[0] if t.needs else ("", 0) for t in structural)
+        first = tuple([t.needs[0] if t.needs else ("", 0) for t in structural])
         object.__setattr__(self, "wakes", first)
 
 
@@ -283,25 +285,25 @@ def define_skill_net(
     tools, a timed one that has tools or more than one input place, a condition on no name.
     """
     here = f"net '{name}':"
-    made = _listed(f"{here} transitions", transitions)
+    made = _listed(here, "transitions", transitions)
     for each in cast("tuple[object, ...]", made):
         if not isinstance(each, Transition):
             raise NetError(f"{here} {_no_transition(each)}")
-    places = _listed(f"{here} places", places)
+    places = _listed(here, "places", places)
     net = SkillNet(
         name=name,
         places=places,
         transitions=made,
         initial_marking={**dict.fromkeys(places, 0), **initial_marking},
-        terminal_places=_listed(f"{here} terminal places", terminal_places),
-        free_tools=_listed(f"{here} free tools", free_tools),
+        terminal_places=_listed(here, "terminal places", terminal_places),
+        free_tools=_listed(here, "free tools", free_tools),
         tool_mapper=tool_mapper,
         call_names=call_names,
         validate_tool_call=validate_tool_call,
         on_deferred_result=on_deferred_result,
         rule=rule,
         condition=condition,
-        governs=_listed(f"{here} governed names", governs),
+        governs=_listed(here, "governed names", governs),
     )
     _check(net)
     return net

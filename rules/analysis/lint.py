@@ -45,14 +45,15 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
             if _QUOTED.fullmatch(statement.pattern.text):
                 warnings.append(_quoted(statement))
         elif statement.source is not None:
-            if UNCLEAR in tools_named(statement) and not maps:
+            tools = tuple(dict.fromkeys(tools_named(statement)))
+            if UNCLEAR in tools and not maps:
                 message = "no call is ever unclear: no map says which fields have to be read"
                 warnings.append(at_word(statement.source, UNCLEAR, message, "map a field of a tool"))
             if (statement.source.file, statement.source.line) in lesser:
                 warnings.append(lesser[statement.source.file, statement.source.line])
-            for name in dict.fromkeys(tools_named(statement)):
+            for name in tools:
                 warnings += _about_reserved(name, statement.source, given)
-            warnings += _about_rule(statement, statement.source, seen)
+            warnings += _about_rule(statement, statement.source, tools, seen)
     return warnings
 
 
@@ -97,7 +98,9 @@ def _quoted(m: Map) -> Problem:
     return Problem(m.source.file, m.source.line, at + 1, len(pattern), m.source.text, message, remedy)
 
 
-def _about_rule(rule: Rule, source: RuleSource, sources: dict[Rule, RuleSource]) -> list[Problem]:
+def _about_rule(
+    rule: Rule, source: RuleSource, tools: Iterable[str], sources: dict[Rule, RuleSource]
+) -> list[Problem]:
     found: list[Problem] = []
     first = sources.setdefault(bare(rule), source)
     if first is not source:
@@ -105,7 +108,7 @@ def _about_rule(rule: Rule, source: RuleSource, sources: dict[Rule, RuleSource])
         found.append(
             at_word(source, None, f"the same rule as in {where}", "it is checked twice: remove one")
         )
-    for tool in dict.fromkeys(tools_named(rule)):
+    for tool in tools:
         if len(tool) > 1 and tool[-1] in _STRAY_ENDS:
             message = f"the tool's name is taken to be {quote(tool)}, with the {tool[-1]} at its end"
             found.append(at_word(source, tool, message, "remove it unless the name has it"))

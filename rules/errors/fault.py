@@ -49,12 +49,14 @@ def one_of(kinds: Sequence[str]) -> str:
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The candidate that `word` is a misspelling of; `cutoff`, up to 1, is how like it must be."""
-    from difflib import get_close_matches
-
     text = word[:40].lower()
     # As `get_close_matches` asks first itself, but only once it has prepared the word for comparison.
     near = [candidate for candidate in candidates if _most_likeness(text, candidate) >= cutoff]
-    return next(iter(get_close_matches(text, near, 1, cutoff)), None) if near else None
+    if not near:
+        return None
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(text, near, 1, cutoff)), None)
 
 
 def _most_likeness(word: str, other: str) -> float:

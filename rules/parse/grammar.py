@@ -80,7 +80,7 @@ class _Shape:
             end = start + len(text)
             words.append(Token(type_, text, start, 1, start + 1, 1, end + 1, end))
             start = end + 1
-        return LineReading(words, _with_words(self.tree, words))
+        return LineReading(words, _with_words(self.tree, words), [])
 
 
 def _with_positions(tree: Tree[Token], words: Sequence[Token]) -> Tree[int]:
