@@ -33,16 +33,10 @@ from interlock.engine import LitellmModel, ScriptedModel, agents, flows
 from interlock.rules import load_rules
 
 from ..engine.gateway.served import served
-from ..support.forked import HUB, python_with
+from ..support.forked import COMMANDS, python_with
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
 
 LANGUAGES = {"bash", "json", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"}
-COMMANDS = (
-    *HUB,
-    "interlock.app.cli.main",
-    "interlock.app.config.loader",
-    "interlock.app.hosting.headless",
-)
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
 

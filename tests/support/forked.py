@@ -41,6 +41,13 @@ HUB = (
     "sqlalchemy",
 )
 """What a program with a hub on a new journal imports, much of it only when it comes to need it."""
+COMMANDS = (
+    *HUB,
+    "interlock.app.cli.main",
+    "interlock.app.config.loader",
+    "interlock.app.hosting.headless",
+)
+"""What commands without a screen import; after it comes `-m interlock.app.cli`."""
 START = Path(__file__).with_name("forked_start.py")
 
 _servers: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}

@@ -11,12 +11,15 @@ import marshal
 import os
 import sys
 
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LOST = 70
 """The exit code where the forking process is gone."""
 
 
 def main(path: str, asked: list[str]) -> None:
     """Have it forked, pass on what can be caught, and end as the fork ended."""
+    # What is sent before the fork's number is known waits for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.connect(path)
     said = marshal.dumps((asked, os.getcwd(), dict(os.environ)))
@@ -29,8 +32,9 @@ def main(path: str, asked: list[str]) -> None:
     # The fork has them now; whoever reads them sees its end, not this one's.
     for number in (0, 1, 2):
         os.close(number)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in PASSED_ON:
         signal.signal(number, lambda which, _: os.kill(pid, which))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     code = os.waitstatus_to_exitcode(_number(server))
     if code < 0:
         if -code != signal.SIGKILL:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forked import COMMANDS, python_with
+
 HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich")
 
 PROBE = """
@@ -22,12 +24,15 @@ print("HEAVY", sorted(set({heavy!r}) & set(sys.modules)), "CODE", code)
 
 
 def interlock(
-    *line: str, cwd: Path, env: dict[str, str] | None = None
+    *line: str, cwd: Path, env: dict[str, str] | None = None, real: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command without a terminal, away from any configuration of this machine."""
+    """Run the command without a terminal, away from any configuration of this machine.
+
+    It is a fork, or a process as users start it where it is to be `real`.
+    """
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "INTERLOCK_CONFIG_DIR": str(cwd), **(env or {})}
     return subprocess.run(
-        [sys.executable, "-m", "interlock.app.cli", *line],
+        [*([sys.executable] if real else python_with(*COMMANDS)), "-m", "interlock.app.cli", *line],
         cwd=cwd,
         env=environ,
         capture_output=True,
@@ -77,7 +82,7 @@ class TestHelp:
 
     def test_names_every_command(self, tmp_path: Path) -> None:
         """A newcomer sees what there is."""
-        shown = interlock("--help", cwd=tmp_path).stdout
+        shown = interlock("--help", cwd=tmp_path, real=True).stdout
         for command in ("demo", "run", "console", "check", "history", "replay"):
             assert f"\n    {command} " in shown
 
@@ -111,7 +116,7 @@ class TestBadInput:
 
     def test_unknown_command(self, tmp_path: Path) -> None:
         """A misspelt command lists what there is."""
-        done = interlock("dmeo", cwd=tmp_path)
+        done = interlock("dmeo", cwd=tmp_path, real=True)
         assert done.returncode == 2
         assert "demo" in done.stderr
 

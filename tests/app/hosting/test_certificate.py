@@ -118,7 +118,7 @@ class TestHangup:
         """It shows the renewed certificate, says so and goes on; a connected agent stays."""
         certificate, key = certified(tmp_path)
         line = ("--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key))
-        async with serving(tmp_path, *line) as server:
+        async with serving(tmp_path, *line, real=True) as server:
             async with server.agent(f"wss://{server.where}", ca=certificate) as client:
                 gate = await client.open("bot")
                 certified(tmp_path)

@@ -12,14 +12,26 @@ from interlock.app.demo.agent import next_move
 from interlock.engine.agents import SKIPPED, AssistantMessage, ProposedCall, ToolMessage, UserMessage
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import CallDecided, CallResult, MessageAdded
+from tests.support.forked import COMMANDS, python_with
 
 
-def demo(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run `interlock demo` as a user without a terminal would."""
+def demo(directory: Path, *options: str, real: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run `interlock demo` with a journal in `directory`."""
+    return run_demo(directory, "--db", "demo.db", *options, real=real)
+
+
+def run_demo(
+    directory: Path, *options: str, real: bool = False, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `interlock demo` as a user without a terminal would.
+
+    It is a fork, or a process as users start it where it is to be `real`.
+    """
+    python = [sys.executable] if real else python_with(*COMMANDS)
     return subprocess.run(
-        [sys.executable, "-m", "interlock.app.cli", "demo", "--db", "demo.db", *options],
+        [*python, "-m", "interlock.app.cli", "demo", *options],
         cwd=directory,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(directory), "TMPDIR": str(directory)},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(directory), "TMPDIR": str(directory), **env},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -125,7 +137,7 @@ class TestDenied:
 class TestWithoutTerminal:
     def test_says_so_and_runs_headless(self, tmp_path: Path) -> None:
         """Started in a pipe, the demo names the reason and plays itself."""
-        done = demo(tmp_path)
+        done = demo(tmp_path, real=True)
         assert done.returncode == 0
         assert "not a terminal, so it runs headless" in done.stderr
         assert "deploy" in done.stdout
@@ -149,20 +161,7 @@ class TestWithoutTerminal:
 class TestOwnJournal:
     def test_beside_the_users(self, tmp_path: Path) -> None:
         """Hooks that record in the user's journal are not refused because a demo has it open."""
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock.app.cli", "demo", "--headless"],
-            cwd=tmp_path,
-            env={
-                "PATH": "/usr/bin:/bin",
-                "HOME": str(tmp_path),
-                "TMPDIR": str(tmp_path),
-                "INTERLOCK_DB": str(tmp_path / "mine.db"),
-            },
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        done = run_demo(tmp_path, "--headless", INTERLOCK_DB=str(tmp_path / "mine.db"))
         assert done.returncode == 0
         assert f"a journal of its own: {tmp_path / 'mine-demo.db'}" in done.stderr
         assert not (tmp_path / "mine.db").exists()

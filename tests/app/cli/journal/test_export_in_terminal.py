@@ -16,6 +16,7 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from tests.engine.history.support.recording import opening
+from tests.support.forked import COMMANDS, python_with
 from tests.support.laws import pairs
 
 SESSION = "docs-writer-77b0e2"
@@ -45,19 +46,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def export(form: str, *more: str) -> list[str]:
-    line = [sys.executable, "-m", "interlock.app.cli", "history", "export", SESSION]
-    return [*line, "--format", form, *more]
+    return ["-m", "interlock.app.cli", "history", "export", SESSION, "--format", form, *more]
 
 
 def piped(form: str) -> str:
     """What a pipe gets."""
-    return subprocess.run(export(form), capture_output=True, check=True).stdout.decode()
+    line = [*python_with(*COMMANDS), *export(form)]
+    return subprocess.run(line, capture_output=True, check=True).stdout.decode()
 
 
 def in_terminal(line: list[str]) -> str:
-    """What a command sends to a terminal of its own, by any of its streams, with plain line ends."""
+    """Output of Python with `line` to a terminal of its own, by any of its streams; plain line ends."""
     main_end, end = pty.openpty()
-    whole = [sys.executable, "-c", OWN_TERMINAL, *line]
+    whole = [sys.executable, "-c", OWN_TERMINAL, sys.executable, *line]
     with subprocess.Popen(whole, stdin=end, stdout=end, stderr=end, start_new_session=True) as process:
         os.close(end)
         shown = b""

@@ -25,6 +25,7 @@ from interlock.engine.hub.hub import Hub
 from tests.engine.gateway.served import until
 from tests.support.certificates import certified
 from tests.support.command import command
+from tests.support.forked import COMMANDS, python_with
 
 
 def surroundings(directory: Path) -> dict[str, str]:
@@ -61,9 +62,12 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(directory: Path, *line: str, **env: str) -> AsyncGenerator[Running, None]:
+async def serving(
+    directory: Path, *line: str, real: bool = False, **env: str
+) -> AsyncGenerator[Running, None]:
+    """`interlock serve`: a fork, or a process as users start it where it is to be `real`."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
+        *([sys.executable] if real else python_with(*COMMANDS)),
         *("-m", "interlock.app.cli", "serve", *line),
         cwd=directory,
         env=surroundings(directory) | env,
@@ -88,7 +92,9 @@ class TestServe:
     async def test_from_start_to_end(self, tmp_path: Path) -> None:
         """Agents are judged, a person decides, and after a restart the waiting call has its answer."""
         (tmp_path / "a.rules").write_text("require human-approval before deploy\nblock rm\n")
-        async with serving(tmp_path, "--rules", "a.rules", "--listen", "127.0.0.1:0") as server:
+        async with serving(
+            tmp_path, "--rules", "a.rules", "--listen", "127.0.0.1:0", real=True
+        ) as server:
             for name in ("tokens.json", "agent.token", "operator.token"):
                 assert (server.config / name).stat().st_mode & 0o777 == 0o600
             assert "token" in server.heard
@@ -103,7 +109,7 @@ class TestServe:
             code, err = await server.ended()
             assert (code, err) == (0, "")
         (tmp_path / "interlock.toml").write_text('[serve]\nrules = ["a.rules"]\n')
-        async with serving(tmp_path, "--listen", f"127.0.0.1:{port}") as server:
+        async with serving(tmp_path, "--listen", f"127.0.0.1:{port}", real=True) as server:
             async with server.console() as console:
                 waiting = await until(console.approvals)
                 outcome = await console.decide(waiting[0].id, approved=True, digest=waiting[0].digest)
