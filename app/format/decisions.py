@@ -27,6 +27,7 @@ from ...engine.history.decisions.filter import (
 )
 from ...engine.history.decisions.reader import Decision
 from ..terminal.symbols import CALL, SHADOW, Look
+from .sessions import HOW_TO_RECORD
 from .text import MUTED, clip, count, name_shown, pad, shown, width_of
 from .times import clock, day, short_day_and_time
 
@@ -382,10 +383,12 @@ def yesterday_words(
     return "; ".join(found)
 
 
-def nothing_found(decision_filter: DecisionFilter, back: str) -> str:
-    """Say why the list is empty, and what to do; `back` is the key that clears the filter."""
+def nothing_found(decision_filter: DecisionFilter, back: str, again: str) -> str:
+    """Say why the list is empty, and what to do; `back` is the key that clears the filter, `again` the
+    one that reads the decisions again.
+    """
     if decision_filter == EVERYTHING:
-        return EMPTY
+        return f"{EMPTY}\n\n{HOW_TO_RECORD}, then press {again}."
     hint = f"No decision matches. Press {back} to see all of them."
     if decision_filter.words:
         hint += "\nWords look at the first 200 characters of an input; input:WORD looks at all of it."

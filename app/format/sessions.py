@@ -21,6 +21,9 @@ from ..terminal.symbols import session_look
 from .text import age, seconds_between
 from .times import day_and_time, short_day_and_time
 
+HOW_TO_RECORD = "Start an agent with `interlock run`"
+"""Hint of what lists recorded sessions or their decisions, where nothing is recorded."""
+
 GAP = 2
 _LONGEST = {"session": 32, "from": 40, "agent": 18, "model": 24}
 _SHORTEST_SESSION = 12

@@ -238,7 +238,9 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
                     [
                         *([self._yesterday] if self._yesterday else []),
                         nothing_found(
-                            self._feed.decision_filter, key_of(DecisionsScreen, "decisions.back")
+                            self._feed.decision_filter,
+                            key_of(DecisionsScreen, "decisions.back"),
+                            key_of(DecisionsScreen, "decisions.reload"),
                         ),
                     ]
                 )

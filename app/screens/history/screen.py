@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from ....engine.history.model.state import SessionSummary
 from ....engine.hub.api import DecisionApi, HistoryApi
-from ...format.sessions import Column, columns, heading, origin, row
+from ...format.sessions import HOW_TO_RECORD, Column, columns, heading, origin, row
 from ...format.text import age, seconds_between
 from ...format.times import day_and_time
 from ...sources.messages import ContinueChosen, HubMoved
@@ -36,7 +36,6 @@ from ..replay.screen import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
 NO_SESSIONS = "No sessions are recorded yet."
-HOW_TO_RECORD = "Start one with `interlock demo` or `interlock run`"
 
 
 def matches(session: SessionSummary, words: str) -> bool:

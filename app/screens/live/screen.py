@@ -45,7 +45,7 @@ from ...widgets.lists.sessions import (
 )
 from ...widgets.lists.transcript import NOTHING_YET, Transcript
 from ...widgets.nets.flow_lines import flow_title, where
-from ...widgets.nets.list import NetList
+from ...widgets.nets.list import NO_RULES, NO_SESSION_SELECTED, NetList
 from ..common.confirm import when_yes
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
@@ -155,6 +155,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if self._problem:
             self.show_problem(self._problem)
         self.query_one("#upper #sessions").border_title = "Sessions"
+        past = f"{key_of(LiveScreen, 'live.decisions')} shows past decisions."
+        self.query_one("#waiting", WaitingList).say_when_empty(f"{NOTHING_WAITS}\n{past}")
         self._bring("transcript")
         # The nets know how many lines they take once they know their width.
         self.watch(self.query_one("#nets"), "virtual_size", self._size_lower, init=False)
@@ -197,7 +199,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         now = self._clock()
         state = self.state
         listed = self.query_one("#sessions", LiveSessionList)
-        listed.say_when_empty(READING if self._unread.sessions else NO_SESSION)
+        start = f"{NO_SESSION}\n{key_of(LiveScreen, 'live.start')} starts one."
+        listed.say_when_empty(READING if self._unread.sessions else start)
         listed.show_sessions(sessions, now, self._queue.stops())
         if self._selected is not None:
             listed.select(self._selected)
@@ -206,7 +209,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         transcript.say_when_empty(nothing_said(state, LiveScreen, reading=bool(self._unread.sessions)))
         transcript.show_session(state, flow, now)
         self._show_queue(names, now)
-        self.query_one("#nets", NetList).show_nets(state, now=now)
+        nets = self.query_one("#nets", NetList)
+        rules = f"{NO_RULES} {key_of(LiveScreen, 'live.rules')} shows rule files."
+        nets.say_when_empty(NO_SESSION_SELECTED if state is None else rules)
+        nets.show_nets(state, now=now)
         self.query_one("#pending", PendingList).show_pending(state, now, flow.just_resolved(now))
         self._title(state, names)
         self._show_switched(state, names)

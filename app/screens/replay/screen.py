@@ -28,6 +28,7 @@ from ...format.calls import call_timeline
 from ...format.text import count, name_shown, shown
 from ...sources.messages import ContinueChosen, HubMoved
 from ...terminal.gc import bulk_load
+from ...terminal.keymap import key_of
 from ...viewmodels.playback import Playable, playable, shortened
 from ...viewmodels.replay_feed import ReadFailed, ReplayFeed, SessionRead
 from ...viewmodels.what_if import WhatIf
@@ -49,6 +50,7 @@ from .goto import GoToScreen, ends_of
 from .keys import PANES, REPLAY_KEYS, TITLES
 
 WIDE = 100
+NO_EVENT = "There is no event to show."
 OF_EVENT = frozenset(
     {"step", "edge", "decision", "go_to", "what_if", "open_decision", "picture", "pane", "continue"}
 )
@@ -111,7 +113,10 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         trouble = Static(Content(f"✗ {shown(self._trouble or '')}"), id="trouble")
         trouble.display = self._trouble is not None
         yield trouble
-        if self._recorded:
+        if not self._recorded:
+            leave = key_of(ReplayScreen, "replay.leave")
+            yield Static(f"{NO_EVENT} {leave} goes back.", id="none")
+        else:
             first, last = self._ends()
             yield Scrubber(len(self._recorded), self._marks, start=first, end=last)
             yield PaneTabs(PANES)
@@ -188,7 +193,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
         """Nothing comes before the first event or after the last."""
         if action in OF_EVENT and self.state is None:
-            return "There is no event to show."
+            return NO_EVENT
         match action, parameters:
             case ("step", (-1,)) | ("edge", (0,)) if self.position <= 1:
                 return "This is the first event."

@@ -425,7 +425,8 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         elif view is not None and view.checked and view.findings is None:
             text, style = "Nothing was compiled: no session can begin with these rules.", "$text-error"
         elif not self._files and not self._offered:
-            text, style = NO_FILES, MUTED
+            name = key_of(RulesScreen, "rules.open")
+            text, style = f"{NO_FILES} {name} names some, {key} looks again.", MUTED
         else:
             text, style = "", ""
         note = self.query_one("#note", Static)

@@ -20,6 +20,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
+from ...format.text import wrap_all
 from .cursor_list import GUTTER, NOTHING_TO_OPEN, CursorList
 from .greyed_keys import Parameters
 
@@ -255,9 +256,10 @@ class BlockList(CursorList):
         width = self.scrollable_content_region.width
         line = self.scroll_offset.y + y
         if not self._blocks:
-            return (
-                self._paint(Content.styled(self._empty, "dim"), width) if y == 0 else self._blank(width)
-            )
+            said = wrap_all(self._empty.split("\n"), max(4, width - GUTTER))
+            if y >= len(said):
+                return self._blank(width)
+            return self._paint(Content.styled(said[y], "dim"), width)
         index = bisect_right(self._ends, line)
         if index >= len(self._blocks):
             return self._blank(width)

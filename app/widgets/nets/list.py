@@ -269,16 +269,19 @@ def _lines(
     ]
 
 
+NO_SESSION_SELECTED = "No session selected."
+NO_RULES = "No rules: every call runs."
+
+
 class NetList(BlockList):
     """The nets of a session and the grants in force, one line each; `enter` opens a picture."""
 
     def __init__(self) -> None:
-        super().__init__(id="nets", empty="No session selected.")
+        super().__init__(id="nets", empty=NO_SESSION_SELECTED)
 
     def show_nets(self, state: SessionState | None, *, now: datetime | None = None) -> None:
         """Show the nets of `state` in their markings at `now`; first the flow that it runs."""
         from .flow_lines import flow_blocks  # which draws what is above
 
-        self.say_when_empty("No session selected." if state is None else "No rules: every call runs.")
         nets = [] if state is None else net_blocks(state, now=now)
         self.show([*flow_blocks(state), *nets] if state is not None else nets)

@@ -182,10 +182,10 @@ class TestShares:
 class TestNothingFound:
     def test_several_values_behind_one_comma(self) -> None:
         """Values with a comma are looked for with it; the hint says how to name several."""
-        found = nothing_found(DecisionFilter(tools=("push,deploy",)), "esc")
+        found = nothing_found(DecisionFilter(tools=("push,deploy",)), "esc", "f5")
         assert "tool:push tool:deploy" in found
 
     def test_no_hint_without_reason(self) -> None:
         """A plain filter is only said to match nothing."""
-        found = nothing_found(DecisionFilter(tools=("push",)), "esc")
+        found = nothing_found(DecisionFilter(tools=("push",)), "esc", "f5")
         assert found == "No decision matches. Press esc to see all of them."

@@ -81,11 +81,11 @@ class TestList:
             await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
 
     async def test_nothing_recorded(self, tmp_path: Path) -> None:
-        """An empty journal says what would be here."""
+        """An empty journal says what would be here, and how it comes here."""
         path = tmp_path / "j.db"
         Journal.open(path).close()
         async with desk(path) as on:
-            await on.until("No decisions are recorded yet.")
+            await on.until("No decisions are recorded yet.", "`interlock run`, then press f5.")
 
 
 class TestFilter:

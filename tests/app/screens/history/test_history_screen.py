@@ -66,7 +66,7 @@ class TestList:
     async def test_empty_says_what_to_do(self) -> None:
         """Without sessions the screen says how to get one."""
         async with console([]).run_test() as pilot:
-            assert "interlock demo" in text_of(await ready(pilot), "note")
+            assert "interlock run" in text_of(await ready(pilot), "note")
 
     async def test_an_unreadable_journal_is_said_and_can_be_read_again(self) -> None:
         """A journal that cannot be read is a sentence on the screen; F5 tries again."""
