@@ -1,7 +1,8 @@
 """Judging recorded calls again: from a journal's file to the totals, on one core.
 
 The journal holds what the gate really decided in sessions of a hundred calls, with the messages and
-steps around them: five events a call. Memory is the most that a process of its own ever held.
+steps around them: five events a call. Memory is the most that a process of its own ever held. The bare
+loop of the gate's measurement runs over the same rules, in turns.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from interlock.engine.history.model.records import CallRecord
 from interlock.engine.recording.records import decision_record, net_record, result_record
 from interlock.rules import compile_rules
 
-from .gate import CYCLE, ruleset
+from .gate import CYCLE, BareGate, bare_rate, ruleset
 
 RULES = 50
 CALLS_A_SESSION = 100
 SMALL, LARGE = 20_000, 200_000
 REPEATS = 5
+BARE_TURNS = 5
 COMMANDS = ("git status", "git diff HEAD~1 | head -50", "ls -la src && cat README.md", "make test")
 MAPS = """
 map bash.command git as git
@@ -59,9 +61,17 @@ def measure() -> Iterator[tuple[str, float, str]]:
         record(small, SMALL)
         record(large, LARGE)
         same = ruleset(RULES)
-        rates, sizes = zip(*(_judged(large, same) for _ in range(REPEATS)), strict=True)
+        rates, sizes, bare = [], [], []
+        plain = BareGate(compile_rules(same).nets)
+        for _ in range(REPEATS):
+            rate, size = _judged(large, same)
+            rates.append(rate)
+            sizes.append(size)
+            bare += [bare_rate(plain) for _ in range(BARE_TURNS)]
         yield f"recorded calls judged under {RULES} rules", median(rates), "per s (goal ≥ 100,000)"
         yield f"recorded calls judged under {RULES} rules, best", max(rates), "per s"
+        yield "bare indexed loop, best", max(bare), "per s"
+        yield "recorded calls judged / bare loop", max(rates) / max(bare), "ratio of best turns"
         mapped, _ = _judged(large, f"{ruleset(RULES - 2)}\n{MAPS}")
         yield f"recorded calls judged under {RULES} rules with maps", mapped, "per s"
         _, before = _judged(small, same)

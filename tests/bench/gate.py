@@ -76,7 +76,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
         for count, manager in managers.items():
             rates[count].append(asyncio.run(_rate(manager)))
         wrapped.append(_wrapped_rate(tools))
-        bare.append(_bare_rate(plain))
+        bare.append(bare_rate(plain))
         for count, decide in cedar.items() if turn < 3 else ():
             policed[count].append(_decision_rate(decide))
     for count, seen in rates.items():
@@ -162,7 +162,8 @@ class BareGate:
             marking[place] += 1
 
 
-def _bare_rate(gate: BareGate) -> float:
+def bare_rate(gate: BareGate) -> float:
+    """Calls with their results that the bare loop takes in a second."""
     start = time.perf_counter()
     for number in range(ROUND_TRIPS):
         name = CYCLE[number % 3]
