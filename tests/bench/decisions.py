@@ -106,7 +106,7 @@ def _terminal(path: Path) -> Iterator[tuple[str, float, str]]:
         while page < 1:
             terminal.wait_for(" · row ")
             time.sleep(0.5)
-            page = _number(terminal) - 1
+            page = _row(terminal) - 1
         for name, key, turns, start, step in (
             ("row", "j", KEYS, page + 1, 1),
             ("page", "\x1b[6~", PAGES, page + KEYS + 1, page),
@@ -131,11 +131,10 @@ def _terminal(path: Path) -> Iterator[tuple[str, float, str]]:
         yield "decisions: end key → oldest painted", (terminal.wait_for("--step 1 ") - begin) * 1000, "ms"
 
 
-def _number(terminal: Terminal) -> int:
-    """The number that stands where the last text that was waited for ended."""
-    found = re.match(rb"[\d,]+", terminal._seen)
-    assert found is not None, terminal._seen[:80]
-    return int(found[0].replace(b",", b""))
+def _row(terminal: Terminal) -> int:
+    """The number of the cursor's row, as the title says it; 0 while it says none."""
+    found = [re.search(r" · row ([\d,]+)", line) for line in terminal.lines()]
+    return next((int(each[1].replace(",", "")) for each in found if each), 0)
 
 
 def _child(path: Path) -> None:

@@ -45,6 +45,11 @@ class Terminal:
         """Type."""
         os.write(self._fd, keys.encode())
 
+    def lines(self) -> list[str]:
+        """The lines on screen once all that was read is painted."""
+        self._take(self._seen)
+        return [*self._grid.lines()]
+
     def _take(self, written: bytes) -> None:
         """Fill the grid with what was written; what follows is still to be seen."""
         self._grid.take(written.decode(errors="replace"))
