@@ -27,6 +27,7 @@ from ...engine.agents import (
 from ...engine.agents.models.model_url import parse_model_name
 from ...engine.agents.runtime import just_bash, vercel
 from ...engine.agents.turn.spending import not_kept, unpriced
+from ...engine.history.model.records import AppliedRules
 from ...engine.hub.hub import Hub, SessionConfig
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet
@@ -109,13 +110,15 @@ T = TypeVar("T")
 class Prepared:
     """An agent that can be hosted: all possible checks have passed.
 
-    `source` is the agent, or the async function that makes it in the loop in which it will run.
+    `source` is the agent, or the async function that makes it in the loop in which it will run. `applied`
+    says who replaced the rules of the server on which it was prepared.
     """
 
     spec: AgentSpec
     rules: RuleSet
     source: Agent | Make
     parts: _Parts
+    applied: AppliedRules | None = None
 
     async def agent(self) -> Agent:
         """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
@@ -147,6 +150,7 @@ class Prepared:
             by=by,
             explain_blocks=spec.explain_blocks,
             source=spec.model_dump(mode="json"),
+            applied=self.applied,
         )
 
 

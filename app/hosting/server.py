@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ...engine.approvals.requests import ApprovalPolicy
+from ...engine.approvals.requests import ApprovalPolicy, Credential
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
 from ...engine.gateway.protocol.address import Address
@@ -31,8 +31,9 @@ from ...engine.gateway.protocol.tokens import (
 )
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
+from ...engine.history.model.records import AppliedRules
 from ...engine.history.redaction.redaction import Redaction
-from ...engine.hub.api import MOST_RULES, AgentStarter, RunningRules
+from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, RunningRules
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
@@ -48,6 +49,7 @@ from .certificate import Certificate
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
 from .notifications import notifications_of
+from .rules_replacement import OperatorTerms, ReplaceableRules, Replacement, replace_nothing
 
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 FILES = 512
@@ -78,7 +80,10 @@ class ServerOptions:
 
 
 def rule_sets(
-    files: Sequence[str], settings: GatewaySettings, texts: RuleTexts | None = None
+    files: Sequence[str],
+    settings: GatewaySettings,
+    texts: RuleTexts | None = None,
+    applied: AppliedRules | None = None,
 ) -> RuleSets:
     """Compile every rule set once, so that errors are found at the start.
 
@@ -107,7 +112,7 @@ def rule_sets(
                     f"[gateway]: rules: {name}: what this set of the working directory names would be "
                     f"taken out of '{rule}'; name the tools in rules of your own"
                 )
-    return RuleSets(compiled, named)
+    return RuleSets(compiled, named, applied)
 
 
 async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> None:
@@ -139,6 +144,11 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
+
+    def replacement(files: Sequence[str], texts: RuleTexts, applied: AppliedRules) -> Callable[[], None]:
+        sets = rule_sets(files, serving.settings, texts, applied)
+        return lambda: gateway.replace_rules(sets)
+
     try:
         gateway = Gateway(
             hub,
@@ -149,7 +159,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub, serving.rules, serving.mode, texts),
+            starter=HubStarter(hub, serving.rules, serving.mode, texts, replacement),
         )
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
@@ -269,7 +279,8 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
 class HubStarter(AgentStarter):
     """Starts agents on the server, as consoles specify them; see `agent_file` for the fields.
 
-    The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67).
+    The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67). Those
+    of external agents are replaced with them by `replacement`.
     """
 
     def __init__(
@@ -278,26 +289,46 @@ class HubStarter(AgentStarter):
         rules: Sequence[str] = (),
         mode: Mode = "enforce",
         texts: RuleTexts | None = None,
+        replacement: Replacement = replace_nothing,
     ) -> None:
         self._hub = hub
-        self._mode: Mode = mode
-        self._rules = ServerRules(rules, mode, texts)
+        self._running = ReplaceableRules(ServerRules(rules, mode, texts), mode, replacement)
+
+    @property
+    def _rules(self) -> ServerRules:
+        return self._running.rules
 
     async def running_rules(self) -> RunningRules:
-        files = self._rules.sources()
-        size = sum(len(text.encode()) for text in files.values())
+        running = self._running.running()
+        size = sum(len(text.encode()) for text in running.files.values())
         if size > MOST_RULES:
             raise ValueError(
                 f"The server's rules are {size:,} bytes, and an answer takes {MOST_RULES:,}; "
                 "compare the files on its machine"
             )
-        return RunningRules(files=files, mode=self._mode)
+        return running
+
+    async def apply_rules(
+        self,
+        files: Mapping[str, str],
+        *,
+        by: str,
+        against: str,
+        reason: str | None = None,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        return await self._running.apply(
+            files, against, OperatorTerms(by.strip(), (reason or "").strip(), credential)
+        )
+
+    async def drop_rules(self, *, by: str) -> Outcome:
+        return await self._running.drop(by)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         def prepare() -> Prepared:
-            agent = requested_agent(spec)
-            self._rules.check_mode(agent.mode)
-            return self._rules.agent(agent)
+            agent, rules = requested_agent(spec), self._rules
+            rules.check_mode(agent.mode)
+            return rules.agent(agent)
 
         return await start(self._hub, await asyncio.to_thread(prepare), by)
 

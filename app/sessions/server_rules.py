@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ...engine.core.rule import ApprovalRule, is_weaker_approval, people_to_loosen
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
+from ...engine.history.model.records import AppliedRules
 from ...engine.net.net import SkillNet
-from ...rules import RuleError
+from ...rules import Problem, RuleError
 from ..agents.builder import Prepared, prepare, shown_path
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..config.rule_texts import RuleTexts, path_of
@@ -27,14 +29,45 @@ class ServerRules:
     Who names rules cannot leave the server's out, nor have them ask for less. Where the server's `mode`
     is shadow they block nothing anyway. The files are read here and never again, but for `texts`, which
     were read before: agents may write those that a working directory adds, once they were checked.
+    `applied` says who replaced the server's first rules by these.
     """
 
     def __init__(
-        self, files: Sequence[str] = (), mode: Mode = "enforce", texts: RuleTexts | None = None
+        self,
+        files: Sequence[str] = (),
+        mode: Mode = "enforce",
+        texts: RuleTexts | None = None,
+        applied: AppliedRules | None = None,
     ) -> None:
         self._files = tuple(path_of(name) for name in files)
         self._mode: Mode = mode
         self._texts = (texts or RuleTexts()).with_files(self._files)
+        self.applied = applied
+
+    def replaced(self, files: Mapping[str, str]) -> ServerRules:
+        """Rules of these texts instead; a file stands for the one of the same name, wherever that is.
+
+        Raises `ValueError` for two files of one name.
+        """
+        paths = {file.name: file for file in self._files}
+        texts: dict[Path, str | Problem] = {}
+        for name, text in files.items():
+            path = paths.get(PurePath(name).name) or path_of(name)
+            if path in texts:
+                raise ValueError(f"two files are named {path.name}; give them different names")
+            texts[path] = text
+        rest = {path: text for path, text in self._texts.texts.items() if path not in self._files}
+        return ServerRules([str(path) for path in texts], self._mode, RuleTexts({**rest, **texts}))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files' paths."""
+        return tuple(map(str, self._files))
+
+    @property
+    def texts(self) -> RuleTexts:
+        """The texts of all files read so far."""
+        return self._texts
 
     @cached_property
     def nets(self) -> Mapping[str, SkillNet]:
@@ -63,7 +96,7 @@ class ServerRules:
         first = spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
         prepared = prepare(first, self._texts)
         self._check(prepared.rules.registry, AgentSpecError)
-        return prepared
+        return replace(prepared, applied=self.applied)
 
     def flow(self, spec: FlowSpec) -> PreparedFlow:
         """A flow under these rules, too. Raises `FlowSpecError`."""

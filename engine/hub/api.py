@@ -6,8 +6,10 @@ protocol's documentation are made from the declarations, and a read-only console
 
 # Annotations are evaluated: the wire's parameters are made from them.
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
@@ -19,6 +21,7 @@ from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ..history.decisions.filter import DecisionFilter
 from ..history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ..history.model.events import JournalEvent
+from ..history.model.records import AppliedRules
 from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from ..history.redaction.hidden_text import RevealedText
 from ..recording.explanation import ExplanationView
@@ -93,13 +96,37 @@ class Revealed(Outcome):
     texts: tuple[RevealedText, ...] = ()
 
 
+class ProposedRules(BaseModel):
+    """Rules that operators have proposed to a server, which takes `people` of them to apply."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[str, str]
+    by: tuple[str, ...]
+    people: int
+    reason: str
+    expires: datetime
+
+
 class RunningRules(BaseModel):
-    """Rules files of a server by their names there, as it read them, and the mode of new sessions."""
+    """Rules files of a server by their names there, as it read them, and the mode of new sessions.
+
+    `digest` names them in `rules.apply`. `applied` says who replaced them since the server started,
+    `proposed` are rules that operators want instead, and that still lack a confirmation.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     files: dict[str, str]
     mode: Mode
+    digest: str = ""
+    applied: AppliedRules | None = None
+    proposed: ProposedRules | None = None
+
+
+def rules_digest(files: Mapping[str, str]) -> str:
+    """Digest of rules files, their names and texts."""
+    return sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
 
 
 class HistoryApi(Api):
@@ -463,6 +490,24 @@ class AgentStarter(Api):
 
         Raises `ValueError` for more of them than fit into an answer.
         """
+        ...
+
+    @remote("rules.apply", "administer", done="applied", may_repeat=False)
+    async def apply_rules(
+        self, files: RuleTexts, *, by: Operator, against: Id, reason: str | None = None
+    ) -> Outcome:
+        """Replace the server's rules for sessions that begin from now on, or propose to, or confirm that.
+
+        `against` is the digest of the running rules that `files` were compared with. A file of the same
+        name as a running one, in whichever directory, replaces that. To loosen rules takes a `reason`
+        (G-67), and where one of them needs approval by several people, says `no grants` or has a high
+        risk, one operator more than its rule says: the first proposes, the others apply the same files.
+        """
+        ...
+
+    @remote("rules.drop", "administer", done="taken back")
+    async def drop_rules(self, *, by: Operator) -> Outcome:
+        """Take proposed rules back."""
         ...
 
     @remote("session.start", "administer", may_repeat=False)

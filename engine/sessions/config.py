@@ -12,6 +12,7 @@ from ..agents import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
 from ..agents.runtime.sandbox import HOME
 from ..core.condition import Surroundings, of_one_process
 from ..gate.types import Mode
+from ..history.model.records import AppliedRules
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
 from ..recording.resume_checks import Nets, ResumePoint, standing, with_required
@@ -24,8 +25,9 @@ class SessionConfig:
     `registry` are its nets by key. Those in `active` are active at first; `None` means all, and of a
     recorded session those that the record says. So it is with the `mode`, which is `enforce` in a new
     session. `by` is who opens it, `owner` whose agent it is where that is known, `source` what its opener
-    needs to start it again; it is kept in the record. With `explain_blocks` the model also reads which
-    calls would lead to a blocked one.
+    needs to start it again; it is kept in the record, and so is `applied`: who replaced the rules of its
+    server, if anyone did. With `explain_blocks` the model also reads which calls would lead to a blocked
+    one.
 
     The rest counts for a recorded session. `nets` says whether it may be resumed under other nets than
     its own; see `standing`. `reason` is why it may be resumed under less (G-67). `required` are nets of
@@ -39,6 +41,7 @@ class SessionConfig:
     owner: str | None = None
     explain_blocks: bool = False
     source: dict[str, JsonValue] | None = None
+    applied: AppliedRules | None = None
     nets: Nets = "recorded"
     reason: str | None = None
     required: Collection[str] = ()

@@ -580,6 +580,7 @@ class HostedSession:
             "shell": profile.shell,
             "owner": config.owner,
             "source": config.source,
+            "applied": config.applied,
             "labels": dict(profile.labels),
             "max_cost": profile.max_cost,
         }

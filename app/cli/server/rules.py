@@ -1,10 +1,11 @@
-"""`interlock rules`: the rules of a running server beside those of files."""
+"""`interlock rules`: the rules of a running server beside those of files, and instead of them."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from ..options import add_command, add_operator_connection, add_switch, operator
 
 if TYPE_CHECKING:
     from ....engine.gateway.client.console import ConsoleClient
-    from ....engine.hub.api import RunningRules
+    from ....engine.hub.api import Outcome, RunningRules
     from ....engine.net.net import SkillNet
     from ....rules import RuleSet
 
 DIFFERENT = 1
+NOT_APPLIED = 1
 SINCE = "7d"
 
 
@@ -30,23 +32,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "compare files with what a server runs, and judge its recorded calls by them; exit code 0 for no "
         "difference, 1 for one, 2 for an error",
     )
-    diff.add_argument(
+    _add_comparison(diff)
+    apply = add_command(
+        parts,
+        "apply",
+        "show what `rules diff` shows, and apply it to the sessions that begin from then on; exit code 0 "
+        "if it was applied or proposed, 1 if not, 2 for an error",
+    )
+    _add_comparison(apply)
+    apply.add_argument("--reason", metavar="TEXT", help="reason, recorded with it; loosening takes one")
+    add_switch(apply, "--proposed", "apply the rules that another operator has proposed")
+    add_switch(apply, "--yes", "do not ask before it is applied")
+    drop = add_command(parts, "drop", "take back rules that operators have proposed to a server")
+    add_operator_connection(drop)
+
+
+def _add_comparison(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "files",
         metavar="FILE",
         nargs="*",
         help="rules files, all that the server is to have (default: its own, where they are here)",
     )
-    diff.add_argument(
+    parser.add_argument(
         "--since",
         metavar="WHEN",
         help=f"judge sessions that went on since: 24h, 7d, or a date (default: {SINCE})",
     )
-    add_switch(diff, "--no-backtest", "judge no recorded calls")
-    add_operator_connection(diff)
+    add_switch(parser, "--no-backtest", "judge no recorded calls")
+    add_operator_connection(parser)
 
 
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
-    """Compare, and print what differs. Returns the exit code."""
+    """Compare, and print what differs; apply it where asked to. Returns the exit code."""
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.tokens import TokenError
     from ....engine.history.errors import JournalError
@@ -54,36 +72,128 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
     from ....engine.net.net import NetError
     from ....rules import RuleError
 
+    command = f"rules {args.part}"
     try:
-        since = moment(args.since or SINCE, now or datetime.now(UTC), zone)
         url, secret = operator_connection(args)
-        return asyncio.run(_diff(args, url, secret, since))
+        if args.part == "drop":
+            return asyncio.run(_drop(url, secret))
+        since = moment(args.since or SINCE, now or datetime.now(UTC), zone)
+        act = _diff if args.part == "diff" else _apply
+        return asyncio.run(act(args, url, secret, since))
     except RuleError as error:
-        return refuse("rules diff", error)
+        return refuse(command, error)
     except (GatewayError, JournalError, NetError, TokenError, ValueError) as error:
-        return refuse("rules diff", error, BAD_INPUT)
+        return refuse(command, error, BAD_INPUT)
 
 
 async def _diff(args: argparse.Namespace, url: str | None, secret: str | None, since: datetime) -> int:
     from ....engine.gateway.client.console import ConsoleClient
-    from ...format.rule_changes import RuleChanges, change_lines, text_lines
 
     async with ConsoleClient(url, secret, read_only=True) as client:
         running = await client.running_rules()
+        for line in _state_lines(running):
+            print(line)
         texts, rules = await asyncio.to_thread(_files, args.files, running)
-        changes = RuleChanges.between(_compiled(running.files), rules.registry)
-        lines = list(text_lines(running.files, texts))
-        if not lines and not changes:
-            print("The server runs these rules.")
+        return DIFFERENT if await _compare(client, args, running, texts, rules, since) else 0
+
+
+async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, since: datetime) -> int:
+    from ....engine.gateway.client.console import ConsoleClient
+
+    if args.proposed and args.files:
+        raise ValueError("expected either files or --proposed, got both")
+    async with ConsoleClient(url, secret) as client:
+        running = await client.running_rules()
+        if args.proposed:
+            texts, rules = await asyncio.to_thread(_proposed, running)
+        else:
+            texts, rules = await asyncio.to_thread(_files, args.files, running)
+        if not await _compare(client, args, running, texts, rules, since):
             return 0
-        for line in lines:
-            print(line)
-        print()
-        for line in change_lines(changes) if changes else ["The rules are the same."]:
-            print(line)
-        if not args.no_backtest and changes:
-            await _judge(client, texts, since, args.since or SINCE)
-    return DIFFERENT
+        if not args.yes and not await asyncio.to_thread(_is_confirmed):
+            print("Nothing was applied.")
+            return NOT_APPLIED
+        # The texts that were shown, whatever the files say by now.
+        outcome = await client.apply_rules(
+            texts, by="", against=running.digest, reason=args.reason
+        )
+        return _report(outcome)
+
+
+async def _drop(url: str | None, secret: str | None) -> int:
+    from ....engine.gateway.client.console import ConsoleClient
+
+    async with ConsoleClient(url, secret) as client:
+        outcome = await client.drop_rules(by="")
+        return _report(outcome)
+
+
+def _report(outcome: Outcome) -> int:
+    """Print what came of it; return the exit code."""
+    from ....engine.core.sanitize import visible
+
+    stream = sys.stdout if outcome.ok else sys.stderr
+    for line in outcome.message.splitlines():
+        print(visible(line), file=stream)
+    return 0 if outcome.ok else NOT_APPLIED
+
+
+def _is_confirmed() -> bool:
+    """Ask at the terminal. Raises `ValueError` where there is none."""
+    if not sys.stdin.isatty():
+        raise ValueError("there is no terminal to ask at; see what differs, then add --yes")
+    return input("\nApply these rules to sessions that begin from now on? [y/N] ").strip().lower() == "y"
+
+
+def _state_lines(running: RunningRules) -> Iterator[str]:
+    """Lines on who replaced the rules since the server started, and on what is proposed."""
+    from ....engine.core.sanitize import visible
+
+    if (applied := running.applied) is not None:
+        people = " and ".join((*applied.others, applied.by))
+        why = f": {applied.reason}" if applied.reason else ""
+        yield visible(f"Applied by {people} at {applied.at:%Y-%m-%d %H:%M} UTC{why}")
+    if (proposed := running.proposed) is not None:
+        yield visible(
+            f"Proposed by {' and '.join(proposed.by)}, {len(proposed.by)} of {proposed.people} "
+            f"operators, until {proposed.expires:%H:%M} UTC: {proposed.reason}"
+        )
+        yield "`interlock rules apply --proposed` shows these rules and agrees to them."
+
+
+def _proposed(running: RunningRules) -> tuple[Mapping[str, str], RuleSet]:
+    """The texts that are proposed, and what they compile to. Raises `ValueError` where nothing is."""
+    from ....rules import compile_files
+
+    if running.proposed is None:
+        raise ValueError("no rules are proposed to this server")
+    return running.proposed.files, compile_files(running.proposed.files)
+
+
+async def _compare(
+    client: ConsoleClient,
+    args: argparse.Namespace,
+    running: RunningRules,
+    texts: Mapping[str, str],
+    rules: RuleSet,
+    since: datetime,
+) -> bool:
+    """Print what differs from the running rules; tell whether anything does."""
+    from ...format.rule_changes import RuleChanges, change_lines, text_lines
+
+    changes = RuleChanges.between(_compiled(running.files), rules.registry)
+    lines = list(text_lines(running.files, texts))
+    if not lines and not changes:
+        print("The server runs these rules.")
+        return False
+    for line in lines:
+        print(line)
+    print()
+    for line in change_lines(changes) if changes else ["The rules are the same."]:
+        print(line)
+    if not args.no_backtest and changes:
+        await _judge(client, texts, since, args.since or SINCE)
+    return True
 
 
 def _files(names: list[str], running: RunningRules) -> tuple[Mapping[str, str], RuleSet]:

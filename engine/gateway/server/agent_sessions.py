@@ -71,7 +71,8 @@ class AgentSessions:
     async def open(self, identity: Identity, params: OpenSession, listener: Listener) -> SessionOpen:
         """Begin a session, or find the one of this id that the token has open."""
         mode = self._mode_for(params.mode)
-        registry = await self.rules.registry(params.rules)
+        rules = self.rules
+        registry = await rules.registry(params.rules)
         agent = ExternalAgent(
             name=params.agent,
             model=params.model,
@@ -87,10 +88,11 @@ class AgentSessions:
                 await self._check_free(identity, params.session)
             config = SessionConfig(
                 registry,
-                active=self._active(registry, params.active),
+                active=_active(registry, params.active, rules.always),
                 mode=mode,
                 by=identity.name,
                 owner=identity.owner,
+                applied=rules.applied,
                 explain_blocks=params.explain_blocks,
             )
             session = await self.hub.open_external(agent, config, session_id=params.session)
@@ -98,7 +100,8 @@ class AgentSessions:
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in no looser mode than new ones have."""
-        registry = await self.rules.registry(params.rules)
+        rules = self.rules
+        registry = await rules.registry(params.rules)
         if await self._is_open(identity, params.session):
             return await self._found(identity, params.session, listener)
         with self._beginning(identity, params.session):
@@ -106,7 +109,9 @@ class AgentSessions:
             if agent is None:
                 raise _unknown(params.session)
             mode = "enforce" if self._mode == "enforce" and not self._may_shadow else None
-            config = SessionConfig(registry, mode=mode, by=identity.name, owner=identity.owner)
+            config = SessionConfig(
+                registry, mode=mode, by=identity.name, owner=identity.owner, applied=rules.applied
+            )
             session = await self.hub.resume_external(params.session, agent, config)
             return await self._began(identity, session, listener)
 
@@ -278,17 +283,6 @@ class AgentSessions:
             raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
         return chosen
 
-    def _active(
-        self, registry: Mapping[str, SkillNet], chosen: tuple[str, ...] | None
-    ) -> list[str] | None:
-        """The nets that start active: always the server's own, whatever an agent requests."""
-        if chosen is None:
-            return None
-        for net in chosen:
-            if net not in registry:
-                raise WireError(Code.PARAMS, f"active: this session has no net '{net}'")
-        return [key for key in registry if key in self.rules.always or key in chosen]
-
     async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
         session = TokenSession(session_id, identity.name, self._clock())
         session.listeners.add(listener)
@@ -306,3 +300,15 @@ class AgentSessions:
 
 def _unknown(session_id: str) -> WireError:
     return WireError(Code.UNKNOWN, f"this token has no session '{session_id}' open")
+
+
+def _active(
+    registry: Mapping[str, SkillNet], chosen: tuple[str, ...] | None, always: Collection[str]
+) -> list[str] | None:
+    """The nets that start active: `always` the server's own, whatever an agent requests."""
+    if chosen is None:
+        return None
+    for net in chosen:
+        if net not in registry:
+            raise WireError(Code.PARAMS, f"active: this session has no net '{net}'")
+    return [key for key in registry if key in always or key in chosen]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
+from ...history.model.records import AppliedRules
 from ...net.net import SkillNet
 from ..protocol.framing import Code, WireError
 
@@ -17,13 +18,18 @@ class RuleSets:
     """The server's rules and the named sets.
 
     `compiled` gives the nets of the server's rules together with the sets of these names: what one says
-    about names of tools applies to all. Its errors are `NetError` or `ValueError`.
+    about names of tools applies to all. Its errors are `NetError` or `ValueError`. `applied` says who
+    replaced the server's rules by these.
     """
 
     def __init__(
-        self, compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]], names: Collection[str] = ()
+        self,
+        compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]],
+        names: Collection[str] = (),
+        applied: AppliedRules | None = None,
     ) -> None:
         self.names = frozenset(names)
+        self.applied = applied
         self._own = compiled(())
         self.always = frozenset(self._own)
         self._compiled = lru_cache(KEPT)(compiled)

@@ -109,6 +109,10 @@ class Gateway:
         self._left = 0.0
         self.address: Address | None = None
 
+    def replace_rules(self, rules: RuleSets) -> None:
+        """Judge the agents that begin from now on by other rules."""
+        self.sessions.rules = rules
+
     @property
     def left(self) -> float | None:
         """Time of the last connection's end, by the loop's clock; `None` while there is a connection."""

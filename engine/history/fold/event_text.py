@@ -42,7 +42,7 @@ from ..model.events import (
     SessionStatus,
     StepEnded,
 )
-from ..model.records import FlowStepped, GrantRecord, StepRecord
+from ..model.records import AppliedRules, FlowStepped, GrantRecord, StepRecord
 from ..model.state import NetState, SessionState
 from .flow_steps import step_changes, step_headline
 
@@ -77,6 +77,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"{_under(body.model, body.mode)}, {nets}",
                 _origin(body),
                 _by(body.opened_by),
+                _applied(body.applied),
             )
         case SessionResumed() as body:
             fresh = ", ".join(net.key for net in body.nets)
@@ -89,6 +90,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"going on: {', '.join(body.going_on)}" if body.going_on else "",
                 _by(body.by),
                 shortened(body.reason or ""),
+                _applied(body.applied),
             )
         case SessionStatus() as body:
             return body.status, shortened(body.error or ""), _by(body.by)
@@ -171,6 +173,14 @@ def _under(model: str, mode: str) -> str:
     return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
 
+def _applied(rules: AppliedRules | None) -> str:
+    """Message on who replaced the server's rules before, and why; empty where nobody did."""
+    if rules is None:
+        return ""
+    people = " and ".join((*rules.others, rules.by))
+    return f"rules applied by {people}" + (f": {shortened(rules.reason)}" if rules.reason else "")
+
+
 def _origin(body: SessionOpened) -> str:
     if body.kind == "outside":
         return "external agent"
@@ -245,10 +255,14 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
             yield f"opened: {after.agent} {_under(after.model, after.mode)}"
             if origin := _origin(body):
                 yield origin
+            if applied := _applied(body.applied):
+                yield applied
             for key, net in after.nets.items():
                 yield _net_line(key, net)
         case SessionResumed() as body:
             yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
+            if applied := _applied(body.applied):
+                yield applied
             for record in body.nets:
                 yield f"starts fresh: {_net_line(record.key, after.nets[record.key])}"
             for key in body.dropped:

@@ -16,6 +16,7 @@ from ...core.condition import Shell
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
 from .records import (
+    AppliedRules,
     CallEnd,
     CallRecord,
     ExtensionRecord,
@@ -39,7 +40,8 @@ class SessionOpened(Record):
     it needs to start it again. `owner` is that of the token that an external agent used. `labels` are
     the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
     `reason` says why a branch begins under less than the record it continues (G-67). `rules` are the
-    sentences on the rules that the model's system prompt ends with, if it is told them (G-73).
+    sentences on the rules that the model's system prompt ends with, if it is told them (G-73). `applied`
+    says who replaced the server's rules since it started, if anyone did.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -64,6 +66,7 @@ class SessionOpened(Record):
     max_cost: float | None = None
     flow: FlowRecord | None = None
     rules: tuple[str, ...] | None = None
+    applied: AppliedRules | None = None
 
 
 class SessionResumed(Record):
@@ -77,7 +80,7 @@ class SessionResumed(Record):
     opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
     `source` that of before holds; `labels` and `max_cost` are those from here on. `reason` says why it
     goes on under less than before (G-67). `rules` are as at the opening, in a session whose model had not
-    been told its rules.
+    been told its rules, and `applied` is as there, too.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -101,6 +104,7 @@ class SessionResumed(Record):
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
     rules: tuple[str, ...] | None = None
+    applied: AppliedRules | None = None
 
 
 class SessionStatus(Record):

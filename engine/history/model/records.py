@@ -40,6 +40,15 @@ class RuleRecord(Record):
         return f"{self.file}:{self.line}"
 
 
+class AppliedRules(Record):
+    """Replacement of a server's rules by `by`, for whose loosening `others` agreed before (G-67)."""
+
+    by: str
+    at: datetime
+    others: tuple[str, ...] = ()
+    reason: str | None = None
+
+
 class TransitionRecord(Record):
     """A transition's structure, enough to fire it again without the rules that made it.
 

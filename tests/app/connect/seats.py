@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -47,8 +48,12 @@ class Later:
     def __init__(self, rules: Sequence[str]) -> None:
         self._rules = rules
 
+    @cached_property
+    def _starter(self) -> HubStarter:
+        return HubStarter(self.hub, self._rules)
+
     def __getattr__(self, name: str) -> object:
-        return getattr(HubStarter(self.hub, self._rules), name)
+        return getattr(self._starter, name)
 
 
 class Seat:

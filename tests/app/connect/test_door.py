@@ -20,6 +20,7 @@ from ...support.fake_hub import FakeHub
 
 DECLARED = operations(HubApi)
 METHODS = [name for name in DECLARED if not isinstance(inspect.getattr_static(HubApi, name), property)]
+SERVERS = (Hub, HubStarter)
 QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 
 
@@ -30,7 +31,7 @@ def words(kind: type, name: str) -> list[tuple[str, object]]:
     """
     signature = inspect.signature(getattr(kind, name))
     every = signature.parameters.values()
-    return [(each.name, each.kind) for each in every if kind is not Hub or each.name != "credential"]
+    return [(each.name, each.kind) for each in every if kind not in SERVERS or each.name != "credential"]
 
 
 def may_be_left_out(kind: type, name: str) -> set[str]:

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
 from interlock.engine.gateway.client.console import LOST, NOT_IN
-from interlock.engine.hub.api import AgentStarter, RunningRules
+from interlock.engine.hub.api import AgentStarter, Outcome, RunningRules
 
 from ...support.fake_hub import FakeHub
 from ..console.test_snapshots import Compare, keys
@@ -31,6 +31,12 @@ class ServersHub(FakeHub, AgentStarter):
         return SERVER
 
     async def running_rules(self) -> RunningRules:
+        raise NotImplementedError
+
+    async def apply_rules(self, files: object, **_: object) -> Outcome:
+        raise NotImplementedError
+
+    async def drop_rules(self, **_: object) -> Outcome:
         raise NotImplementedError
 
     async def start(self, spec: object, **_: object) -> str:

@@ -365,9 +365,11 @@ class Server:
     def __init__(self, served: Served, ran: Path) -> None:
         self.served, self.hub, self.ran = served, served.hub, ran
         self.session = ""
+        self.running = ""
 
     async def begin(self, starter: HubStarter, spec: dict[str, JsonValue]) -> None:
         events = self.hub.subscribe()
+        self.running = (await starter.running_rules()).digest
         self.session = await starter.start(spec, by="carl")
         await until(events, ApprovalRequested)
         events.close()
@@ -547,6 +549,17 @@ async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
         yield {"session": session, "key": "grant-1"}
 
 
+async def _laxer_rules(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for texts in (LAX, OTHER, "", RULES + "\nmap bash.command x as deploy"):
+        for reason in (None, "x"):
+            files: dict[str, JsonValue] = {"server.rules": texts}
+            yield {"files": files, "against": server.running, "reason": reason}
+
+
+async def _once(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    yield {}
+
+
 async def _nothing(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     """Only reads, or judges what is recorded."""
     return
@@ -568,6 +581,8 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "session.abort": _sessions,
     "change.drop": _changes,
     "session.end": _sessions,
+    "rules.apply": _laxer_rules,
+    "rules.drop": _once,
     "history.resume": _goes_on,
     **dict.fromkeys(
         (

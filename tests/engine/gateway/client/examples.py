@@ -36,6 +36,8 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
     "rules.running": ({},),
+    "rules.apply": ({"files": {"a.rules": "block rm"}, "against": "0", "reason": "shorter"},),
+    "rules.drop": ({},),
     "sessions.list": ({},),
     "approvals.list": ({}, {"most": 3}),
     "session.state": ({"session": "bot-1"},),

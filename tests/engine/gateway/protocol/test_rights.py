@@ -39,6 +39,8 @@ CHANGES: dict[str, Rights] = {
     "net.toggle": "administer",
     "history.resume": "administer",
     "session.set_mode": "administer",
+    "rules.apply": "administer",
+    "rules.drop": "administer",
     "session.raise_limit": "administer",
     "session.start": "administer",
 }

@@ -1,0 +1,251 @@
+"""Replacement of a running server's rules for the sessions to come (G-67).
+
+More rules take one operator. To loosen some takes a reason, and where a rule asks for several people,
+says `no grants` or has a high risk, one operator more than it says: whoever replaces rules may also start
+the next session, and then counts as nobody else there. A proposal is kept in memory only: a server that
+ends forgets it, as it forgets what was applied, and starts with what its files say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from ...engine.approvals.requests import Credential
+from ...engine.core.durations import format_duration
+from ...engine.core.people import is_among
+from ...engine.core.rule import people_to_loosen
+from ...engine.core.sanitize import visible
+from ...engine.gate.name_changes import takes_from
+from ...engine.gate.types import Mode
+from ...engine.history.model.records import AppliedRules
+from ...engine.hub.api import Outcome, ProposedRules, RunningRules, rules_digest
+from ...engine.net.net import NetError, SkillNet
+from ...rules import RuleError
+from ...rules.compiler import read_text
+from ..config.loader import SettingsError
+from ..config.rule_texts import RuleTexts
+from ..format.rule_changes import RuleChanges, change_lines
+from ..sessions.server_rules import ServerRules
+
+PROPOSED_FOR = timedelta(minutes=15)
+"""Time within which others have to agree to proposed rules."""
+SHOWN_RULES = 5
+
+Replacement: TypeAlias = Callable[[Sequence[str], RuleTexts, AppliedRules], Callable[[], None]]
+"""Compiles the rules of files for external agents, and returns the function that puts them in force.
+
+Raises `RuleError`, `NetError` and `SettingsError`.
+"""
+
+
+def replace_nothing(files: Sequence[str], texts: RuleTexts, applied: AppliedRules) -> Callable[[], None]:
+    """The replacement of a server without external agents."""
+    return lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTerms:
+    """An operator's terms: who, why, with which token."""
+
+    by: str
+    reason: str
+    credential: Credential | None = None
+
+    @property
+    def token(self) -> str | None:
+        """The token's id."""
+        return None if self.credential is None else self.credential.token
+
+    def counts(self, token: str | None) -> bool:
+        """Tell whether what somebody did with `token` still counts (G-77)."""
+        return token is None or (
+            self.credential is not None and self.credential.in_force(token, "administer")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """Rules that lack agreement; `given` are the operators who gave theirs, with their tokens."""
+
+    rules: ServerRules
+    given: tuple[tuple[str, str | None], ...]
+    people: int
+    reason: str
+    expires: datetime
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of rules: those that apply to fewer calls after it, and what differs."""
+
+    rules: ServerRules
+    changes: RuleChanges
+    loosened: Mapping[str, SkillNet]
+
+    @property
+    def people(self) -> int:
+        """The operators it takes."""
+        most = max((people_to_loosen(net.rule) for net in self.loosened.values()), default=0)
+        return most + 1
+
+
+class ReplaceableRules:
+    """The rules of a server, the proposal to replace them, and who replaced them last."""
+
+    def __init__(
+        self,
+        rules: ServerRules,
+        mode: Mode,
+        replacement: Replacement = replace_nothing,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.rules = rules
+        self._mode: Mode = mode
+        self._replacement = replacement
+        self._clock = clock
+        self._proposal: _Proposal | None = None
+        self._turn = asyncio.Lock()
+
+    def running(self) -> RunningRules:
+        """The rules now, and those that are proposed. Raises `RuleError`."""
+        files, proposal = self.rules.sources(), self._open_proposal()
+        return RunningRules(
+            files=files,
+            mode=self._mode,
+            digest=rules_digest(files),
+            applied=self.rules.applied,
+            proposed=proposal
+            and ProposedRules(
+                files=proposal.rules.sources(),
+                by=proposal.names,
+                people=proposal.people,
+                reason=proposal.reason,
+                expires=proposal.expires,
+            ),
+        )
+
+    async def apply(self, files: Mapping[str, str], against: str, terms: OperatorTerms) -> Outcome:
+        """Replace the rules for the sessions to come, propose to, or agree to what is proposed.
+
+        Nothing changes unless all of it can be compiled.
+        """
+        async with self._turn:
+            if not terms.by:
+                return _refused("that needs the name of an operator")
+            if not terms.counts(terms.token):
+                return _refused(f"the token of {terms.by} has been revoked")
+            if against != rules_digest(self.rules.sources()):
+                return _refused("the server's rules are not those that were compared; compare again")
+            try:
+                change = await asyncio.to_thread(self._change, files)
+                return await self._agree(change, terms)
+            except (RuleError, NetError, SettingsError, ValueError) as error:
+                return _refused(str(error))
+
+    async def drop(self, by: str) -> Outcome:
+        """Take the proposed rules back; any operator may."""
+        async with self._turn:
+            if self._open_proposal() is None:
+                return Outcome(ok=False, message="No rules are proposed any more")
+            if not by.strip():
+                return Outcome(ok=False, message="Not taken back: that needs the name of an operator")
+            self._proposal = None
+            return Outcome(ok=True, message="The proposed rules are taken back")
+
+    def _open_proposal(self) -> _Proposal | None:
+        if self._proposal is not None and self._clock() >= self._proposal.expires:
+            self._proposal = None
+        return self._proposal
+
+    def _change(self, files: Mapping[str, str]) -> _Change:
+        rules = self.rules.replaced(files)
+        old, new = self.rules.nets, rules.nets
+        changes = RuleChanges.between(old, new)
+        taken = {
+            key: net
+            for key, net in old.items()
+            if any(takes_from(each, net, old.values()) for name, each in new.items() if name not in old)
+        }
+        changed = {key: before for key, (before, _) in changes.changed.items()}
+        # Other maps may take any call out of any rule.
+        loosened = dict(old) if changes.maps else {**changes.gone, **changed, **taken}
+        return _Change(rules, changes, loosened)
+
+    async def _agree(self, change: _Change, terms: OperatorTerms) -> Outcome:
+        proposal = self._open_proposal()
+        if proposal is not None and proposal.rules.sources() != change.rules.sources():
+            return _refused(
+                f"{proposal.names[0]} has proposed other rules: {proposal.reason}. Apply those, or take "
+                "them back first"
+            )
+        if proposal is None:
+            if change.loosened and not terms.reason:
+                return Outcome(ok=False, message=_needs_reason(change), needs_reason=True)
+            expires = self._clock() + PROPOSED_FOR
+            proposal = _Proposal(change.rules, (), change.people, terms.reason, expires)
+        lapsed = next((name for name, token in proposal.given if not terms.counts(token)), None)
+        if lapsed is not None:
+            self._proposal = None
+            return _refused(f"{lapsed} no longer counts. Propose it anew")
+        if is_among(terms.by, proposal.names):
+            return _refused(f"{terms.by} has agreed to these already: somebody else must, too")
+        proposal = replace(proposal, given=(*proposal.given, (terms.by, terms.token)))
+        if len(proposal.given) < change.people:
+            self._proposal = replace(proposal, people=change.people)
+            return Outcome(ok=True, message=_still_missing(change.people - len(proposal.given)))
+        return await self._replace(change, proposal)
+
+    async def _replace(self, change: _Change, proposal: _Proposal) -> Outcome:
+        *others, by = proposal.names
+        applied = AppliedRules(
+            by=by, at=self._clock(), others=tuple(others), reason=proposal.reason or None
+        )
+        change.rules.applied = applied
+        commit = await asyncio.to_thread(
+            self._replacement, change.rules.files, change.rules.texts, applied
+        )
+        commit()
+        self.rules, self._proposal = change.rules, None
+        return Outcome(ok=True, message=await asyncio.to_thread(_success, change))
+
+
+def _refused(reason: str) -> Outcome:
+    return Outcome(ok=False, message=f"Not applied: {reason}")
+
+
+def _needs_reason(change: _Change) -> str:
+    keys = list(change.loosened)
+    shown = ", ".join(map(visible, keys[:SHOWN_RULES])) + (", …" if len(keys) > SHOWN_RULES else "")
+    return f"Not applied: this may loosen {shown}. Say why, the reason is recorded with it"
+
+
+def _still_missing(people: int) -> str:
+    others = "another operator" if people == 1 else f"{people} other operators"
+    return (
+        f"Proposed, nothing is changed yet: {others} must apply the same rules within "
+        f"{format_duration(PROPOSED_FOR.total_seconds())}, under their own names"
+    )
+
+
+def _success(change: _Change) -> str:
+    lines = [*change_lines(change.changes)] or ["the rules are the same, their texts differ"]
+    stale = [name for name, text in change.rules.sources().items() if read_text(name) != text]
+    until = (
+        f" The server reads its files again when it starts, and {', '.join(map(visible, stale))} "
+        "differs: write them there, too."
+        if stale
+        else ""
+    )
+    return (
+        "Applied to sessions that begin from now on; live ones keep their rules.\n"
+        + "\n".join(lines)
+        + until
+    )

@@ -1,0 +1,190 @@
+"""Rules of a running server that operators replace: who it takes, and what fails closed (G-67)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.hosting.rules_replacement import OperatorTerms, ReplaceableRules
+from interlock.app.sessions.server_rules import ServerRules
+from interlock.engine.approvals.requests import Credential
+from interlock.engine.hub.api import Outcome, RunningRules
+
+PLAIN = "block rm\nlimit push to 3 per session\n"
+GUARDED = "require human-approval before deploy risk high\nblock rm\n"
+PAIR = "require human-approval before deploy by 2\nblock rm\n"
+LAX = "block mkfs\n"
+
+
+class Desk:
+    """Operators before one server's rules, with tokens that can be revoked and a clock that is moved."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.file = folder / "server.rules"
+        self.file.write_text(text)
+        self.revoked: set[str] = set()
+        self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+        self.judging: list[tuple[str, ...]] = []
+        self.rules = ReplaceableRules(
+            ServerRules([str(self.file)]), "enforce", self._replacement, lambda: self.now
+        )
+
+    def _replacement(self, files, texts, applied):
+        keys = tuple(texts.compile(*files).registry)
+        return lambda: self.judging.append(keys)
+
+    @property
+    def running(self) -> RunningRules:
+        return self.rules.running()
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self.rules.rules.nets)
+
+    async def apply(
+        self, by: str, text: str, reason: str = "", *, name: str = "server.rules", against: str = ""
+    ) -> Outcome:
+        """An operator sends these rules, compared with what runs now."""
+        credential = Credential(f"token-{by}", lambda token, _: token not in self.revoked)
+        return await self.rules.apply(
+            {name: text}, against or self.running.digest, OperatorTerms(by, reason, credential)
+        )
+
+
+class TestOneOperator:
+    async def test_adds_rules(self, tmp_path: Path) -> None:
+        """What only forbids more needs no reason, and judges all agents that begin from then on."""
+        desk = Desk(tmp_path, PLAIN)
+        reply = await desk.apply("ada", PLAIN + "block mkfs\n")
+        assert reply.ok, reply.message
+        assert "+ block-mkfs: block mkfs" in reply.message
+        assert desk.judging == [("block-rm", "limit-push-3", "block-mkfs")] == [tuple(desk.keys)]
+        assert desk.running.applied is not None
+        assert (desk.running.applied.by, desk.running.applied.others) == ("ada", ())
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "block rm\n",
+            "block rm\nlimit push to 4 per session\n",
+            PLAIN + "map bash.command git as push\n",
+        ],
+        ids=["gone", "changed", "maps"],
+    )
+    async def test_loosens_for_a_reason(self, tmp_path: Path, text: str) -> None:
+        """A rule that is gone or changed, and other maps, take a reason, which is kept."""
+        desk = Desk(tmp_path, PLAIN)
+        refused = await desk.apply("ada", text)
+        assert (refused.ok, refused.needs_reason) == (False, True)
+        assert "limit-push-3" in refused.message
+        assert desk.judging == []
+        assert (await desk.apply("ada", text, "too strict")).ok
+        assert desk.running.applied is not None
+        assert desk.running.applied.reason == "too strict"
+
+    async def test_takes_calls_from_a_rule(self, tmp_path: Path) -> None:
+        """A new rule that names a tool takes it out of `anything-else` (G-66)."""
+        desk = Desk(tmp_path, "block anything-else\n")
+        refused = await desk.apply("ada", "block anything-else\nlimit push to 3 per session\n")
+        assert (refused.ok, refused.needs_reason) == (False, True)
+
+
+class TestSeveralOperators:
+    @pytest.mark.parametrize(("text", "people"), [(GUARDED, 2), (PAIR, 3)])
+    async def test_one_more_than_the_rule_says(self, tmp_path: Path, text: str, people: int) -> None:
+        """Whoever replaces the rules may start the next session, where they count for nothing."""
+        desk = Desk(tmp_path, text)
+        for number, name in enumerate(("ada", "ben", "cleo")[:people]):
+            assert desk.keys[0] == "approve-before-deploy"
+            assert (desk.running.proposed is None) == (number == 0)
+            assert (await desk.apply(name, LAX, "emergency")).ok
+        assert desk.keys == ["block-mkfs"]
+        assert desk.running.applied is not None
+        assert desk.running.applied.others == ("ada", "ben", "cleo")[: people - 1]
+        assert desk.running.proposed is None
+
+    @pytest.mark.parametrize("again", ["ada", "ADA", "\uff21da", "a\u200bda"])
+    async def test_nobody_counts_twice(self, tmp_path: Path, again: str) -> None:
+        """However a name is written, it is one person."""
+        desk = Desk(tmp_path, GUARDED)
+        await desk.apply("ada", LAX, "emergency")
+        assert not (await desk.apply(again, LAX, "emergency")).ok
+        assert "approve-before-deploy" in desk.keys
+
+    async def test_a_revoked_token(self, tmp_path: Path) -> None:
+        """It neither agrees, nor does what it agreed to before still count."""
+        desk = Desk(tmp_path, GUARDED)
+        await desk.apply("ada", LAX, "emergency")
+        desk.revoked.add("token-ben")
+        assert "revoked" in (await desk.apply("ben", LAX, "emergency")).message
+        desk.revoked.add("token-ada")
+        assert "ada no longer counts" in (await desk.apply("cleo", LAX, "emergency")).message
+        assert desk.running.proposed is None
+        assert desk.judging == []
+
+    async def test_other_rules_than_proposed(self, tmp_path: Path) -> None:
+        """Nobody agrees to something else than was shown; it can be taken back."""
+        desk = Desk(tmp_path, GUARDED)
+        await desk.apply("ada", LAX, "emergency")
+        assert "has proposed other rules" in (await desk.apply("ben", "block dd\n", "x")).message
+        assert not (await desk.rules.drop("")).ok
+        assert (await desk.rules.drop("ben")).ok
+        assert "Proposed" in (await desk.apply("ben", "block dd\n", "x")).message
+
+    async def test_too_late(self, tmp_path: Path) -> None:
+        """After a quarter of an hour the first agreement is none any more."""
+        desk = Desk(tmp_path, GUARDED)
+        await desk.apply("ada", LAX, "emergency")
+        desk.now += timedelta(minutes=15)
+        assert "Proposed" in (await desk.apply("ben", LAX, "emergency")).message
+        assert "approve-before-deploy" in desk.keys
+
+    async def test_rules_that_were_replaced_meanwhile(self, tmp_path: Path) -> None:
+        """What was compared with other rules than run now is refused."""
+        desk = Desk(tmp_path, PLAIN)
+        before = desk.running.digest
+        assert (await desk.apply("ada", PLAIN + "block mkfs\n")).ok
+        assert "compare again" in (await desk.apply("ben", PLAIN, "x", against=before)).message
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [("blok rm\n", "server.rules:1:1"), ("limit push to x per session\n", "server.rules:1:15")],
+    )
+    async def test_rules_that_do_not_compile(self, tmp_path: Path, text: str, said: str) -> None:
+        """All of it is refused, with the place."""
+        desk = Desk(tmp_path, PLAIN)
+        reply = await desk.apply("ada", text, "x")
+        assert not reply.ok
+        assert said in reply.message
+        assert (desk.keys, desk.judging) == (["block-rm", "limit-push-3"], [])
+
+    async def test_what_external_agents_cannot_have(self, tmp_path: Path) -> None:
+        """Where only a part could be replaced, nothing is."""
+        desk = Desk(tmp_path, PLAIN)
+
+        def fails(*_: object) -> object:
+            raise ValueError("a set of the working directory takes its calls")
+
+        desk.rules._replacement = fails  # type: ignore[assignment]
+        reply = await desk.apply("ada", PLAIN + "block mkfs\n")
+        assert "a set of the working directory" in reply.message
+        assert desk.keys == ["block-rm", "limit-push-3"]
+        assert desk.running.applied is None
+
+    async def test_two_files_of_one_name(self, tmp_path: Path) -> None:
+        """Which of them replaces the running one cannot be known."""
+        desk = Desk(tmp_path, PLAIN)
+        files: Mapping[str, str] = {"a/server.rules": PLAIN, "b/server.rules": PLAIN}
+        reply = await desk.rules.apply(files, desk.running.digest, OperatorTerms("ada", "x"))
+        assert "two files are named server.rules" in reply.message
+
+    async def test_without_a_name(self, tmp_path: Path) -> None:
+        """Nobody knows who that was."""
+        desk = Desk(tmp_path, PLAIN)
+        reply = await desk.rules.apply({"server.rules": LAX}, desk.running.digest, OperatorTerms("", "x"))
+        assert not reply.ok
