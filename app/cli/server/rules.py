@@ -114,9 +114,7 @@ async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, 
             print("Nothing was applied.")
             return NOT_APPLIED
         # The texts that were shown, whatever the files say by now.
-        outcome = await client.apply_rules(
-            texts, by="", against=running.digest, reason=args.reason
-        )
+        outcome = await client.apply_rules(texts, by="", against=running.digest, reason=args.reason)
         return _report(outcome)
 
 
