@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from ...engine.agents.edit_notice import describe_edit
+from ...engine.gate.edit_notice import describe_edit
 from ...engine.history.decisions.index import decisions_of
 from ...engine.history.decisions.reader import Decision
 from ...engine.history.fold.event_text import grant_words

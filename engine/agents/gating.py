@@ -13,11 +13,11 @@ from typing import Protocol, cast, runtime_checkable
 from pydantic import JsonValue, TypeAdapter
 
 from ..core.json_equality import same_json
+from ..gate.edit_notice import describe_edit
 from ..gate.manager import GateManager
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net.net import ToolCall
 from .decisions import Allow, ApprovedCall, Deny, Override
-from .edit_notice import describe_edit
 from .errors import AgentError, describe
 from .events import ToolCallEvent
 from .hooks import HookChain

@@ -12,12 +12,12 @@ from typing import cast
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
-from ...agents.edit_notice import describe_edit
 from ...agents.errors import ToolInputError, describe
 from ...agents.messages import ProposedCall, ToolMessage
 from ...agents.runtime.local.runtime import LocalRuntime
 from ...agents.tool import Tool, ToolContext, ToolOutput, as_output, input_problem, outcome
 from ...agents.turn.abort import AbortSignal
+from ...gate.edit_notice import describe_edit
 from ...gate.types import GateDecision, ToolResult
 from ...net.net import ToolCall
 from ..context import Context

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias, cast
 
+from ..edit_notice import without_notice
+
 ResultClassifier: TypeAlias = Callable[[str, object], bool]
 """Says of a tool's name and the value it returned whether it failed."""
 
@@ -78,6 +80,8 @@ def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) ->
     """
     if is_error is None:
         return False
+    if isinstance(text, str):
+        text = without_notice(text)
     values = [text]
     parsed = json_value(text) if isinstance(text, str) else None
     if isinstance(parsed, dict | list):
@@ -110,6 +114,7 @@ def is_own_failure(value: object, reasons: Iterable[str]) -> bool:
 def _texts(value: object) -> Iterator[str]:
     """A text, or those in an object's fields for errors; of JSON both."""
     if isinstance(value, str):
+        value = without_notice(value)
         yield value.strip()
         value = json_value(value) if value.lstrip().startswith(("{", '"')) else None
         if isinstance(value, str):

@@ -15,6 +15,7 @@ from ...core.frozen import maker
 from ...core.json_equality import same_json
 from ...net.net import Input, ToolCall
 from ..contention import ThreadWait
+from ..edit_notice import with_notice
 from ..manager import GateManager
 from ..types import GateContext, GateDecision, SyncToolError, ToolCallBlockedError, ToolResult
 from .arguments import CALL_ID, Arguments, CallableInput
@@ -52,6 +53,7 @@ class ToolGate:
     context: GateContext
     is_error: ResultClassifier | None
     transform_reason: ReasonTransform | None
+    tell_edits: bool = True
     # A session's ids are random once and then counted: 0.2 µs a call where `uuid4` takes 2.
     _session: str = field(init=False, default_factory=lambda: uuid4().hex)
     _counted: count[int] = field(init=False, default_factory=lambda: count(1))
@@ -172,31 +174,33 @@ class GatedTool:
 
     def _run(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
         """Run what was admitted; an awaitable it returns is settled when it is done."""
+        edited = False
         try:
             # What a person approved runs, even when the original was changed meanwhile.
             if admitted is not call and not same_json(admitted.input, call.input):
+                edited = self._gate.tell_edits
                 arguments = self._arguments.write(admitted.input, arguments)
             value = self._function(*arguments[0], **arguments[1])
         except BaseException:
             self._gate.settle(admitted, is_error=True)
             raise
         if type(value) not in _PLAIN_TYPES and inspect.isawaitable(value):
-            return self._finish(admitted, value)
+            return self._finish(admitted, call if edited else admitted, value)
         self._gate.settle_value(admitted, value)
-        return value
+        return with_notice(value, call.input, admitted.input) if edited else value
 
     async def _run_async(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
         value = self._run(admitted, call, arguments)
         return await value if type(value) not in _PLAIN_TYPES and inspect.isawaitable(value) else value
 
-    async def _finish(self, admitted: ToolCall, running: Awaitable[object]) -> object:
+    async def _finish(self, admitted: ToolCall, call: ToolCall, running: Awaitable[object]) -> object:
         try:
             value = await running
         except BaseException:
             self._gate.settle(admitted, is_error=True)
             raise
         self._gate.settle_value(admitted, value)
-        return value
+        return value if call is admitted else with_notice(value, call.input, admitted.input)
 
 
 def _id_in_options(options: object) -> str | None:

@@ -114,6 +114,7 @@ class Gate:
         is_error: ResultClassifier | None = None,
         passthrough: Collection[object] = (),
         ignore: Collection[str] = (),
+        tell_edits: bool = True,
     ) -> GateSession[Tools]:
         """Put `tools` behind fresh state (G-31).
 
@@ -128,6 +129,9 @@ class Gate:
         in place of the gate's `is_tool_result_error`. `ignore` names parameters that are the framework's,
         such as a context: they are no part of a call's input, and passed on unchanged.
 
+        Where a person has edited a call's input, a result that is a text ends with what was changed, for
+        the model; any other result is as the tool returned it, and so is a text without `tell_edits`.
+
         Every wrapped tool takes the keyword `tool_call_id`; `execute` also takes it from an options
         object (`toolCallId`) after the input. Without it an id is made up.
 
@@ -136,7 +140,7 @@ class Gate:
         (G-64, G-66), and for a name in `passthrough` or `ignore` that no tool has.
         """
         manager = self.new_manager(messages, shell=shell)
-        gate = ToolGate(manager, self.context, is_error or self._is_error, self._transform)
+        gate = ToolGate(manager, self.context, is_error or self._is_error, self._transform, tell_edits)
         wrapper = _Wrapper(gate, passthrough, ignore)
         named = as_mapping(tools)
         if named is not None:

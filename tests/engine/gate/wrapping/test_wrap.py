@@ -348,6 +348,51 @@ class TestInput:
         tools[0]("ls", cwd="/")
         assert spy.ran == [{"cwd": ".", **edited}]
 
+    async def test_an_edit_is_told_to_the_model(self) -> None:
+        """At the end of a text, whatever kind of tool it is; other results are left alone."""
+        rules = "require human-approval before bash\nrequire human-approval before look"
+        operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
+        told = 'A person changed command from "rm" to "ls" before it ran.'
+
+        def bash(command: str) -> object:
+            return {"ran": command} if command == "as a dict" else f"ran {command}"
+
+        async def look(command: str) -> str:
+            return f"saw {command}"
+
+        session = gate(rules, confirm=operator).wrap_tools((bash, look))
+        assert session.tools[0](command="rm") == f"ran ls\n\n{told}"
+        assert await session.tools[1](command="rm") == f"saw ls\n\n{told}"
+        assert await session.call("look", {"command": "rm"}) == f"saw ls\n\n{told}"
+        assert session.tools[0](command="ls") == "ran ls"
+        silent = gate(rules, confirm=operator).wrap_tools((bash,), tell_edits=False)
+        assert silent.tools[0](command="rm") == "ran ls"
+        other = Operator(ApprovalAnswer(approved=True, input={"command": "as a dict"}))
+        session = gate(rules, confirm=other).wrap_tools((bash, look))
+        assert session.tools[0](command="rm") == {"ran": "as a dict"}
+
+    @pytest.mark.parametrize("result", ['{"ok": false}', "Error: no", "no\n[exit code: 1]"])
+    def test_an_edited_failure_stays_one(self, result: str) -> None:
+        """A failure unlocks nothing in the replay of messages, though a notice follows it (G-62)."""
+        operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
+        wrapping = gate(
+            "require human-approval before bash\nrequire bash before deploy", confirm=operator
+        )
+
+        def bash(command: str) -> str:
+            return result
+
+        told = wrapping.wrap_tools((bash,)).tools[0](command="rm")
+        assert told.startswith(result)
+        assert told.endswith("before it ran.")
+        call = {"id": "c1", "function": {"name": "bash", "arguments": '{"command": "rm"}'}}
+        messages = [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": told},
+        ]
+        again = wrapping.wrap_tools((bash,), messages=messages)
+        assert markings(again.manager)["require-bash-before-deploy"]["gate"] == 0
+
     def test_edit_the_tool_does_not_take(self) -> None:
         """An edit with an argument the tool does not know fails the call; nothing is unlocked."""
         operator = Operator(ApprovalAnswer(approved=True, input={"nope": 1}))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-
-from pydantic import JsonValue
+import re
+from collections.abc import Iterator
 
 from ..core.json_equality import same_json
+from ..net.net import Input
 
 MAX_CHARACTERS = 200
 """Characters of a value that are told; of a longer one only what differs, with what stands around it."""
 CONTEXT_CHARACTERS = 20
+_NOTICE = re.compile(r"\n\nA person .* before it ran\.\Z", re.DOTALL)
 
 
-def describe_edit(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> str | None:
+def describe_edit(before: Input, after: Input) -> str | None:
     """`A person changed env from "prod" to "staging"`; `None` when both are the same JSON."""
     changes = list(_changes(before, after))
     if not changes:
@@ -23,7 +24,18 @@ def describe_edit(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue
     return f"A person {', '.join(most)} and {last}" if most else f"A person {last}"
 
 
-def _changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Iterator[str]:
+def with_notice(result: object, before: Input, after: Input) -> object:
+    """A tool's result with the notice at its end, where it is a text; any other as it is."""
+    notice = describe_edit(before, after)
+    return f"{result}\n\n{notice} before it ran." if isinstance(result, str) and notice else result
+
+
+def without_notice(text: str) -> str:
+    """The result that `with_notice` was given."""
+    return _NOTICE.sub("", text)
+
+
+def _changes(before: Input, after: Input) -> Iterator[str]:
     for name, value in before.items():
         if name not in after:
             yield f"removed {name}"
@@ -35,8 +47,8 @@ def _changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) ->
             yield f"added {name}: {_shortened(_json(value))}"
 
 
-def _json(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def _differing_parts(old: str, new: str) -> tuple[str, str]:

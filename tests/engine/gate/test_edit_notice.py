@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agents import C, T
-from interlock.engine.agents.edit_notice import describe_edit
+from interlock.engine.gate.edit_notice import describe_edit
 from interlock.engine.history.model.events import ApprovalRequested, CallResult
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
