@@ -93,8 +93,8 @@ _NEVER = """
     active added_rules after against agent all allow_command api_base approval as at certificate
     changed_nets config connect db digest dry_run each fill format header headless idle_exit
     input_file junit key kind live log messages name no_backtest older_than open out overlap owner
-    prefix project quiet reason resume reveal schema session since test timeout token_file tools
-    trust unasked unmasked url wait
+    prefix project proposed quiet reason resume reveal schema session since test timeout token_file tools
+    trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()
 

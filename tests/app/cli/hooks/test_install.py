@@ -201,8 +201,10 @@ class TestCommand:
         assert ran.returncode == 0, ran.stderr
         assert f"Wrote the hooks into {path}" in ran.stdout
         (found,) = commands(written(path), "PreToolUse")
+        # As the command's own first line names it: `python` and `python3.11` are one program.
+        interpreter = Path(INTERLOCK).read_text().splitlines()[0].removeprefix("#!")
         assert str(found["command"]).startswith(
-            f"{sys.executable} -I -m interlock.app.cli hook claude-code --timeout 60 "
+            f"{interpreter} -I -m interlock.app.cli hook claude-code --timeout 60 "
             f"--config-dir {hook.config} --home {hook.home} "
             f"--data-dir {hook.home / 'data'} --state-dir {hook.home / 's'} ||"
         )
