@@ -110,14 +110,17 @@ T = TypeVar("T")
 class Prepared:
     """An agent that can be hosted: all possible checks have passed.
 
-    `source` is the agent, or the async function that makes it in the loop in which it will run. `applied`
-    says who replaced the rules of the server on which it was prepared.
+    `source` is the agent, or the async function that makes it in the loop in which it will run. `texts`
+    are those of its rules files, of which `server_files` are the server's on which it was prepared, and
+    `applied` says who replaced these.
     """
 
     spec: AgentSpec
     rules: RuleSet
     source: Agent | Make
     parts: _Parts
+    texts: RuleTexts
+    server_files: frozenset[Path] = frozenset()
     applied: AppliedRules | None = None
 
     async def agent(self) -> Agent:
@@ -214,6 +217,7 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
     """
     problems: list[str] = []
     causes: list[BaseException] = []
+    texts = (texts or RuleTexts()).with_files(spec.rules)
 
     def attempt(make: Callable[[], T]) -> T | None:
         try:
@@ -229,7 +233,7 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
     agent = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
     if isinstance(agent, Agent):
         problems += _agent_problems(spec, agent)
-    rules = attempt(lambda: _rules(spec, agent, texts or RuleTexts()))
+    rules = attempt(lambda: _rules(spec, agent, texts))
     model = attempt(lambda: _model(spec))
     tools = attempt(lambda: _tools(spec))
     subagents = attempt(lambda: prepare_subagents(spec))
@@ -244,7 +248,7 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
         agent = Agent(model, tools=tools or ())
     if isinstance(agent, Agent) and (problems := parts.unpriced(parts.put_into(agent))):
         raise AgentSpecError(problems)
-    return Prepared(spec, rules, agent, parts)
+    return Prepared(spec, rules, agent, parts, texts)
 
 
 def _rules(spec: AgentSpec, agent: object, texts: RuleTexts) -> RuleSet:

@@ -1,4 +1,4 @@
-"""Replacement of a running server's rules for the sessions to come (G-67).
+"""Replacement of a running server's rules, for the sessions to come or for live ones as well (G-67).
 
 More rules take one operator. To loosen some takes a reason, and where a rule asks for several people,
 says `no grants` or has a high risk, one operator more than it says: whoever replaces rules may also start
@@ -9,10 +9,10 @@ ends forgets it, as it forgets what was applied, and starts with what its files 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
 
 from ...engine.approvals.requests import Credential
 from ...engine.core.durations import format_duration
@@ -21,30 +21,22 @@ from ...engine.core.rule import people_to_loosen
 from ...engine.core.sanitize import visible
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
+from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.history.model.records import AppliedRules
-from ...engine.hub.api import Outcome, ProposedRules, RunningRules, rules_digest
-from ...engine.net.net import NetError, SkillNet
+from ...engine.hub.api import Outcome, ProposedRules, ReplacedIn, RunningRules, rules_digest
+from ...engine.net.net import NetError
 from ...rules import RuleError
 from ...rules.compiler import read_text
 from ..config.loader import SettingsError
-from ..config.rule_texts import RuleTexts
 from ..format.rule_changes import RuleChanges, change_lines
 from ..sessions.server_rules import ServerRules
+from .live_rules import ExternalRules, LiveRules, SessionPlan
+
+log = logging.getLogger(__name__)
 
 PROPOSED_FOR = timedelta(minutes=15)
 """Time within which others have to agree to proposed rules."""
 SHOWN_RULES = 5
-
-Replacement: TypeAlias = Callable[[Sequence[str], RuleTexts, AppliedRules], Callable[[], None]]
-"""Compiles the rules of files for external agents, and returns the function that puts them in force.
-
-Raises `RuleError`, `NetError` and `SettingsError`.
-"""
-
-
-def replace_nothing(files: Sequence[str], texts: RuleTexts, applied: AppliedRules) -> Callable[[], None]:
-    """The replacement of a server without external agents."""
-    return lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,7 @@ class _Proposal:
     """Rules that lack agreement; `given` are the operators who gave theirs, with their tokens."""
 
     rules: ServerRules
+    to: ReplacedIn
     given: tuple[tuple[str, str | None], ...]
     people: int
     reason: str
@@ -84,17 +77,23 @@ class _Proposal:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of rules: those that apply to fewer calls after it, and what differs."""
+    """A change of rules: those that apply to fewer calls after it, and what differs.
+
+    `loosened` has the number of other people each takes; `sets` are the rules of external agents, `plans`
+    what it does to live sessions.
+    """
 
     rules: ServerRules
+    to: ReplacedIn
     changes: RuleChanges
-    loosened: Mapping[str, SkillNet]
+    loosened: Mapping[str, int]
+    sets: RuleSets
+    plans: Sequence[SessionPlan] = ()
 
     @property
     def people(self) -> int:
         """The operators it takes."""
-        most = max((people_to_loosen(net.rule) for net in self.loosened.values()), default=0)
-        return most + 1
+        return max(self.loosened.values(), default=0) + 1
 
 
 class ReplaceableRules:
@@ -104,14 +103,17 @@ class ReplaceableRules:
         self,
         rules: ServerRules,
         mode: Mode,
-        replacement: Replacement = replace_nothing,
+        external: ExternalRules,
+        live: LiveRules,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rules = rules
         self._mode: Mode = mode
-        self._replacement = replacement
+        self._external = external
+        self._live = live
         self._clock = clock
         self._proposal: _Proposal | None = None
+        self._to: ReplacedIn = "new"
         self._turn = asyncio.Lock()
 
     def running(self) -> RunningRules:
@@ -128,14 +130,18 @@ class ReplaceableRules:
                 by=proposal.names,
                 people=proposal.people,
                 reason=proposal.reason,
+                to=proposal.to,
                 expires=proposal.expires,
             ),
         )
 
-    async def apply(self, files: Mapping[str, str], against: str, terms: OperatorTerms) -> Outcome:
-        """Replace the rules for the sessions to come, propose to, or agree to what is proposed.
+    async def apply(
+        self, files: Mapping[str, str], against: str, terms: OperatorTerms, to: ReplacedIn = "new"
+    ) -> Outcome:
+        """Replace the rules, propose to, or agree to what is proposed.
 
-        Nothing changes unless all of it can be compiled.
+        Nothing changes unless all of it can be compiled. A live session in which that is not possible
+        keeps its rules, and the outcome says so.
         """
         async with self._turn:
             if not terms.by:
@@ -145,10 +151,19 @@ class ReplaceableRules:
             if against != rules_digest(self.rules.sources()):
                 return _refused("the server's rules are not those that were compared; compare again")
             try:
-                change = await asyncio.to_thread(self._change, files)
+                change = await self._change(files, to)
                 return await self._agree(change, terms)
             except (RuleError, NetError, SettingsError, ValueError) as error:
                 return _refused(str(error))
+
+    async def catch_up(self, session_id: str, began_under: ServerRules) -> None:
+        """Put rules in force in a session that was being started while they replaced others in all."""
+        async with self._turn:
+            if self.rules is not began_under and self._to == "all":
+                sets = await asyncio.to_thread(self._external.compiled, self.rules)
+                plans = await self._live.plans(self.rules, sets, only=session_id)
+                for line in (await self._live.replace(plans, self.rules))[1:]:
+                    log.warning("%s", line)
 
     async def drop(self, by: str) -> Outcome:
         """Take the proposed rules back; any operator may."""
@@ -165,7 +180,19 @@ class ReplaceableRules:
             self._proposal = None
         return self._proposal
 
-    def _change(self, files: Mapping[str, str]) -> _Change:
+    async def _change(self, files: Mapping[str, str], to: ReplacedIn) -> _Change:
+        change = await asyncio.to_thread(self._server_change, files, to)
+        if to == "new":
+            return change
+        plans = await self._live.plans(change.rules, change.sets)
+        loosened = dict(change.loosened)
+        for plan in plans:
+            for key, people in plan.loosened.items():
+                loosened[key] = max(people, loosened.get(key, 0))
+        return replace(change, plans=plans, loosened=loosened)
+
+    def _server_change(self, files: Mapping[str, str], to: ReplacedIn) -> _Change:
+        """The change for the sessions to come."""
         rules = self.rules.replaced(files)
         old, new = self.rules.nets, rules.nets
         changes = RuleChanges.between(old, new)
@@ -177,7 +204,8 @@ class ReplaceableRules:
         changed = {key: before for key, (before, _) in changes.changed.items()}
         # Other maps may take any call out of any rule.
         loosened = dict(old) if changes.maps else {**changes.gone, **changed, **taken}
-        return _Change(rules, changes, loosened)
+        people = {key: people_to_loosen(net.rule) for key, net in loosened.items()}
+        return _Change(rules, to, changes, people, self._external.compiled(rules))
 
     async def _agree(self, change: _Change, terms: OperatorTerms) -> Outcome:
         proposal = self._open_proposal()
@@ -186,11 +214,14 @@ class ReplaceableRules:
                 f"{proposal.names[0]} has proposed other rules: {proposal.reason}. Apply those, or take "
                 "them back first"
             )
+        if proposal is not None and proposal.to != change.to:
+            theirs = "live sessions, too" if proposal.to == "all" else "the sessions to come only"
+            return _refused(f"{proposal.names[0]} has proposed these for {theirs}. Agree to that instead")
         if proposal is None:
             if change.loosened and not terms.reason:
                 return Outcome(ok=False, message=_needs_reason(change), needs_reason=True)
             expires = self._clock() + PROPOSED_FOR
-            proposal = _Proposal(change.rules, (), change.people, terms.reason, expires)
+            proposal = _Proposal(change.rules, change.to, (), change.people, terms.reason, expires)
         lapsed = next((name for name, token in proposal.given if not terms.counts(token)), None)
         if lapsed is not None:
             self._proposal = None
@@ -208,13 +239,11 @@ class ReplaceableRules:
         applied = AppliedRules(
             by=by, at=self._clock(), others=tuple(others), reason=proposal.reason or None
         )
-        change.rules.applied = applied
-        commit = await asyncio.to_thread(
-            self._replacement, change.rules.files, change.rules.texts, applied
-        )
-        commit()
-        self.rules, self._proposal = change.rules, None
-        return Outcome(ok=True, message=await asyncio.to_thread(_success, change))
+        change.rules.applied = change.sets.applied = applied
+        self._external.commit(change.sets)
+        self.rules, self._to, self._proposal = change.rules, change.to, None
+        lines = await self._live.replace(change.plans, change.rules) if change.to == "all" else []
+        return Outcome(ok=True, message=await asyncio.to_thread(_success, change, lines))
 
 
 def _refused(reason: str) -> Outcome:
@@ -235,7 +264,7 @@ def _still_missing(people: int) -> str:
     )
 
 
-def _success(change: _Change) -> str:
+def _success(change: _Change, live: Sequence[str]) -> str:
     lines = [*change_lines(change.changes)] or ["the rules are the same, their texts differ"]
     stale = [name for name, text in change.rules.sources().items() if read_text(name) != text]
     until = (
@@ -244,8 +273,5 @@ def _success(change: _Change) -> str:
         if stale
         else ""
     )
-    return (
-        "Applied to sessions that begin from now on; live ones keep their rules.\n"
-        + "\n".join(lines)
-        + until
-    )
+    kept = "" if change.to == "all" else "; live ones keep their rules"
+    return "\n".join([f"Applied to sessions that begin from now on{kept}.", *live, *lines]) + until

@@ -31,9 +31,8 @@ from ...engine.gateway.protocol.tokens import (
 )
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
-from ...engine.history.model.records import AppliedRules
 from ...engine.history.redaction.redaction import Redaction
-from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, RunningRules
+from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
@@ -48,8 +47,9 @@ from ..terminal.gc import settle_collector
 from .certificate import Certificate
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
+from .live_rules import ExternalRules, LiveRules
 from .notifications import notifications_of
-from .rules_replacement import OperatorTerms, ReplaceableRules, Replacement, replace_nothing
+from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 FILES = 512
@@ -83,7 +83,6 @@ def rule_sets(
     files: Sequence[str],
     settings: GatewaySettings,
     texts: RuleTexts | None = None,
-    applied: AppliedRules | None = None,
 ) -> RuleSets:
     """Compile every rule set once, so that errors are found at the start.
 
@@ -112,7 +111,7 @@ def rule_sets(
                     f"[gateway]: rules: {name}: what this set of the working directory names would be "
                     f"taken out of '{rule}'; name the tools in rules of your own"
                 )
-    return RuleSets(compiled, named, applied)
+    return RuleSets(compiled, named)
 
 
 async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> None:
@@ -145,10 +144,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
 
-    def replacement(files: Sequence[str], texts: RuleTexts, applied: AppliedRules) -> Callable[[], None]:
-        sets = rule_sets(files, serving.settings, texts, applied)
-        return lambda: gateway.replace_rules(sets)
-
+    external = _GatewayRules(serving.settings)
     try:
         gateway = Gateway(
             hub,
@@ -159,8 +155,9 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub, serving.rules, serving.mode, texts, replacement),
+            starter=HubStarter(hub, serving.rules, serving.mode, texts, external),
         )
+        external.gateway = gateway
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
         )
@@ -280,7 +277,7 @@ class HubStarter(AgentStarter):
     """Starts agents on the server, as consoles specify them; see `agent_file` for the fields.
 
     The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67). Those
-    of external agents are replaced with them by `replacement`.
+    of `external` agents are replaced with them.
     """
 
     def __init__(
@@ -289,10 +286,12 @@ class HubStarter(AgentStarter):
         rules: Sequence[str] = (),
         mode: Mode = "enforce",
         texts: RuleTexts | None = None,
-        replacement: Replacement = replace_nothing,
+        external: ExternalRules | None = None,
     ) -> None:
         self._hub = hub
-        self._running = ReplaceableRules(ServerRules(rules, mode, texts), mode, replacement)
+        external = external or _GatewayRules(GatewaySettings())
+        self._live = LiveRules(hub, external)
+        self._running = ReplaceableRules(ServerRules(rules, mode, texts), mode, external, self._live)
 
     @property
     def _rules(self) -> ServerRules:
@@ -315,22 +314,28 @@ class HubStarter(AgentStarter):
         by: str,
         against: str,
         reason: str | None = None,
+        to: ReplacedIn = "new",
         credential: Credential | None = None,
     ) -> Outcome:
-        return await self._running.apply(
-            files, against, OperatorTerms(by.strip(), (reason or "").strip(), credential)
-        )
+        # It is kept in records of many sessions as a fact, which stays when their content goes.
+        why = self._hub.redaction.text((reason or "").strip())
+        return await self._running.apply(files, against, OperatorTerms(by.strip(), why, credential), to)
 
     async def drop_rules(self, *, by: str) -> Outcome:
         return await self._running.drop(by)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
+        rules = self._rules
+
         def prepare() -> Prepared:
-            agent, rules = requested_agent(spec), self._rules
+            agent = requested_agent(spec)
             rules.check_mode(agent.mode)
             return rules.agent(agent)
 
-        return await start(self._hub, await asyncio.to_thread(prepare), by)
+        prepared = await asyncio.to_thread(prepare)
+        session = await start(self._hub, prepared, by, self._live.note)
+        await self._running.catch_up(session, rules)
+        return session
 
     async def resume(
         self,
@@ -343,7 +348,8 @@ class HubStarter(AgentStarter):
         max_cost: float | None = None,
         reason: str | None = None,
     ) -> str:
-        return await resume_or_branch(
+        rules = self._rules
+        session = await resume_or_branch(
             self._hub,
             session_id,
             by,
@@ -352,5 +358,29 @@ class HubStarter(AgentStarter):
             task=task,
             max_cost=max_cost,
             reason=reason,
-            server=self._rules,
+            server=rules,
+            note=self._live.note,
         )
+        await self._running.catch_up(session, rules)
+        return session
+
+
+class _GatewayRules:
+    """The rules of a gateway's external agents; before it is there, nobody connects."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self.gateway: Gateway | None = None
+
+    def compiled(self, rules: ServerRules) -> RuleSets:
+        """See `ExternalRules`."""
+        return rule_sets(rules.files, self._settings, rules.texts)
+
+    def commit(self, sets: RuleSets) -> None:
+        """See `ExternalRules`."""
+        if self.gateway is not None:
+            self.gateway.replace_rules(sets)
+
+    def rules_of(self, session_id: str) -> Sequence[str] | None:
+        """See `ExternalRules`."""
+        return None if self.gateway is None else self.gateway.rules_of(session_id)

@@ -12,7 +12,7 @@ from ...engine.core.rule import ApprovalRule, is_weaker_approval, people_to_loos
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
 from ...engine.history.model.records import AppliedRules
-from ...engine.net.net import SkillNet
+from ...engine.net.net import NetError, SkillNet
 from ...rules import Problem, RuleError
 from ..agents.builder import Prepared, prepare, shown_path
 from ..agents.spec import AgentSpec, AgentSpecError
@@ -59,6 +59,31 @@ class ServerRules:
         rest = {path: text for path, text in self._texts.texts.items() if path not in self._files}
         return ServerRules([str(path) for path in texts], self._mode, RuleTexts({**rest, **texts}))
 
+    def of_session(self, prepared: Prepared) -> Prepared:
+        """A live session's agent under these rules in place of those of the server it began with.
+
+        Its own files are as they were read then, whatever they say by now. Raises `AgentSpecError`.
+        """
+        own = [path for path in prepared.spec.rules if path_of(path) not in prepared.server_files]
+        kept = {path_of(path): prepared.texts.texts[path_of(path)] for path in own}
+        texts = RuleTexts({**kept, **self._texts.texts})
+        files = self._before(own)
+        if not files:
+            raise AgentSpecError(["it would be under no rules at all"])
+        try:
+            rules = texts.compile(*map(shown_path, files))
+        except (RuleError, NetError) as error:
+            raise AgentSpecError([str(error)]) from error
+        self._check(rules.registry, AgentSpecError)
+        return replace(
+            prepared,
+            spec=prepared.spec.model_copy(update={"rules": files}),
+            rules=rules,
+            texts=texts,
+            server_files=frozenset(self._files),
+            applied=self.applied,
+        )
+
     @property
     def files(self) -> tuple[str, ...]:
         """The files' paths."""
@@ -96,7 +121,7 @@ class ServerRules:
         first = spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
         prepared = prepare(first, self._texts)
         self._check(prepared.rules.registry, AgentSpecError)
-        return replace(prepared, applied=self.applied)
+        return replace(prepared, server_files=frozenset(self._files), applied=self.applied)
 
     def flow(self, spec: FlowSpec) -> PreparedFlow:
         """A flow under these rules, too. Raises `FlowSpecError`."""

@@ -91,9 +91,18 @@ def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
+Note: TypeAlias = Callable[[str, Prepared], None]
+"""Takes note of the agent of a live session, by the session's id."""
+
+
+def note_nothing(session_id: str, prepared: Prepared) -> None:
+    """For a host whose sessions keep the rules they began with."""
+
+
+async def start(hub: Hub, prepared: Prepared, operator: str, note: Note = note_nothing) -> str:
     """Open the session and set its agent to work; the session's id."""
     session = await prepared.open(hub, by=operator)
+    note(session, prepared)
     assert prepared.spec.task is not None
     await hub.send(session, prepared.spec.task, by=operator)
     return session
@@ -112,6 +121,7 @@ async def resume_or_branch(
     reason: str | None = None,
     server: ServerRules | None = None,
     prepared: Prepared | None = None,
+    note: Note = note_nothing,
 ) -> str:
     """Resume a recorded session, or branch it at its event number `at`; returns the session's id.
 
@@ -157,6 +167,7 @@ async def resume_or_branch(
         live = await hub.resume_session(found, agent, config, must_go_on=must_go_on)
     else:
         live = await hub.branch_session(found, at, agent, config)
+    note(live, own)
     if task is not None:
         # What is asked again must not be taken back by the next task.
         busy = (await hub.session(live)).phase == "running"

@@ -11,6 +11,7 @@ from ...engine.history.model.events import (
     JournalEvent,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
 )
 
 Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"]
@@ -40,7 +41,7 @@ def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
                     marks[number] = "approval"
                 elif decision.off:
                     marks[number] = "off"
-            case NetToggled(active=False) | ModeChanged(mode="shadow"):
+            case NetToggled(active=False) | ModeChanged(mode="shadow") | RulesReplaced():
                 marks[number] = "off"
             case _:
                 pass

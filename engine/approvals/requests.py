@@ -738,6 +738,7 @@ def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -
         "transition": request.transition.name,
         "net": net_record(request.net, request.skill_net).model_dump(mode="json"),
         "active": list(active),
+        "replaced": manager.replacements,
         "mode": manager.mode,
     }
     return sha256(canonical(bound).encode()).hexdigest()

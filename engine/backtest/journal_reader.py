@@ -23,6 +23,7 @@ from ..history.model.events import (
     CallResult,
     JournalEvent,
     NetToggled,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
 )
@@ -34,6 +35,7 @@ from .recording import (
     RecordedOpening,
     RecordedOutcome,
     RecordedQuestion,
+    RecordedReplacement,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
@@ -251,6 +253,9 @@ class RecordedItems:
                 self._asked.clear()
                 added = tuple(net.key for net in body.nets)
                 return RecordedResumption(added, body.dropped, body.active, body.workdir, body.shell)
+            case RulesReplaced() as body:
+                added = tuple(net.key for net in body.nets)
+                return RecordedReplacement(added, body.dropped, body.active)
             case _:
                 return None
 

@@ -31,6 +31,7 @@ from .recording import (
     RecordedOpening,
     RecordedOutcome,
     RecordedQuestion,
+    RecordedReplacement,
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
@@ -174,8 +175,9 @@ class Judge:
                     begun = initial_markings(fold([item.branch]), self._trial)
                     self._manager.restore(markings=begun.markings, since=begun.since)
                 self._activate(self._merge_active(item.active))
-            case RecordedResumption():
-                self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
+            case RecordedResumption() | RecordedReplacement():
+                if isinstance(item, RecordedResumption):
+                    self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
                 self._activate(self._merge_active(item.active, of=self._manager.active))

@@ -137,6 +137,15 @@ class RecordedResumption:
     shell: Shell | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedReplacement:
+    """A live session's rules were replaced: the nets `added`, `dropped`, and `active` from here on."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+    active: tuple[str, ...]
+
+
 Recorded: TypeAlias = (
     RecordedCall
     | RecordedResult
@@ -144,6 +153,7 @@ Recorded: TypeAlias = (
     | RecordedSwitch
     | RecordedOpening
     | RecordedResumption
+    | RecordedReplacement
 )
 
 

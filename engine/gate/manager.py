@@ -218,6 +218,8 @@ class GateManager:
         self._explain_blocks = explain_blocks
         self._quote_calls = quote_calls
         self.mode = mode
+        self.replacements = 0
+        """Number of times that the nets were replaced."""
         self._roster = self._roster_of(self._members if active is None else active)
 
     @property
@@ -688,6 +690,36 @@ class GateManager:
             self._claims.wake()
             return ToggleResult(True, f"Deactivated '{name}' (state preserved)")
 
+    def replace_nets(
+        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+    ) -> None:
+        """Judge by the nets of `registry` from now on, of which exactly `active` are on (G-67).
+
+        Those that are here already and among `kept` stay where they are, with what waits for results in
+        them; all others begin with their initial markings. What calls have moved so far stays moved, also
+        where they never run. Questions that were put to people stay theirs. Raises `NetError` for a
+        composition that is static, an unknown name in `active`, a kept net of other places or transitions
+        and a net that does not come to rest; it then changes nothing.
+        """
+        with self._lock:
+            if not self.is_dynamic:
+                raise NetError(_STATIC.message)
+            context = self._time.context()
+            members: dict[str, Member] = {}
+            for key, net in keyed_nets(registry).items():
+                old = self._members.get(key) if key in kept else None
+                members[key] = Member(key, net, initial_state(net) if old is None else old.state)
+                if old is None:
+                    members[key].state.since = context.since(net, members[key].state.marking, {})
+                elif (old.net.places, old.net.transitions) != (net.places, net.transitions):
+                    raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
+            roster = self._roster_of(active, members)
+            self._members, self._roster = members, roster
+            self.replacements += 1
+            self._pending = PendingIndex.of(*members.values())
+            self._moves.forget()
+            self._claims.wake()
+
     def restore(
         self,
         *,
@@ -751,13 +783,14 @@ class GateManager:
                 state.since = context.since(member.net, state.marking, state.since)
             self._pending = PendingIndex.of(*self._members.values())
 
-    def _roster_of(self, keys: Iterable[str]) -> Roster:
+    def _roster_of(self, keys: Iterable[str], members: Mapping[str, Member] | None = None) -> Roster:
+        members = self._members if members is None else members
         keys = list(dict.fromkeys(keys))
-        unknown = [key for key in keys if key not in self._members]
+        unknown = [key for key in keys if key not in members]
         if unknown:
             names = ", ".join(f"'{key}'" for key in unknown)
-            raise NetError(f"Unknown nets in active: {names}. Available: {', '.join(self._members)}")
-        return Roster((self._members[key] for key in keys), quotes_calls=self._quote_calls)
+            raise NetError(f"Unknown nets in active: {names}. Available: {', '.join(members)}")
+        return Roster((members[key] for key in keys), quotes_calls=self._quote_calls)
 
     # Descriptions
 

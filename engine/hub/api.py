@@ -96,8 +96,15 @@ class Revealed(Outcome):
     texts: tuple[RevealedText, ...] = ()
 
 
+ReplacedIn: TypeAlias = Literal["new", "all"]
+"""The sessions in which rules are replaced: those that begin from then on, or live ones as well."""
+
+
 class ProposedRules(BaseModel):
-    """Rules that operators have proposed to a server, which takes `people` of them to apply."""
+    """Rules that operators have proposed to a server, which takes `people` of them to apply.
+
+    `to` says whether live sessions are to be under them, too.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -106,6 +113,7 @@ class ProposedRules(BaseModel):
     people: int
     reason: str
     expires: datetime
+    to: ReplacedIn = "new"
 
 
 class RunningRules(BaseModel):
@@ -494,9 +502,18 @@ class AgentStarter(Api):
 
     @remote("rules.apply", "administer", done="applied", may_repeat=False)
     async def apply_rules(
-        self, files: RuleTexts, *, by: Operator, against: Id, reason: str | None = None
+        self,
+        files: RuleTexts,
+        *,
+        by: Operator,
+        against: Id,
+        reason: str | None = None,
+        to: ReplacedIn = "new",
     ) -> Outcome:
         """Replace the server's rules for sessions that begin from now on, or propose to, or confirm that.
+
+        With `to="all"` also in live sessions: nets that are the same stay where they are there, others
+        start fresh. One in which this would loosen more than those who agreed may keeps its rules.
 
         `against` is the digest of the running rules that `files` were compared with. A file of the same
         name as a running one, in whichever directory, replaces that. To loosen rules takes a `reason`

@@ -36,7 +36,9 @@ from ..sessions.errors import (
     UnknownSessionError,
 )
 from ..sessions.external import ExternalAgent
+from ..sessions.hosted import HostedSession
 from ..sessions.messages import stopped, stopped_by
+from ..sessions.new_rules import NewRules, RulesChange
 from ..sessions.registry import SessionRegistry, Spawn
 from ..sessions.submitted import SubmittedSession
 from .agent_api import AgentApi
@@ -282,6 +284,37 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
 
     async def session(self, session_id: str) -> SessionState:
         return self._live.hosted(session_id).shown
+
+    # Rules of live sessions
+
+    def judging_sessions(self) -> list[str]:
+        """The live sessions in which calls are judged: all but those of subagents."""
+        return [hosted.id for hosted in self._live if hosted.kind != "child"]
+
+    def rules_change(self, session_id: str, rules: NewRules) -> RulesChange:
+        """Compare other rules with those of a live session.
+
+        Raises `UnknownSessionError`, and `ValueError` for a run of a flow.
+        """
+        hosted, rules = self._with_own_nets(session_id, rules)
+        return RulesChange(hosted.state, rules)
+
+    async def replace_rules(self, session_id: str, rules: NewRules) -> Outcome:
+        """Put other rules in force in a live session (G-67). Raises as `rules_change`."""
+        hosted, rules = self._with_own_nets(session_id, rules)
+        try:
+            reply = await hosted.switching.replace_rules(rules)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"the journal refused it: {error}")
+        return Outcome(ok=reply.ok, message=reply.message)
+
+    def _with_own_nets(self, session_id: str, rules: NewRules) -> tuple[HostedSession, NewRules]:
+        hosted = self._live.hosted(session_id)
+        if hosted.kind == "flow":
+            raise ValueError("a run of a flow keeps the rules it began with")
+        if hosted.agent is None:
+            return hosted, rules
+        return hosted, replace(rules, registry=with_hints(rules.registry, hosted.agent))
 
     # History
 

@@ -192,7 +192,7 @@ def check_no_looser(
     """
     held = guarded_nets(state)
     found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
-    found += _competing_nets(state, fit, registry, held)
+    found += _competition(state, fit, registry, held)
     if mode == "shadow" and _enforced(state) and held:
         found.append("shadow mode instead of enforce mode")
     if not found:
@@ -229,22 +229,28 @@ def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> 
 def check_required(
     state: SessionState, registry: Mapping[str, SkillNet], mode: Mode, required: Collection[str]
 ) -> None:
-    """Raise `ResumeError` where no one agreed that nets of the host's own block nothing (G-67).
-
-    Where people switched the session to shadow mode they did so for the nets that it had.
-    """
-    new = [
-        key
-        for key in required
-        if people_to_loosen(registry[key].rule)
-        and (state.shadowed is None or not _agreed(key, state, registry))
-    ]
-    if mode == "shadow" and new:
+    """Raise `ResumeError` where no one agreed that nets of the host's own block nothing (G-67)."""
+    if mode == "shadow" and (new := unagreed_in_shadow(state, registry, required)):
         raise ResumeError(
             f"Session '{visible(state.id)}' cannot go on here: it is in shadow mode, in which nothing is "
             f"blocked, and {visible(', '.join(new))} of this host takes several people. Start a new "
             "session; others can confirm shadow mode there."
         )
+
+
+def unagreed_in_shadow(
+    state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
+) -> list[str]:
+    """The nets of the host's own that take several people and would block nothing in shadow mode.
+
+    Where people switched the session to shadow mode they did so for the nets that it had.
+    """
+    return [
+        key
+        for key in required
+        if people_to_loosen(registry[key].rule)
+        and (state.shadowed is None or not _agreed(key, state, registry))
+    ]
 
 
 def check_reason(
@@ -270,7 +276,7 @@ def check_reason(
         for key in held
         if (less := _weakening(key, state, fit, registry, timed))
     ]
-    found += _competing_nets(state, fit, registry, held)
+    found += _competition(state, fit, registry, held)
     if mode == "shadow" and _enforced(state):
         found.append("shadow mode instead of enforce mode")
     if state.max_cost is not None and (max_cost is None or max_cost > state.max_cost):
@@ -354,10 +360,31 @@ def _loosened(
     return None
 
 
-def _competing_nets(
+def loosened_nets(
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet]
+) -> dict[str, int]:
+    """The active nets of a record that would hold for fewer calls, or not as they are now.
+
+    With the number of other people each takes (G-67). What is off for a time counts as active.
+    """
+    held = [*state.active, *_timed(state)]
+    loosened = {key for key in held if _loosened(key, state, fit, registry) is not None}
+    loosened |= {other for _, other in _competing_nets(state, fit, registry, held)}
+    return {key: guarded(state.nets[key].net) for key in held if key in loosened}
+
+
+def _competition(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
-    """The nets that would be on as well and take calls from guarded ones (G-66)."""
+    """The nets that would be on as well and take calls from guarded ones, in words."""
+    for key, other in _competing_nets(state, fit, registry, held):
+        yield f"'{visible(key)}' takes calls from '{visible(other)}'"
+
+
+def _competing_nets(
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """The nets that would be on as well, each with a guarded one that it takes calls from (G-66)."""
     same = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
     others = [skill_net(state.nets[key].net) for key in state.active if key not in same]
     nets = [*(registry[key] for key in same), *others]
@@ -366,7 +393,7 @@ def _competing_nets(
             continue
         for other in held:
             if key != other and other in registry and takes_from(registry[key], registry[other], nets):
-                yield f"'{visible(key)}' takes calls from '{visible(other)}'"
+                yield key, other
 
 
 def _counts_less(was: NetRecord, net: SkillNet) -> bool:

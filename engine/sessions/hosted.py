@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import (
     Awaitable,
     Callable,
+    Container,
     Generator,
     Iterable,
     Iterator,
@@ -25,6 +26,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from ..agents import (
+    Agent,
     CompactionFailed,
     CompactionStart,
     ErrorEvent,
@@ -69,6 +71,7 @@ from ..history.model.events import (
     GrantRevoked,
     JournalEvent,
     MessageAdded,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
     SessionStatus,
@@ -140,12 +143,13 @@ class HostedSession:
             surroundings=surroundings,
             clock=lambda: journal.clock().timestamp(),
         )
-        self.maps = maps_digest(registry.values())
-        self.shell_fields = ShellFields(registry.values())
+        self._recorded_nets = self.manager.nets
+        self._take_maps(registry)
         self.ended_grants: tuple[str, ...] = ()
         self.rules: tuple[str, ...] | None = None
         self.latest = -inf
         self.session: Session | None = None
+        self.agent: Agent | None = None
         self.previews: Previews | None = None
         self.runtime: Runtime | None = None
         self.journal = journal
@@ -158,6 +162,23 @@ class HostedSession:
         self._settled: dict[str, str] = {}
         self._answerers = GateContext(self._confirm, self._waits)
         self.switching = Switching(self, self.ledger, policy, journal.clock, tokens)
+
+    def _take_maps(self, registry: Mapping[str, SkillNet]) -> None:
+        """Read inputs by the maps of these nets."""
+        self.maps = maps_digest(registry.values())
+        self._shell_fields = ShellFields(registry.values())
+
+    @property
+    def shell_fields(self) -> ShellFields:
+        """The fields of inputs that hold shell commands, by tool (G-51)."""
+        return self._shell_fields
+
+    def replace_nets(
+        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+    ) -> None:
+        """Have the gate judge by other nets; see `GateManager.replace_nets`. For whoever records it."""
+        self.manager.replace_nets(registry, active, kept)
+        self._take_maps(registry)
 
     @property
     def state(self) -> SessionState:
@@ -201,6 +222,8 @@ class HostedSession:
         match event.body:
             case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
                 self.questions.schedule_block_check()
+            case RulesReplaced():
+                self._recorded_nets = self.manager.nets
             case _:
                 pass
 
@@ -367,6 +390,8 @@ class HostedSession:
     def set_back(self) -> None:
         """Put the gate where the journal is."""
         state = self.state
+        if self.manager.nets != self._recorded_nets:
+            self.replace_nets(self._recorded_nets, state.active)
         grants = Grants.of(state.grants, self.manager.nets, self.maps)
         self.manager.restore(
             markings={key: net.marking for key, net in state.nets.items()} | grants.markings,

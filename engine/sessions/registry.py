@@ -386,7 +386,7 @@ class SessionRegistry:
             spent=max(0.0, hosted.state.cost),
         )
         session.on_any(hosted.on_event)
-        hosted.session = session
+        hosted.session, hosted.agent = session, agent
         if plan is not None:
             session.restore(hosted.sending.restored())
             # A subagent's session without events yet waits for its task.

@@ -17,6 +17,7 @@ from ..agents import Agent, Session, StepEvent, ToolError
 from ..agents.session.subagents import SubagentGate, check_depth
 from ..approvals.requests import ApprovalPolicy, OperatorTokens
 from ..core.condition import NOWHERE
+from ..gate.classify import ShellFields
 from ..gate.types import GateDecision, ResultRecord, ToolResult
 from ..history.journal.journal import JournalError
 from ..history.model.events import SessionOpened
@@ -66,12 +67,16 @@ class HostedChild(HostedSession):
             surroundings=NOWHERE,
         )
         self.parent = parent
-        self.shell_fields = parent.shell_fields
         self._call_id = call_id
         if plan is not None:
             self.go_on_from(plan.state)
             self.rules = plan.rules
         self._gate = SubagentGate(parent, self.id)
+
+    @property
+    def shell_fields(self) -> ShellFields:
+        """As the maps of its parent's rules say."""
+        return self.parent.shell_fields
 
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
         """The event with which the record begins: it names the call that started the subagent."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -41,7 +41,9 @@ from ..history.model.events import (
     NetToggled,
 )
 from ..history.model.state import ChangeState, SessionState, SwitchState
+from ..net.net import NetError, SkillNet
 from ..recording.ledger import EventRecorder, SessionLedger
+from .new_rules import NewRules, RulesChange
 
 PROPOSED_FOR = 15 * 60.0
 """Seconds within which the others have to agree to what was proposed."""
@@ -54,6 +56,10 @@ class SwitchHost(EventRecorder, Protocol):
 
     manager: GateManager
     questions: ApprovalRequests
+
+    def replace_nets(
+        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class Switching:
                 return await self._toggle(net, active, _Switch(terms.by.strip() or "unnamed"))
             if active and terms.seconds is not None:
                 return Reply(False, f"Not switched: {net} is turned on for good, or not at all")
-            people = max(people_to_loosen(manager.nets[key].rule) for key in looser)
+            people = self._people(net, active=active)
             reply = await self._loosen(net, terms, people, active=active)
             if active and reply.needs_reason:
                 named = " and ".join(looser)
@@ -141,10 +147,17 @@ class Switching:
                 return Reply(True, f"{self._host.id} is now in {mode} mode")
             if mode == "enforce":
                 return await self._set_mode(mode, _Switch(terms.by.strip() or "unnamed"))
+            return await self._loosen(None, terms, self._people(None))
+
+    def _people(self, net: str | None, *, active: bool = False) -> int:
+        """Number of other people it takes to switch a net, or to shadow mode where `net` is `None`."""
+        manager = self._host.manager
+        if net is None:
             # What is off for a time comes back, and must then mean what it says.
-            rules = (manager.nets[key].rule for key in (*manager.active, *self._returning()))
-            people = max(map(people_to_loosen, rules), default=0)
-            return await self._loosen(None, terms, people)
+            looser = [*manager.active, *self._returning()]
+        else:
+            looser = self._losing_to(net) if active else [net]
+        return max((people_to_loosen(manager.nets[key].rule) for key in looser), default=0)
 
     def _returning(self) -> list[str]:
         """The nets that are off for a time: they will be on again."""
@@ -227,6 +240,11 @@ class Switching:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
         if is_among(by, change.given):
             return Reply(False, f"{by} has proposed or confirmed this already: somebody else must, too")
+        if self._people(change.net, active=change.active) > change.people:
+            await self._drop(change, "its rules are others now, and take more people")
+            return Reply(
+                False, f"Not confirmed: to {change.words} takes more people now. Propose it anew"
+            )
         lapsed = self._lapsed(change, credential)
         if lapsed is not None:
             await self._drop(change, f"{lapsed} no longer counts")
@@ -278,6 +296,33 @@ class Switching:
     def _not_another(self, by: str) -> str | None:
         """Reason why an operator does not count as another person for a change (G-77)."""
         return involvement_reason(by, self._host.state, own_approvals=self._policy.own_approvals)
+
+    async def replace_rules(self, rules: NewRules) -> Reply:
+        """Judge by other rules from now on; the reply's message says why the session keeps its own.
+
+        What was put to people is put to them anew where it changed. Raises `JournalError` when it could
+        not be recorded: then nothing has changed.
+        """
+        async with self._turn:
+            await self._ledger.catch_up()
+            host, applied = self._host, rules.applied
+            change = RulesChange(host.state, rules)
+            if change.changes_nothing:
+                return Reply(True, "is under these rules already")
+            agreed = dict.fromkeys((*applied.others, applied.by))
+            independent = [name for name in agreed if self._not_another(name) is None]
+            if (problem := change.problem(len(independent))) is not None:
+                return Reply(False, problem)
+            try:
+                host.replace_nets(rules.registry, change.fit.active, change.fit.markings)
+            except NetError as error:
+                return Reply(False, str(error))
+            for key in change.ended_grants:
+                host.manager.revoke_grant(key)
+            await self._ledger.record_change(change.event())
+            self.arm()
+            await host.questions.ask_again(f"{' and '.join(agreed)} replaced the rules")
+            return Reply(True, "is under these rules from now on")
 
     # What is done
 

@@ -36,11 +36,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     apply = add_command(
         parts,
         "apply",
-        "show what `rules diff` shows, and apply it to the sessions that begin from then on; exit code 0 "
-        "if it was applied or proposed, 1 if not, 2 for an error",
+        "show what `rules diff` shows, and apply it to the sessions that begin from then on, or to live "
+        "ones as well; exit code 0 if it was applied or proposed, 1 if not, 2 for an error",
     )
     _add_comparison(apply)
     apply.add_argument("--reason", metavar="TEXT", help="reason, recorded with it; loosening takes one")
+    apply.add_argument(
+        "--to",
+        choices=["new", "all"],
+        help="new: sessions that begin from then on; all: live ones, too (default: new)",
+    )
     add_switch(apply, "--proposed", "apply the rules that another operator has proposed")
     add_switch(apply, "--yes", "do not ask before it is applied")
     drop = add_command(parts, "drop", "take back rules that operators have proposed to a server")
@@ -108,13 +113,17 @@ async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, 
             texts, rules = await asyncio.to_thread(_proposed, running)
         else:
             texts, rules = await asyncio.to_thread(_files, args.files, running)
-        if not await _compare(client, args, running, texts, rules, since):
+        to = args.to or (running.proposed.to if args.proposed and running.proposed else "new")
+        # Live sessions may be under what the server had before.
+        if not await _compare(client, args, running, texts, rules, since) and to == "new":
             return 0
-        if not args.yes and not await asyncio.to_thread(_is_confirmed):
+        if not args.yes and not await asyncio.to_thread(_is_confirmed, to):
             print("Nothing was applied.")
             return NOT_APPLIED
         # The texts that were shown, whatever the files say by now.
-        outcome = await client.apply_rules(texts, by="", against=running.digest, reason=args.reason)
+        outcome = await client.apply_rules(
+            texts, by="", against=running.digest, reason=args.reason, to=to
+        )
         return _report(outcome)
 
 
@@ -136,11 +145,13 @@ def _report(outcome: Outcome) -> int:
     return 0 if outcome.ok else NOT_APPLIED
 
 
-def _is_confirmed() -> bool:
+def _is_confirmed(to: str) -> bool:
     """Ask at the terminal. Raises `ValueError` where there is none."""
     if not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask at; see what differs, then add --yes")
-    return input("\nApply these rules to sessions that begin from now on? [y/N] ").strip().lower() == "y"
+    live = "live sessions and to those" if to == "all" else "sessions"
+    question = f"\nApply these rules to {live} that begin from now on? [y/N] "
+    return input(question).strip().lower() == "y"
 
 
 def _state_lines(running: RunningRules) -> Iterator[str]:
@@ -152,9 +163,10 @@ def _state_lines(running: RunningRules) -> Iterator[str]:
         why = f": {applied.reason}" if applied.reason else ""
         yield visible(f"Applied by {people} at {applied.at:%Y-%m-%d %H:%M} UTC{why}")
     if (proposed := running.proposed) is not None:
+        live = " for live sessions, too" if proposed.to == "all" else ""
         yield visible(
             f"Proposed by {' and '.join(proposed.by)}, {len(proposed.by)} of {proposed.people} "
-            f"operators, until {proposed.expires:%H:%M} UTC: {proposed.reason}"
+            f"operators, until {proposed.expires:%H:%M} UTC{live}: {proposed.reason}"
         )
         yield "`interlock rules apply --proposed` shows these rules and agrees to them."
 

@@ -22,6 +22,7 @@ from ....engine.history.model.events import (
     LimitRaised,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
     SessionResumed,
 )
 from ....engine.hub.api import DecisionApi, HistoryApi, HubApi
@@ -197,6 +198,9 @@ def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) 
             facts.append(("lets pass", ", ".join(body.grant.names), ""))
             if body.input is not None:
                 facts.append(("only with", as_json(body.input), ""))
+        case RulesReplaced():
+            reason, waiting = body.applied.reason, body.waiting
+            facts.append(("nets", ", ".join(body.active) or "none", ""))
         case SessionResumed():
             facts.append(("nets", ", ".join(body.active) or "none", ""))
             facts.append(("agent", f"{body.agent} on {body.model}", ""))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ...gate.types import Mode
@@ -86,6 +86,9 @@ class AgentSessions:
         with self._beginning(identity, params.session):
             if params.session is not None:
                 await self._check_free(identity, params.session)
+            while rules is not self.rules:
+                rules = self.rules
+                registry = await rules.registry(params.rules)
             config = SessionConfig(
                 registry,
                 active=_active(registry, params.active, rules.always),
@@ -96,7 +99,7 @@ class AgentSessions:
                 explain_blocks=params.explain_blocks,
             )
             session = await self.hub.open_external(agent, config, session_id=params.session)
-            return await self._began(identity, session, listener)
+            return await self._began(identity, session, params.rules, listener)
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in no looser mode than new ones have."""
@@ -109,11 +112,14 @@ class AgentSessions:
             if agent is None:
                 raise _unknown(params.session)
             mode = "enforce" if self._mode == "enforce" and not self._may_shadow else None
+            while rules is not self.rules:
+                rules = self.rules
+                registry = await rules.registry(params.rules)
             config = SessionConfig(
                 registry, mode=mode, by=identity.name, owner=identity.owner, applied=rules.applied
             )
             session = await self.hub.resume_external(params.session, agent, config)
-            return await self._began(identity, session, listener)
+            return await self._began(identity, session, params.rules, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
         """Tell whether this id is open, once its opening has ended. Raises for another token's."""
@@ -283,8 +289,15 @@ class AgentSessions:
             raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
         return chosen
 
-    async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
-        session = TokenSession(session_id, identity.name, self._clock())
+    def rules_of(self, session_id: str) -> Sequence[str] | None:
+        """The named sets of an external agent's live session; `None` for any other session."""
+        session = self._open.get(session_id)
+        return None if session is None else session.rules
+
+    async def _began(
+        self, identity: Identity, session_id: str, rules: Sequence[str], listener: Listener
+    ) -> SessionOpen:
+        session = TokenSession(session_id, identity.name, self._clock(), tuple(rules))
         session.listeners.add(listener)
         self._open[session_id] = session
         return await self._described(session_id, again=False)

@@ -47,11 +47,15 @@ class PendingCall:
 
 @dataclass(slots=True)
 class TokenSession:
-    """A live session of a token, the `owner`, which was last `used` at a time of the server's clock."""
+    """A live session of a token, the `owner`, which was last `used` at a time of the server's clock.
+
+    `rules` are the named sets that it is under, beside the server's own rules.
+    """
 
     id: str
     owner: str
     used: float
+    rules: tuple[str, ...] = ()
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     listeners: set[Listener] = field(default_factory=set[Listener])
 

@@ -26,13 +26,18 @@ class RuleSets:
         self,
         compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]],
         names: Collection[str] = (),
-        applied: AppliedRules | None = None,
     ) -> None:
         self.names = frozenset(names)
-        self.applied = applied
+        self.applied: AppliedRules | None = None
+        """Replacement of the server's rules by these; `None` for the first."""
         self._own = compiled(())
         self.always = frozenset(self._own)
         self._compiled = lru_cache(KEPT)(compiled)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the server's own rules, in their order."""
+        return tuple(self._own)
 
     @classmethod
     def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:

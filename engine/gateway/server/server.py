@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -112,6 +112,10 @@ class Gateway:
     def replace_rules(self, rules: RuleSets) -> None:
         """Judge the agents that begin from now on by other rules."""
         self.sessions.rules = rules
+
+    def rules_of(self, session_id: str) -> Sequence[str] | None:
+        """The named rule sets of an external agent's live session; `None` for any other session."""
+        return self.sessions.rules_of(session_id)
 
     @property
     def left(self) -> float | None:

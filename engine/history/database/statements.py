@@ -37,6 +37,7 @@ from .tables import APPROVAL_TYPES, JOURNAL, TABLES, Decision, Event, Pruned, Se
 CALL_TYPES = (
     "session.opened",
     "session.resumed",
+    "rules.replaced",
     "call.decided",
     "call.result",
     "approval.requested",
@@ -151,7 +152,7 @@ DELETE_SESSION = delete(Session).where(col(Session.id) == bind)
 of_session = col(Event.session) == bind
 after_seq = col(Event.seq) > bind
 plain_columns = columns(Event)[:6]
-opens = col(Event.type).in_(["session.opened", "session.resumed"])
+has_nets = col(Event.type).in_(["session.opened", "session.resumed", "rules.replaced"])
 before = (
     select(
         col(Event.seq),
@@ -193,7 +194,7 @@ SELECT_CALLS = (
     .order_by(col(Event.seq))
     .limit(bind)
 )
-SELECT_NETS = select(col(Event.seq), col(Event.body)).where(of_session, opens).order_by(col(Event.seq))
+SELECT_NETS = select(col(Event.seq), col(Event.body)).where(of_session, has_nets).order_by(col(Event.seq))
 SELECT_APPROVALS = (
     select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))
     .where(col(Event.cursor) > bind, col(Event.at) >= bind, col(Event.type).in_(APPROVAL_TYPES))

@@ -22,7 +22,7 @@ from pydantic_core import from_json
 from ..database.compiled import SELECT_APPROVALS, SELECT_NETS
 from ..errors import JournalError
 from ..journal.schema import name_of, reading
-from ..model.events import SessionOpened, SessionResumed, event_body
+from ..model.events import RulesReplaced, SessionOpened, SessionResumed, event_body
 from ..model.records import NetRecord, Record, RuleRecord
 from ..model.times import to_ms
 from .call_pages import fetch_page
@@ -301,6 +301,8 @@ def nets_of(path: Path, session: str) -> dict[str, NetRecord]:
                 f"Journal '{name_of(path)}': event {seq} of session '{session}' cannot be read: {error}. "
                 "A newer Interlock may have written it, or the file was changed; restore a backup."
             ) from error
-        if isinstance(body, SessionOpened | SessionResumed):
+        if isinstance(body, SessionOpened | SessionResumed | RulesReplaced):
             nets.update((net.key, net) for net in body.nets)
+        if isinstance(body, RulesReplaced):
+            nets.update((net.key, net) for net in body.renewed)
     return nets

@@ -37,6 +37,7 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
     SessionStatus,
@@ -90,6 +91,13 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"going on: {', '.join(body.going_on)}" if body.going_on else "",
                 _by(body.by),
                 shortened(body.reason or ""),
+                _applied(body.applied),
+            )
+        case RulesReplaced() as body:
+            fresh = ", ".join(net.key for net in body.nets)
+            return (
+                f"fresh: {fresh}" if fresh else "",
+                f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 _applied(body.applied),
             )
         case SessionStatus() as body:
@@ -263,10 +271,7 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
             yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
             if applied := _applied(body.applied):
                 yield applied
-            for record in body.nets:
-                yield f"starts fresh: {_net_line(record.key, after.nets[record.key])}"
-            for key in body.dropped:
-                yield f"{key}: dropped"
+            yield from _net_changes(body, after)
             for key in body.forgot:
                 yield f"{key}: notes forgotten"
             for call_id in body.asked_again:
@@ -275,8 +280,22 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
             for call_id in body.going_on:
                 call = after.calls.get(call_id)
                 yield f"goes on: {'unknown' if call is None else call.tool} (call {call_id})"
+        case RulesReplaced() as body:
+            yield _applied(body.applied)
+            yield from _net_changes(body, after)
+            for record in body.renewed:
+                yield f"{record.key}: its rule or its maps are others"
+            for key in body.ended_grants:
+                yield f"{key}: over"
         case _:
             pass
+
+
+def _net_changes(body: SessionResumed | RulesReplaced, after: SessionState) -> Iterable[str]:
+    for record in body.nets:
+        yield f"starts fresh: {_net_line(record.key, after.nets[record.key])}"
+    for key in body.dropped:
+        yield f"{key}: dropped"
 
 
 def _net_line(key: str, net: NetState) -> str:

@@ -35,6 +35,7 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
     SessionStatus,
@@ -66,6 +67,7 @@ from .transcript import (
     queue,
     reopen,
     replace_call,
+    replaced_words,
     resumed_words,
     say,
     take_queued,
@@ -180,6 +182,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             switches.toggled(state, event, body)
         case ModeChanged():
             switches.mode_changed(state, event, body)
+        case RulesReplaced():
+            _rules_replaced(state, event, body)
         case ChangeProposed():
             switches.proposed(state, event, body)
         case ChangeAgreed():
@@ -217,14 +221,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
 
 
 def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> None:
-    nets = dict(state.nets)
-    for key in body.dropped:
-        if nets.pop(key, None) is None:
-            raise impossible(event, f"the session has no net '{key}' to drop")
-    nets.update(_fresh(event, body.nets))
-    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)}, body.ended_grants)
-    state.nets = _activated(event, nets, body.active)
-    state.active = list(body.active)
+    _replace_nets(state, event, body)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     switches.resumed(state, body.mode)
     state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
@@ -237,6 +234,34 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.at_rest = False
     reopen(state, body.asked_again, body.going_on)
     say(state, "note", event.at, resumed_words(body), body.by)
+
+
+def _rules_replaced(state: SessionState, event: JournalEvent, body: RulesReplaced) -> None:
+    for record in body.renewed:
+        net = state.nets.get(record.key)
+        if net is None or set(initial_marking(record)) != set(net.marking):
+            raise impossible(event, f"the marking of net '{record.key}' does not fit it")
+    _replace_nets(state, event, body)
+    for record in body.renewed:
+        state.nets[record.key] = copy_with(state.nets[record.key], {"net": record})
+    gone = {*body.dropped, *(net.key for net in body.nets)}
+    state.pending = [pending for pending in state.pending if pending.step.net not in gone]
+    switches.resumed(state, state.mode)
+    state.source = body.source if body.source is not None else state.source
+    say(state, "note", event.at, replaced_words(body), body.applied.by)
+
+
+def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed | RulesReplaced) -> None:
+    """Drop nets, add fresh ones, and end the grants that rested on them."""
+    nets = dict(state.nets)
+    for key in body.dropped:
+        if nets.pop(key, None) is None:
+            raise impossible(event, f"the session has no net '{key}' to drop")
+    nets.update(_fresh(event, body.nets))
+    nets = _activated(event, nets, body.active)
+    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)}, body.ended_grants)
+    state.nets = nets
+    state.active = list(body.active)
 
 
 def _take_part(state: SessionState, name: str | None, part: Part) -> None:

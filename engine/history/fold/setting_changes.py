@@ -21,6 +21,7 @@ from ..model.events import (
     LimitRaised,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
 )
@@ -44,6 +45,7 @@ Setting: TypeAlias = (
     | ChangeAgreed
     | ChangeDropped
     | LimitRaised
+    | RulesReplaced
     | GrantGiven
     | GrantRevoked
     | ApprovalExtended
@@ -123,6 +125,8 @@ class RecordedSettings:
                 why = "" if body.reason is None else f": {body.reason}"
                 words = f"cost limit {dollars(body.max_cost)}{was}{why}"
                 return SettingChange("limit", "changed", words, (body.by,))
+            case RulesReplaced():
+                return self._replaced(body)
             case GrantGiven():
                 grant = body.grant
                 why = "" if body.reason is None else f": {body.reason}"
@@ -143,16 +147,43 @@ class RecordedSettings:
         words = f"{key} on again, its time is over" if body.timed else f"{key} {state}{_terms(body)}"
         return SettingChange("toggle", "changed", words, _people(body), key)
 
-    def _resumed(self, body: SessionResumed) -> SettingChange | None:
+    def _replaced(self, body: RulesReplaced) -> SettingChange:
+        found = [
+            *self._nets_replaced(body),
+            *_listed("said otherwise", (net.key for net in body.renewed)),
+        ]
+        found += _listed("grants ended", body.ended_grants)
+        self._take_nets(body)
+        self._add_rules(body.renewed)
+        applied = body.applied
+        waiting = f"; {len(body.waiting)} waited for approval then" if body.waiting else ""
+        why = "" if applied.reason is None else f": {applied.reason}"
+        people = tuple(dict.fromkeys((*applied.others, applied.by)))
+        words = f"replaced with {'; '.join(found) or 'the same'}{waiting}{why}"
+        return SettingChange("rules", "changed", words, people)
+
+    def _nets_replaced(self, body: SessionResumed | RulesReplaced) -> list[str]:
+        """The differences of an event's nets from those until then."""
         active = frozenset(body.active)
+        fresh = {net.key for net in body.nets}
+        return [
+            *_listed("new or changed", fresh),
+            *_listed("dropped", body.dropped),
+            *_listed("on", active - self.active - fresh),
+            *_listed("off", self.active - active - {*body.dropped}),
+        ]
+
+    def _take_nets(self, body: SessionResumed | RulesReplaced) -> None:
+        self.active = frozenset(body.active)
+        for key in body.dropped:
+            self.rules.pop(key, None)
+        self._add_rules(body.nets)
+
+    def _resumed(self, body: SessionResumed) -> SettingChange | None:
         found: list[str] = []
         if body.mode != self.mode:
             found.append(f"{body.mode} mode (was {self.mode})")
-        fresh = {net.key for net in body.nets}
-        found += _listed("new or changed", fresh)
-        found += _listed("dropped", body.dropped)
-        found += _listed("on", active - self.active - fresh)
-        found += _listed("off", self.active - active - {*body.dropped})
+        found += self._nets_replaced(body)
         if body.max_cost != self.max_cost:
             limit, was = (
                 "none" if cost is None else dollars(cost) for cost in (body.max_cost, self.max_cost)
@@ -162,10 +193,8 @@ class RecordedSettings:
         if body.mode != self.mode or body.mode == "enforce":
             self.mode = body.mode
             self._shadowed((body.by,) if body.by else ())
-        self.active, self.max_cost = active, body.max_cost
-        for key in body.dropped:
-            self.rules.pop(key, None)
-        self._add_rules(body.nets)
+        self.max_cost = body.max_cost
+        self._take_nets(body)
         if not found:
             return None
         why = "" if body.reason is None else f": {body.reason}"

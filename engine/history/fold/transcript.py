@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from ..errors import impossible
-from ..model.events import JournalEvent, MessageQueued, SessionResumed
+from ..model.events import JournalEvent, MessageQueued, RulesReplaced, SessionResumed
 from ..model.fast_models import copy_with
 from ..model.state import CallState, QueuedState, SessionState, TranscriptEntry
 
@@ -117,6 +117,13 @@ def resumed_words(body: SessionResumed) -> str:
     if calls := len(body.going_on):
         words.append(f"{calls} {'call goes' if calls == 1 else 'calls go'} on")
     return "; ".join(words)
+
+
+def replaced_words(body: RulesReplaced) -> str:
+    """The note on a live session whose rules are others: who replaced them, and why."""
+    applied = body.applied
+    who = " and ".join((*applied.others, applied.by))
+    return f"rules replaced by {who}" + (f": {applied.reason}" if applied.reason else "")
 
 
 def end_session(state: SessionState) -> None:

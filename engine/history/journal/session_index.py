@@ -19,6 +19,7 @@ from ..model.events import (
     CallDecided,
     JournalEvent,
     ModeChanged,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
     SessionStatus,
@@ -96,6 +97,8 @@ class SessionLine(SessionRow):
                 self.waiting -= 1
             case ModeChanged(mode=mode):
                 self.mode = mode
+            case RulesReplaced(source=dict() as source):
+                self.source = json.dumps(source)
             case _:
                 pass
 

@@ -474,6 +474,27 @@ class ModeChanged(Record):
     change_id: str | None = None
 
 
+class RulesReplaced(Record):
+    """The rules of a live session are others from here on, as `applied` says who wanted it and why.
+
+    Its nets stay where they were, but for `nets`, which start fresh because they are new or have changed,
+    and `dropped`, which are gone. `renewed` stay where they were too, and their rule or the maps by which
+    they count calls are others. `active` are all that are active from here on, in order of activation.
+    What waits for results in nets that start fresh or are gone waits no more. `ended_grants`, `waiting`
+    and `source` are as in `SessionResumed` and `NetToggled`.
+    """
+
+    type: Literal["rules.replaced"] = "rules.replaced"
+    applied: AppliedRules
+    nets: tuple[NetRecord, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renewed: tuple[NetRecord, ...] = ()
+    active: tuple[str, ...] = ()
+    ended_grants: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    source: dict[str, JsonValue] | None = None
+
+
 class ChangeProposed(Record):
     """An operator wants a net off, or on where `active` says so, which takes `people` (G-67).
 
@@ -545,6 +566,7 @@ EventBody = Annotated[
     | GrantRevoked
     | NetToggled
     | ModeChanged
+    | RulesReplaced
     | ChangeProposed
     | ChangeAgreed
     | ChangeDropped

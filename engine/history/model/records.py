@@ -41,7 +41,10 @@ class RuleRecord(Record):
 
 
 class AppliedRules(Record):
-    """Replacement of a server's rules by `by`, for whose loosening `others` agreed before (G-67)."""
+    """Replacement of a server's rules by `by`, for whose loosening `others` agreed before (G-67).
+
+    The `reason` is kept without secrets: it is no content of an event, so it is not masked later.
+    """
 
     by: str
     at: datetime

@@ -94,7 +94,7 @@ _NEVER = """
     changed_nets config connect db digest dry_run each fill format header headless idle_exit
     input_file junit key kind live log messages name no_backtest older_than open out overlap owner
     prefix project proposed quiet reason resume reveal schema session since test timeout token_file tools
-    trust unasked unmasked url wait yes
+    to trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()
 

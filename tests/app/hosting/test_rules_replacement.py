@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from interlock.app.hosting.live_rules import LiveRules
 from interlock.app.hosting.rules_replacement import OperatorTerms, ReplaceableRules
 from interlock.app.sessions.server_rules import ServerRules
 from interlock.engine.approvals.requests import Credential
+from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.hub.api import Outcome, RunningRules
 
 PLAIN = "block rm\nlimit push to 3 per session\n"
@@ -28,13 +31,21 @@ class Desk:
         self.revoked: set[str] = set()
         self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
         self.judging: list[tuple[str, ...]] = []
+        live = cast("LiveRules", None)
         self.rules = ReplaceableRules(
-            ServerRules([str(self.file)]), "enforce", self._replacement, lambda: self.now
+            ServerRules([str(self.file)]), "enforce", self, live, lambda: self.now
         )
 
-    def _replacement(self, files, texts, applied):
-        keys = tuple(texts.compile(*files).registry)
-        return lambda: self.judging.append(keys)
+    # The rules of external agents.
+
+    def compiled(self, rules: ServerRules) -> RuleSets:
+        return RuleSets.of(rules.nets)
+
+    def commit(self, sets: RuleSets) -> None:
+        self.judging.append(sets.keys)
+
+    def rules_of(self, session_id: str) -> Sequence[str] | None:
+        raise AssertionError("no session is live")
 
     @property
     def running(self) -> RunningRules:
@@ -170,7 +181,7 @@ class TestRefused:
         def fails(*_: object) -> object:
             raise ValueError("a set of the working directory takes its calls")
 
-        desk.rules._replacement = fails  # type: ignore[assignment]
+        desk.compiled = fails  # type: ignore[method-assign,assignment]
         reply = await desk.apply("ada", PLAIN + "block mkfs\n")
         assert "a set of the working directory" in reply.message
         assert desk.keys == ["block-rm", "limit-push-3"]

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 from interlock.engine.gateway.protocol.tokens import TokenFile, write_private
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.model.events import SessionOpened
+from interlock.engine.history.model.events import RulesReplaced, SessionOpened
 from tests.support.command import command
 
 from .test_rules_diff import Beside, beside
@@ -67,6 +67,52 @@ class TestApply:
         assert after.applied.reason is not None
         assert after.applied.reason.startswith("push")
         assert after.applied.others == ()
+
+    async def test_to_live_sessions(self, tmp_path: Path) -> None:
+        """A live session goes on under them, its used limit used."""
+        async with (
+            beside(tmp_path, "limit push to 2 per session\nblock rm\n") as here,
+            here.server.agent() as client,
+        ):
+            live = await client.open("bot", session="s-1")
+            assert (await live.call("push", {})).outcome == "allow"
+            here.write("limit push to 2 per session\nblock mkfs\n")
+            all_of_them = ("apply", "--no-backtest", "--yes", "--to", "all")
+            refused = await rules(here, *all_of_them, code=1)
+            assert "may loosen block-rm. Say why" in refused.stderr
+            done = await rules(here, *all_of_them, "--reason", "rm with password=hunter2secret")
+            assert "1 live session is under them." in done.stdout
+            tools = ["rm", "mkfs", "push", "push"]
+            said = [(await live.call(tool, {})).outcome for tool in tools]
+            assert said == ["allow", "block", "allow", "block"]
+            # Again, once only later sessions have other rules.
+            here.write("block mkfs\nblock push\nlimit push to 2 per session\n")
+            await rules(here, "apply", "--no-backtest", "--yes")
+            assert (await live.call("deploy", {})).outcome == "allow"
+            again = await rules(here, *all_of_them)
+            assert "The server runs these rules." in again.stdout
+            assert "1 live session is under them." in again.stdout
+        events = [e.body for e in open_reader(tmp_path / "journal.db").events("s-1")]
+        first, _ = (body for body in events if isinstance(body, RulesReplaced))
+        assert (first.dropped, first.applied.reason) == (("block-rm",), "rm with password=[masked: 13 characters]")
+
+    async def test_agreement_is_to_the_same(self, tmp_path: Path) -> None:
+        """Who agrees to rules for new sessions has not agreed to them for live ones."""
+        async with beside(tmp_path, GUARDED) as here:
+            (tmp_path / "lax.rules").write_text("block rm\n")
+            tokens = TokenFile(tmp_path / "config" / "tokens.json")
+            for name in ("ben", "eve"):
+                tokens.issue("operator", name)
+            ben, eve = (tokens.rotate(name) for name in ("ben", "eve"))
+            line = ("apply", "lax.rules", "--no-backtest", "--yes", "--to", "all", "--reason", "night")
+            assert "Proposed" in (await rules(here, *line, secret=ben)).stdout
+            new = tuple(part for part in line if part not in ("--to", "all"))
+            assert (
+                "for live sessions, too. Agree to that"
+                in (await rules(here, *new, secret=eve, code=1)).stderr
+            )
+            agreed = ("apply", "--proposed", "--no-backtest", "--yes")
+            assert "0 live sessions are under them" in (await rules(here, *agreed, secret=eve)).stdout
 
     async def test_takes_two_operators(self, tmp_path: Path) -> None:
         """The other sees what is proposed and agrees to that; one of them alone changes nothing."""

@@ -34,12 +34,13 @@ from interlock.engine.history.model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RulesReplaced,
     SessionOpened,
     SessionResumed,
     SessionStatus,
     StepEnded,
 )
-from interlock.engine.history.model.records import CallRecord, FlowStepped, GrantRecord
+from interlock.engine.history.model.records import AppliedRules, CallRecord, FlowStepped, GrantRecord
 from interlock.engine.history.redaction.redaction import MASK
 from interlock.engine.recording.records import net_record
 from tests.support.laws import examples
@@ -144,6 +145,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         GrantRevoked(key="grant-1", by="ben"),
         NetToggled(net="n", active=True, by="ben", message=text, reason=text),
         ModeChanged(mode="shadow", by="ben", reason=text),
+        RulesReplaced(applied=AppliedRules(by="ben", at=NOW), source=value),
         LimitRaised(max_cost=5, by="ben", reason=text),
         ChangeProposed(change_id="x", net="n", by="ben", reason=text, people=2, expires=NOW, counts=True),
         CallWaits(call_id="c", waits_for=("d",)),

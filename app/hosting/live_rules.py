@@ -1,0 +1,122 @@
+"""The rules of a server's live sessions: what others would change there, and putting those in force."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from ...engine.core.sanitize import visible
+from ...engine.gateway.protocol.framing import WireError
+from ...engine.gateway.server.rule_sets import RuleSets
+from ...engine.history.model.records import AppliedRules
+from ...engine.hub.api import Outcome
+from ...engine.hub.hub import Hub, UnknownSessionError
+from ...engine.net.net import NetError, SkillNet
+from ...engine.sessions.new_rules import NewRules
+from ...rules import RuleError
+from ..agents.builder import Prepared
+from ..agents.spec import AgentSpecError
+from ..sessions.server_rules import ServerRules
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+NOT_KNOWN = "it is not known which rules are its own"
+
+
+class ExternalRules(Protocol):
+    """The rules of external agents: compiled for other server rules, and in force once it is said so."""
+
+    def compiled(self, rules: ServerRules) -> RuleSets:
+        """Compile them. Raises `RuleError`, `NetError` and `SettingsError`."""
+        ...
+
+    def commit(self, sets: RuleSets) -> None:
+        """Judge the agents that begin from now on by these."""
+        ...
+
+    def rules_of(self, session_id: str) -> Sequence[str] | None:
+        """The named sets of a live session of theirs; `None` for any other session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """The effect of applying other rules on one live session.
+
+    `loosened` are its nets that would hold less, with the number of people each takes. `problem` says why
+    it keeps its rules. `prepared` is its agent under the other rules, where that runs on the server.
+    """
+
+    session_id: str
+    registry: Mapping[str, SkillNet]
+    loosened: Mapping[str, int]
+    problem: str | None = None
+    prepared: Prepared | None = None
+
+
+class LiveRules:
+    """The rules of the live sessions on `hub`, which know the agents that `note` was told of."""
+
+    def __init__(self, hub: Hub, external: ExternalRules) -> None:
+        self._hub = hub
+        self._external = external
+        self._prepared: dict[str, Prepared] = {}
+
+    def note(self, session_id: str, prepared: Prepared) -> None:
+        """Remember the agent of a live session, with the texts of its own rules."""
+        self._prepared[session_id] = prepared
+
+    async def plans(
+        self, rules: ServerRules, sets: RuleSets, *, only: str | None = None
+    ) -> list[SessionPlan]:
+        """Plan `rules` for each live session, or for one; `sets` are those of external agents."""
+        live = self._hub.judging_sessions()
+        self._prepared = {key: prepared for key, prepared in self._prepared.items() if key in live}
+        chosen = [key for key in live if only in (None, key)]
+        return [plan for key in chosen if (plan := await self._plan(key, rules, sets)) is not None]
+
+    async def _plan(self, session_id: str, rules: ServerRules, sets: RuleSets) -> SessionPlan | None:
+        prepared = self._prepared.get(session_id)
+        try:
+            names = self._external.rules_of(session_id)
+            if names is not None:
+                registry = await sets.registry(names)
+            elif prepared is not None:
+                prepared = await asyncio.to_thread(rules.of_session, prepared)
+                registry = prepared.rules.registry
+            else:
+                return SessionPlan(session_id, {}, {}, NOT_KNOWN)
+            unsaid = AppliedRules(by="", at=_NEVER)
+            change = self._hub.rules_change(session_id, NewRules(registry, rules.required(), unsaid))
+            return SessionPlan(session_id, registry, change.loosened, prepared=prepared)
+        except UnknownSessionError:
+            return None
+        except (AgentSpecError, RuleError, NetError, WireError, ValueError) as error:
+            return SessionPlan(session_id, {}, {}, str(error))
+
+    async def replace(self, plans: Iterable[SessionPlan], rules: ServerRules) -> list[str]:
+        """Put the rules in force; a line on how many sessions, and one for each that keeps its own."""
+        done, kept = 0, list[str]()
+        for plan in plans:
+            try:
+                outcome = await self._replace(plan, rules)
+            except UnknownSessionError:
+                continue
+            done += outcome.ok
+            if not outcome.ok:
+                kept.append(f"{visible(plan.session_id)} keeps its rules: {visible(outcome.message)}")
+        return [f"{done} live {'session is' if done == 1 else 'sessions are'} under them.", *kept]
+
+    async def _replace(self, plan: SessionPlan, rules: ServerRules) -> Outcome:
+        if plan.problem is not None:
+            return Outcome(ok=False, message=plan.problem)
+        assert rules.applied is not None, "somebody has applied them"
+        prepared = plan.prepared and replace(plan.prepared, applied=rules.applied)
+        source = None if prepared is None else prepared.spec.model_dump(mode="json")
+        new = NewRules(plan.registry, rules.required(), rules.applied, source)
+        outcome = await self._hub.replace_rules(plan.session_id, new)
+        if outcome.ok and prepared is not None:
+            self.note(plan.session_id, prepared)
+        return outcome

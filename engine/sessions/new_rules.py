@@ -1,0 +1,114 @@
+"""Other rules for a live session: which nets stay where they are, and the event that says so (G-67)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import JsonValue
+
+from ..core.sanitize import visible
+from ..gate.classify import maps_digest
+from ..history.model.events import RulesReplaced
+from ..history.model.records import AppliedRules, NetRecord
+from ..history.model.state import SessionState
+from ..net.net import SkillNet
+from ..recording.grants import Grants, same_rules
+from ..recording.records import net_record
+from ..recording.resume_checks import (
+    ResumePoint,
+    loosened_nets,
+    standing,
+    unagreed_in_shadow,
+    with_required,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRules:
+    """Nets for a live session in place of its own, as `applied` says who wanted it.
+
+    Those in `required` are active, unless operators switched the same off in the session. `source` is
+    what whoever resumes the session needs to start it again; `None` leaves that as it is.
+    """
+
+    registry: Mapping[str, SkillNet]
+    required: Collection[str]
+    applied: AppliedRules
+    source: dict[str, JsonValue] | None = None
+
+
+@dataclass(frozen=True)
+class RulesChange:
+    """`rules` beside what a session's record says, `state`."""
+
+    state: SessionState
+    rules: NewRules
+
+    @cached_property
+    def fit(self) -> ResumePoint:
+        """The nets that stay where they are, as for a session that is resumed under changed nets."""
+        state, rules = self.state, self.rules
+        found = standing(state, rules.registry, active=None, nets="changed")
+        return with_required(found, state, rules.registry, rules.required)
+
+    @cached_property
+    def loosened(self) -> Mapping[str, int]:
+        """The nets that would hold less, with the number of other people each takes."""
+        return loosened_nets(self.state, self.fit, self.rules.registry)
+
+    @cached_property
+    def renewed(self) -> tuple[NetRecord, ...]:
+        """The nets that stay where they are, with another rule or other maps than the record has."""
+        nets = self.state.nets
+        records = (net_record(key, self.rules.registry[key]) for key in self.fit.markings)
+        return tuple(record for record in records if record != nets[record.key].net)
+
+    @cached_property
+    def ended_grants(self) -> tuple[str, ...]:
+        """The grants that answer nothing any more, as what they rested on is not what it was (G-74)."""
+        registry = self.rules.registry
+        same = same_rules(self.state, registry, self.fit.markings)
+        return Grants.of(self.state.grants, same, maps_digest(registry.values())).ended
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if the session is under these rules already."""
+        fit = self.fit
+        same = fit.active == tuple(self.state.active)
+        return same and not (fit.fresh or fit.dropped or self.renewed or self.ended_grants)
+
+    def problem(self, independent: int) -> str | None:
+        """Reason why the session keeps its rules.
+
+        `independent` is the number of people who agreed and count as others there (G-77).
+        """
+        state, rules = self.state, self.rules
+        if state.mode == "shadow" and (new := unagreed_in_shadow(state, rules.registry, rules.required)):
+            named = visible(", ".join(new))
+            return f"it is in shadow mode, in which nothing is blocked, and {named} takes several people"
+        if self.loosened and not (rules.applied.reason or "").strip():
+            return f"this may loosen {visible(', '.join(self.loosened))}, and no reason is given"
+        people = max(self.loosened.values(), default=0)
+        if independent < people:
+            loosened = visible(", ".join(key for key, of in self.loosened.items() if of > independent))
+            return (
+                f"to loosen {loosened} takes {people} who did not start it or give it its task, and "
+                f"{independent or 'none'} of those who agreed did not"
+            )
+        return None
+
+    def event(self) -> RulesReplaced:
+        """The event that says so."""
+        fit, state = self.fit, self.state
+        return RulesReplaced(
+            applied=self.rules.applied,
+            nets=fit.fresh,
+            dropped=fit.dropped,
+            renewed=self.renewed,
+            active=fit.active,
+            ended_grants=self.ended_grants,
+            waiting=tuple(dict.fromkeys(asked.call_id for asked in state.approvals.values())),
+            source=self.rules.source,
+        )
