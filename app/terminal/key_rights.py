@@ -18,6 +18,9 @@ from .keymap import bindings_of, decides
 READ_ONLY = "This console is read-only: it changes nothing"
 
 NEEDS: Final[Mapping[str, Rights]] = {
+    "apply.all": "administer",
+    "apply.drop": "administer",
+    "apply.new": "administer",
     "approval.give": "administer",
     "approval.grant": "administer",
     "decisions.enforce": "administer",

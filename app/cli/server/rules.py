@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,6 @@ from ..options import add_command, add_operator_connection, add_switch, operator
 if TYPE_CHECKING:
     from ....engine.gateway.client.console import ConsoleClient
     from ....engine.hub.api import Outcome, RunningRules
-    from ....engine.net.net import SkillNet
-    from ....rules import RuleSet
 
 DIFFERENT = 1
 NOT_APPLIED = 1
@@ -93,13 +91,16 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
 
 async def _diff(args: argparse.Namespace, url: str | None, secret: str | None, since: datetime) -> int:
     from ....engine.gateway.client.console import ConsoleClient
+    from ...viewmodels.rules_comparison import state_lines
 
     async with ConsoleClient(url, secret, read_only=True) as client:
         running = await client.running_rules()
-        for line in _state_lines(running):
+        for line in state_lines(running):
             print(line)
-        texts, rules = await asyncio.to_thread(_files, args.files, running)
-        return DIFFERENT if await _compare(client, args, running, texts, rules, since) else 0
+        if running.proposed is not None:
+            print("`interlock rules apply --proposed` shows these rules and agrees to them.")
+        texts = await asyncio.to_thread(_files, args.files, running)
+        return DIFFERENT if await _compare(client, args, running, texts, since) else 0
 
 
 async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, since: datetime) -> int:
@@ -110,12 +111,12 @@ async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, 
     async with ConsoleClient(url, secret) as client:
         running = await client.running_rules()
         if args.proposed:
-            texts, rules = await asyncio.to_thread(_proposed, running)
+            texts = _proposed(running)
         else:
-            texts, rules = await asyncio.to_thread(_files, args.files, running)
+            texts = await asyncio.to_thread(_files, args.files, running)
         to = args.to or (running.proposed.to if args.proposed and running.proposed else "new")
         # Live sessions may be under what the server had before.
-        if not await _compare(client, args, running, texts, rules, since) and to == "new":
+        if not await _compare(client, args, running, texts, since) and to == "new":
             return 0
         if not args.yes and not await asyncio.to_thread(_is_confirmed, to):
             print("Nothing was applied.")
@@ -154,30 +155,11 @@ def _is_confirmed(to: str) -> bool:
     return input(question).strip().lower() == "y"
 
 
-def _state_lines(running: RunningRules) -> Iterator[str]:
-    """Lines on who replaced the rules since the server started, and on what is proposed."""
-    from ....engine.core.sanitize import visible
-
-    if (applied := running.applied) is not None:
-        people = " and ".join((*applied.others, applied.by))
-        why = f": {applied.reason}" if applied.reason else ""
-        yield visible(f"Applied by {people} at {applied.at:%Y-%m-%d %H:%M} UTC{why}")
-    if (proposed := running.proposed) is not None:
-        live = " for live sessions, too" if proposed.to == "all" else ""
-        yield visible(
-            f"Proposed by {' and '.join(proposed.by)}, {len(proposed.by)} of {proposed.people} "
-            f"operators, until {proposed.expires:%H:%M} UTC{live}: {proposed.reason}"
-        )
-        yield "`interlock rules apply --proposed` shows these rules and agrees to them."
-
-
-def _proposed(running: RunningRules) -> tuple[Mapping[str, str], RuleSet]:
-    """The texts that are proposed, and what they compile to. Raises `ValueError` where nothing is."""
-    from ....rules import compile_files
-
+def _proposed(running: RunningRules) -> Mapping[str, str]:
+    """The texts that are proposed. Raises `ValueError` where nothing is."""
     if running.proposed is None:
         raise ValueError("no rules are proposed to this server")
-    return running.proposed.files, compile_files(running.proposed.files)
+    return running.proposed.files
 
 
 async def _compare(
@@ -185,45 +167,33 @@ async def _compare(
     args: argparse.Namespace,
     running: RunningRules,
     texts: Mapping[str, str],
-    rules: RuleSet,
     since: datetime,
 ) -> bool:
     """Print what differs from the running rules; tell whether anything does."""
-    from ...format.rule_changes import RuleChanges, change_lines, text_lines
+    from ...viewmodels.rules_comparison import RulesComparison
 
-    changes = RuleChanges.between(_compiled(running.files), rules.registry)
-    lines = list(text_lines(running.files, texts))
-    if not lines and not changes:
+    found = await asyncio.to_thread(RulesComparison.between, running, texts)
+    if not found:
         print("The server runs these rules.")
         return False
-    for line in lines:
+    for line in (*found.texts, "", *found.change_lines()):
         print(line)
-    print()
-    for line in change_lines(changes) if changes else ["The rules are the same."]:
-        print(line)
-    if not args.no_backtest and changes:
+    if not args.no_backtest and found.changes:
         await _judge(client, texts, since, args.since or SINCE)
     return True
 
 
-def _files(names: list[str], running: RunningRules) -> tuple[Mapping[str, str], RuleSet]:
-    """The texts of the named files, or of the server's own, and what they compile to.
+def _files(names: list[str], running: RunningRules) -> Mapping[str, str]:
+    """The texts of the named files, or of the server's own.
 
     Raises `RuleError`, and `ValueError` where nothing is named and the server has no files.
     """
-    from ....rules import compile_files, read_rules
+    from ....rules import read_rules
 
     files = names or list(running.files)
     if not files:
         raise ValueError("this server runs without rules of its own; name the files to compare with")
-    texts = read_rules(*files)
-    return texts, compile_files(texts)
-
-
-def _compiled(texts: Mapping[str, str]) -> Mapping[str, SkillNet]:
-    from ....rules import compile_files
-
-    return compile_files(texts).registry if texts else {}
+    return read_rules(*files)
 
 
 async def _judge(client: ConsoleClient, texts: Mapping[str, str], since: datetime, typed: str) -> None:

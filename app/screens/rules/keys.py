@@ -16,6 +16,13 @@ RULES_KEYS: tuple[BindingType, ...] = (
     ),
     key_binding("b", "backtest", "backtest", "rules.backtest", "Judge recorded calls under these rules"),
     key_binding(
+        "a",
+        "apply",
+        "apply",
+        "rules.apply",
+        "Compare these rules with those of the server, and apply them there",
+    ),
+    key_binding(
         "n",
         "finding(1)",
         "next finding",

@@ -19,7 +19,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ....engine.hub.api import HistoryApi
+from ....engine.hub.api import AgentStarter, DecisionApi, HistoryApi
 from ...format.text import MUTED, count, shown, shown_lines
 from ...sources.messages import BacktestChosen, EditChosen
 from ...sources.rules_files import OfferedFiles, copy_here, files_of, name_of, offered, stamps, usual
@@ -33,6 +33,7 @@ from ...widgets.base.greyed_keys import Parameters
 from ...widgets.lists.rules import RuleList, RulesFileList, rule_blocks
 from ...widgets.lists.rules import key_of as block_of
 from ..common.deferred_paint import SettledScreen
+from .apply import ApplyRules
 from .detail import rule_detail, rule_picture
 from .keys import RULES_KEYS
 
@@ -94,6 +95,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self._session = session
         self._began = self._files = tuple(files)
         self._judges = judges
+        self._server = source if isinstance(source, AgentStarter) else None
         self._named: list[tuple[str, ...]] = []
         self._offered: list[OfferedFiles] = []
         self._view: RulesView | None = None
@@ -262,6 +264,13 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         """Judge recorded calls by the rules that are shown."""
         self.post_message(BacktestChosen(self._session, self._files))
 
+    def action_apply(self) -> None:
+        """Compare the rules with those of the server, and apply them there."""
+        server, source = self._server, self._source
+        if server is not None and isinstance(source, DecisionApi):
+            operator: str = getattr(self.app, "operator", "")
+            self.app.push_screen(ApplyRules(server, source, self._files, operator))
+
     def action_edit(self) -> None:
         """Open the file under the cursor in the operator's editor."""
         file = self.query_one(RuleList).file
@@ -345,6 +354,8 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         match action:
             case "backtest":
                 return self._judges
+            case "apply":
+                return self._server is not None
             case "copy_here":
                 return self.is_mounted and self._can_copy()
             case "edit":
@@ -355,8 +366,10 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
         """Keys do something where there is something to do it with."""
         match action:
-            case "backtest" | "edit" | "picture" | "finding" if not self._files:
+            case "backtest" | "apply" | "edit" | "picture" | "finding" if not self._files:
                 return f"{NO_FILES} {key_of(RulesScreen, 'rules.open')} names one."
+            case "apply" if self._view is None or self._view.findings is None:
+                return "These files have errors, or are still being read."
             case "edit":
                 return self._edit_obstacle()
             case "picture" if self._net() is None:

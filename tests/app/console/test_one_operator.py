@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
@@ -56,7 +56,7 @@ LEAVES = {"ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash", "Q", "q"}
 CHARACTERS = {"space": " ", "enter": "\r", "question_mark": "?", "dollar_sign": "$", "plus": "+"}
 PATHS: dict[str, tuple[str, ...]] = {
     "ApprovalScreen": ("a",),
-    "EditInput": ("a", "e"),
+    "InputForm": ("a", "e"),
     "SwitchNets": ("n",),
     "Loosen": ("n", "space"),
     "ProposedChange": ("m",),
@@ -88,6 +88,10 @@ WALKED = {
 }
 NOT_WALKED: dict[str, tuple[str, set[str]]] = {
     "AnswerForm": ("a flow's question, which runs nothing by itself", {"send_answer"}),
+    "ApplyRules": (
+        "is there on a connected console, and asks its server as below",
+        {"apply('new')", "apply('all')", "proposed", "drop"},
+    ),
     "BatchScreen": ("sends what the dialog sends, once a request", {"close", "deny_all", "approve_all"}),
     "ByCommand": ("copies a command", {"copy"}),
     "Detail": ("shows a row", set()),
@@ -270,7 +274,7 @@ class TestEveryKey:
         walked = {screen for screen, _ in pressed}
         every = all_screens().keys() - BASES
         assert sorted(every - walked - NOT_WALKED.keys()) == [], "the walk does not know how to get there"
-        assert every >= NOT_WALKED.keys(), "a screen that is no more"
+        assert every >= NOT_WALKED.keys() | PATHS.keys(), "a screen that is no more"
         assert walked >= WALKED
         for screen, action in (("LiveScreen", "mode"), ("LiveScreen", "switch_nets")):
             assert (screen, action) in pressed
@@ -365,11 +369,12 @@ class Server:
     def __init__(self, served: Served, ran: Path) -> None:
         self.served, self.hub, self.ran = served, served.hub, ran
         self.session = ""
-        self.running = ""
+        self.starter: HubStarter
+        self.added = 0
 
     async def begin(self, starter: HubStarter, spec: dict[str, JsonValue]) -> None:
         events = self.hub.subscribe()
-        self.running = (await starter.running_rules()).digest
+        self.starter = starter
         self.session = await starter.start(spec, by="carl")
         await until(events, ApprovalRequested)
         events.close()
@@ -428,7 +433,7 @@ class TestEveryMethod:
         assert methods.keys() == ATTEMPTS.keys(), "a method that this walk has no attempts for"
         async with served(tmp_path, server_rules=["server.rules"]) as found:
             server = Server(found, ran)
-            starter = HubStarter(found.hub, ["server.rules"])
+            starter = cast("HubStarter", found.gateway._starter)
             await server.begin(starter, spec)
             console = found.console()
             await console.open()
@@ -550,10 +555,17 @@ async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _laxer_rules(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for texts in (LAX, OTHER, "", RULES + "\nmap bash.command x as deploy"):
-        for reason in (None, "x"):
-            files: dict[str, JsonValue] = {"server.rules": texts}
-            yield {"files": files, "against": server.running, "reason": reason}
+    """Also for live sessions; the last only adds a rule, which one operator may."""
+    server.added += 1
+    added = RULES + f"\nblock tool-{server.added}\n"
+    for texts in (LAX, OTHER, "", RULES + "\nmap bash.command x as deploy", added):
+        for to in ("new", "all"):
+            for reason in (None, "x"):
+                files: dict[str, JsonValue] = {"server.rules": texts}
+                running = (await server.starter.running_rules()).digest
+                yield {"files": files, "against": running, "reason": reason, "to": to}
+                await server.starter.drop_rules(by="carl")
+                await server.held()
 
 
 async def _once(server: Server, spec: dict[str, JsonValue]) -> Attempts:

@@ -94,7 +94,10 @@ class TestApply:
             assert "1 live session is under them." in again.stdout
         events = [e.body for e in open_reader(tmp_path / "journal.db").events("s-1")]
         first, _ = (body for body in events if isinstance(body, RulesReplaced))
-        assert (first.dropped, first.applied.reason) == (("block-rm",), "rm with password=[masked: 13 characters]")
+        assert (first.dropped, first.applied.reason) == (
+            ("block-rm",),
+            "rm with password=[masked: 13 characters]",
+        )
 
     async def test_agreement_is_to_the_same(self, tmp_path: Path) -> None:
         """Who agrees to rules for new sessions has not agreed to them for live ones."""

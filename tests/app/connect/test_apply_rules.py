@@ -1,0 +1,136 @@
+"""The key of the rules screen that compares rules with a server's, and applies them there (G-67)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.live.loosen import Loosen
+from interlock.app.screens.rules.apply import ApplyRules
+from interlock.app.screens.rules.screen import RulesScreen
+
+from .seats import Seat, attached, served
+
+GUARDED = "require human-approval before deploy risk high\nblock rm\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(file: str, text: str) -> None:
+    Path(file).write_text(text)
+
+
+async def compared(seat: Seat, text: str, file: str = "server.rules") -> None:
+    """The panel, with the file compared, whose text is another one by now."""
+    await seat.starter.running_rules()  # which has the server read its files
+    write(file, text)
+    await seat.press("R")
+    await seat.at(RulesScreen)
+    await seat.shows(f"▸ {file}", "nothing found")
+    await seat.press("a")
+    await seat.at(ApplyRules)
+
+
+async def confirmed(seat: Seat, key: str) -> str:
+    """Press a key of the panel and answer yes once the question was there to be read."""
+    await seat.press(key)
+    await seat.at(Confirm)
+    question = await seat.shows("y yes")
+    seat.seconds += 1.0
+    await seat.press("y")
+    await seat.until(lambda: not isinstance(seat.app.screen, Confirm))
+    return question
+
+
+async def test_applied_with_a_reason(here: Path) -> None:
+    """The operator sees what differs, says why, and agents of live sessions are judged by it."""
+    (here / "server.rules").write_text("block rm\nblock push\n")
+    async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
+        await compared(seat, "block rm\nblock mkfs\n")
+        panel = await seat.shows("- block-push: block push", "+ block-mkfs: block mkfs", "-block push")
+        assert "+block mkfs" in panel
+        question = await confirmed(seat, "n")
+        assert "Apply these rules to sessions that begin from now on?" in question
+        await seat.at(Loosen)
+        await seat.shows("may loosen block-push. Say why")
+        await seat.type("push is fine")
+        await seat.press("enter")
+        await seat.shows("Applied to sessions that begin from now on; live ones", "push is fine")
+        await seat.shows("The rules are the same")
+        running = await seat.starter.running_rules()
+        assert running.applied is not None
+        assert (running.applied.by, running.applied.reason) == ("ada", "push is fine")
+        await seat.press("n")
+        await seat.shows("The server runs these rules.")
+        assert isinstance(seat.app.screen, ApplyRules)
+
+
+async def test_two_operators(here: Path) -> None:
+    """The second sees what the first has proposed for live sessions too, and agrees to just that."""
+    (here / "server.rules").write_text(GUARDED)
+    async with served(here, server_rules=["server.rules"]) as server:
+        async with attached(server) as seat:
+            await compared(seat, "block rm\n")
+            await confirmed(seat, "l")
+            await seat.at(Loosen)
+            await seat.type("night")
+            await seat.press("enter")
+            await seat.shows("Proposed, nothing is changed yet: another operator")
+            await seat.shows("Proposed by ada, 1 of 2 operators", "for live sessions, too: night")
+        async with attached(server, server.ben) as other:
+            await compared(other, "block rm\nblock push\n")
+            await other.shows("+ block-push", "Proposed by ada")
+            await other.press("p")
+            await other.until(lambda: "+ block-push" not in other.painted())
+            question = await confirmed(other, "l")
+            assert "Apply these rules to live sessions" in question
+            await other.shows("Applied to sessions that begin from now on.", "0 live sessions")
+            assert "Applied by ada and ben" in await other.shows("Applied by")
+
+
+async def test_taken_back(here: Path) -> None:
+    """A proposal is taken back with a key; nothing is changed by it."""
+    (here / "server.rules").write_text(GUARDED)
+    async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
+        running = await seat.starter.running_rules()
+        texts = {"server.rules": "block rm\n"}
+        assert (await seat.starter.apply_rules(texts, by="", against=running.digest, reason="x")).ok
+        await compared(seat, "block rm\n")
+        await seat.shows("Proposed by ada")
+        await confirmed(seat, "x")
+        await seat.shows("The proposed rules are taken back")
+        assert (await seat.starter.running_rules()).proposed is None
+
+
+async def test_what_cannot_be_applied(here: Path) -> None:
+    """Files with errors are not compared, and a console that only looks applies nothing."""
+    (here / "server.rules").write_text("block rm\n")
+    async with served(here, server_rules=["server.rules"]) as server:
+        (here / "server.rules").write_text("blck rm\n")
+        async with attached(server) as seat:
+            await seat.press("R")
+            await seat.shows("1 error")
+            await seat.press("a")
+            await seat.shows("These files have errors")
+        async with attached(server, only_reading=True) as seat:
+            await seat.press("R")
+            await seat.shows("1 error")
+            await seat.press("a")
+            assert isinstance(seat.app.screen, RulesScreen)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_looks(here: Path, size: tuple[int, int]) -> None:
+    """Difference and keys are within the panel, also at 80 columns."""
+    (here / "server.rules").write_text("block rm\n")
+    async with served(here, server_rules=["server.rules"]) as server, attached(server, size=size) as seat:
+        await compared(seat, "block rm\nlimit push to 3 per session\n")
+        painted = await seat.shows("+ limit-push-3: limit push to 3 per session", "0 calls in 0 sessions")
+        assert "judging" not in painted
+        assert "esc close" in painted
