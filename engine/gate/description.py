@@ -91,9 +91,18 @@ def constraints(active: Iterable[Member], context: EvaluationContext) -> tuple[s
     for member in active:
         marking = marking_by_now(member, context)
         rule = member.net.rule
-        found = _of_hand_built(member, marking) if rule is None else [_of_rule(rule, member, marking)]
+        found = _of_hand_built(member, marking) if rule is None else [_with_reason(rule, member, marking)]
         sentences.update(dict.fromkeys(found))
     return tuple(sentences)
+
+
+def _with_reason(rule: Rule, member: Member, marking: Marking) -> str:
+    """The sentence on a rule, with its author's reason behind it."""
+    sentence = _of_rule(rule, member, marking)
+    if rule.because is None:
+        return sentence
+    because = rule.because.rstrip()
+    return f"{sentence} Why: {because}{'' if because.endswith(('.', '!', '?')) else '.'}"
 
 
 def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:

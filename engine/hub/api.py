@@ -12,7 +12,15 @@ from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    WithJsonSchema,
+)
 
 from ..agents import KEEP_LAST
 from ..approvals.request_order import Unread
@@ -321,13 +329,13 @@ class HubApi(HistoryApi, DecisionApi):
         self,
         approval_id: Id,
         *,
-        approved: bool,
+        approved: StrictBool,
         by: Operator,
         reason: Annotated[str, Field(max_length=10_000)] | None = None,
         input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
         digest: Digest,
         grant: GrantTerms | None = None,
-        stop: bool = False,
+        stop: StrictBool = False,
     ) -> Outcome:
         """Answer an approval request.
 
@@ -364,7 +372,7 @@ class HubApi(HistoryApi, DecisionApi):
         self,
         session_id: SessionId,
         net: Id,
-        active: bool,
+        active: StrictBool,
         *,
         by: Operator,
         reason: str | None = None,

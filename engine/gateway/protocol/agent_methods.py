@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, StrictBool, field_validator
 
 from ...core.condition import Shell, shell_named
 from ...core.rights import Rights
@@ -28,7 +28,7 @@ class Hello(Payload):
 
     versions: tuple[int, ...] = Field(min_length=1, max_length=16)
     client: str = Field(default="", max_length=200)
-    read_only: bool = False
+    read_only: StrictBool = False
 
 
 class Welcome(ServerMessage):
@@ -66,7 +66,7 @@ class OpenSession(Payload):
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     workdir: str | None = Field(default=None, max_length=4096)
     shell: Annotated[Shell | None, BeforeValidator(shell_named)] = None
-    explain_blocks: bool = False
+    explain_blocks: StrictBool = False
 
     @field_validator("tools")
     @classmethod
@@ -151,7 +151,7 @@ class ToolResult(CallParams):
     """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing."""
 
     output: str = ""
-    is_error: bool = False
+    is_error: StrictBool = False
     seconds: float | None = Field(default=None, ge=0)
 
 

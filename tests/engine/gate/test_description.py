@@ -44,6 +44,14 @@ class TestConstraints:
             "fetch: 4 of 5 calls left, at most 5 in 10m.",
         }
 
+    def test_the_authors_reason(self) -> None:
+        """A rule's `because` stands behind its sentence, ended by one full stop."""
+        guard = manager('block rm because "the disk is shared"\nblock dd because "It is slow!"')
+        assert guard.constraints() == (
+            "rm is always blocked. Why: the disk is shared.",
+            "dd is always blocked. Why: It is slow!",
+        )
+
     async def test_hand_built_nets(self) -> None:
         """G-73: of a net without a rule, what it holds back now and what needs approval."""
         once = net("once", Transition("t", ["p"], [], ["x"]), free_tools=["y"])

@@ -7,9 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from interlock.engine.gateway.protocol.agent_methods import CallTool
+from interlock.engine.gateway.protocol.agent_methods import AGENT_METHODS, CallTool
+from interlock.engine.gateway.protocol.console_methods import CONSOLE_METHODS
 from interlock.engine.gateway.protocol.framing import (
     DEEPEST,
     LARGEST_ID,
@@ -166,3 +167,23 @@ class TestAnswers:
     def test_half_characters_in_an_error(self) -> None:
         """A message about a file with a strange name is sent all the same."""
         assert json.loads(error_frame(1, WireError(Code.REFUSED, "a\udcff")))["error"]["message"] == "a?"
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "others"),
+    [
+        ("approval.decide", "approved", {"approval_id": "a1", "digest": "d" * 64}),
+        ("net.toggle", "active", {"session": "s1", "net": "n"}),
+        ("tool.result", "is_error", {"session": "s1", "call": "c1", "output": ""}),
+    ],
+)
+@pytest.mark.parametrize("value", ["true", "false", 1, 0, "on"])
+def test_yes_and_no_are_no_texts(
+    method: str, field: str, others: dict[str, object], value: object
+) -> None:
+    """What a slip of a client's means is not guessed: yes is `true`, and nothing else."""
+    methods = {each.name: each for each in (*CONSOLE_METHODS, *AGENT_METHODS)}
+    params = methods[method].params
+    assert params.model_validate({**others, field: True})
+    with pytest.raises(ValidationError, match="valid boolean"):
+        params.model_validate({**others, field: value})
