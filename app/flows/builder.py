@@ -11,6 +11,7 @@ from ...engine.agents import AgentError, LitellmModel
 from ...engine.agents.errors import describe
 from ...engine.flows import BuildError, Context, Flow, FlowGraph, RunLimits
 from ...engine.flows.build.nodes import AgentWork, label
+from ...engine.history.model.records import AppliedRules
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet, compile_rules
 from ..agents.builder import shown_path
@@ -31,13 +32,14 @@ Check: TypeAlias = Callable[[FlowGraph[Any, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class PreparedFlow:
-    """A flow that has passed all checks."""
+    """A flow that has passed all checks; `applied` says who replaced the rules of its server."""
 
     spec: FlowSpec
     flow: type[Flow[Any, Any]]
     graph: FlowGraph[Any, Any]
     rules: RuleSet
     deps: Mapping[type, object]
+    applied: AppliedRules | None = None
 
     @property
     def context(self) -> Context:

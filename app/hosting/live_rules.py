@@ -87,7 +87,8 @@ class LiveRules:
                 prepared = await asyncio.to_thread(rules.of_session, prepared)
                 registry = prepared.rules.registry
             else:
-                return SessionPlan(session_id, {}, {}, NOT_KNOWN)
+                problem = self._hub.rules_obstacle(session_id) or NOT_KNOWN
+                return SessionPlan(session_id, {}, {}, problem)
             unsaid = AppliedRules(by="", at=_NEVER)
             change = self._hub.rules_change(session_id, NewRules(registry, rules.required(), unsaid))
             return SessionPlan(session_id, registry, change.loosened, prepared=prepared)

@@ -55,6 +55,7 @@ async def resume_flow(
         reason=reason,
         source=prepared.spec.model_dump(mode="json"),
         required=required,
+        applied=prepared.applied,
     )
     return await hub.resume_flow(
         session_id, prepared.flow, config, context=prepared.context, limits=prepared.limits

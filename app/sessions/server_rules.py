@@ -130,7 +130,7 @@ class ServerRules:
         first = spec.model_copy(update={"rules": self._before(spec.rules)})
         prepared = prepare_flow(first, texts=self._texts)
         self._check(prepared.rules.registry, FlowSpecError)
-        return prepared
+        return replace(prepared, applied=self.applied)
 
     def check_mode(self, mode: Mode) -> None:
         """Raise `AgentSpecError` for shadow mode where a rule takes several people."""

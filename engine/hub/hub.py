@@ -291,10 +291,15 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
         """The live sessions in which calls are judged: all but those of subagents."""
         return [hosted.id for hosted in self._live if hosted.kind != "child"]
 
+    def rules_obstacle(self, session_id: str) -> str | None:
+        """Reason why a live session's rules cannot be replaced. Raises `UnknownSessionError`."""
+        flow = self._live.hosted(session_id).kind == "flow"
+        return "a run of a flow keeps the rules it began with" if flow else None
+
     def rules_change(self, session_id: str, rules: NewRules) -> RulesChange:
         """Compare other rules with those of a live session.
 
-        Raises `UnknownSessionError`, and `ValueError` for a run of a flow.
+        Raises `UnknownSessionError`, and `ValueError` where they cannot be replaced.
         """
         hosted, rules = self._with_own_nets(session_id, rules)
         return RulesChange(hosted.state, rules)
@@ -310,8 +315,8 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
 
     def _with_own_nets(self, session_id: str, rules: NewRules) -> tuple[HostedSession, NewRules]:
         hosted = self._live.hosted(session_id)
-        if hosted.kind == "flow":
-            raise ValueError("a run of a flow keeps the rules it began with")
+        if (obstacle := self.rules_obstacle(session_id)) is not None:
+            raise ValueError(obstacle)
         if hosted.agent is None:
             return hosted, rules
         return hosted, replace(rules, registry=with_hints(rules.registry, hosted.agent))

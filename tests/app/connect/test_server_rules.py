@@ -14,7 +14,7 @@ from interlock.app.flows.spec import FlowSpec
 from interlock.app.sessions.flow_start import start_flow
 from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.gateway.client.console import ConsoleClient
-from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.model.events import ApprovalRequested, SessionResumed
 from interlock.engine.hub.hub import Hub
 
 from ...engine.support.shop import until
@@ -154,6 +154,23 @@ class TestFlow:
             state = await hub.session(session)
             assert set(state.active) == {*NETS, "approve-before-deploy#2"}
             assert state.nets["approve-before-deploy"].net.people == 2
+
+    async def test_applied_rules_in_its_record(self, here: Path) -> None:
+        """The record says who replaced the server's rules; a run at work keeps those it has."""
+        session = await self.left(here, "require human-approval before deploy\n")
+        async with ruled(here) as (hub, console):
+            running = await console.running_rules()
+            added = {"server.rules": GUARDED + "block mkfs\n"}
+            assert (await console.apply_rules(added, by="", against=running.digest)).ok
+            await console.resume(session, nets="changed", reason="the server's rules")
+            resumed = [e.body for e in await hub.recorded(session) if isinstance(e.body, SessionResumed)]
+            assert resumed[0].applied is not None
+            assert resumed[0].applied.by == "ada"
+            running = await console.running_rules()
+            more = {"server.rules": GUARDED + "block mkfs\nblock push\n"}
+            outcome = await console.apply_rules(more, by="", against=running.digest, to="all")
+            assert f"{session} keeps its rules: a run of a flow keeps" in outcome.message
+            assert "block-push" not in (await hub.session(session)).nets
 
     async def test_rules_that_would_weaken_them(self, here: Path) -> None:
         """A run whose own rules take calls from one of the server's is refused."""
