@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import JsonValue
 
+from interlock.app.agents.builder import Prepared
 from interlock.app.flows.builder import prepare_flow
 from interlock.app.flows.spec import FlowSpec
+from interlock.app.hosting.server import HubStarter
 from interlock.app.sessions.flow_start import start_flow
+from interlock.app.sessions.start import Note, start
 from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.model.events import ApprovalRequested, SessionResumed
@@ -182,3 +187,62 @@ class TestFlow:
             ):
                 await console.resume(session)
             assert await hub.sessions() == []
+
+
+class TestLive:
+    """Rules of the server that replace others in a live session, beside the session's own."""
+
+    async def test_its_own_rules_stay(self, here: Path) -> None:
+        """An agent that writes its own rules file is under what that said when it began."""
+        own = here / "plain.rules"
+        async with ruled(here) as (hub, console):
+            session = await console.start({**agent(here), "rules": [str(own)]})
+            await hub.wait(session)
+            own.write_text("block nothing-much\n")
+            running = await console.running_rules()
+            files = {"server.rules": GUARDED + "block push\n"}
+            outcome = await console.apply_rules(files, by="", against=running.digest, to="all")
+            assert "1 live session is under them." in outcome.message
+            state = await hub.session(session)
+            assert set(state.active) == {*NETS, "block-push", "block-mkfs"}
+            assert state.source is not None
+            assert state.source["rules"] == [str(here / "server.rules"), str(own)]
+
+    async def test_own_rules_in_conflict(self, here: Path) -> None:
+        """Where its own rules would take calls from the server's new ones it keeps what it has."""
+        (here / "plain.rules").write_text("limit mkfs to 9 per session\n")
+        async with ruled(here) as (hub, console):
+            session = await console.start({**agent(here), "rules": [str(here / "plain.rules")]})
+            await hub.wait(session)
+            running = await console.running_rules()
+            rule = "require human-approval before anything-else no grants\n"
+            files = {"server.rules": GUARDED + rule}
+            outcome = await console.apply_rules(files, by="", against=running.digest, to="all")
+            assert f"{session} keeps its rules" in outcome.message
+            assert "take calls from the server's own" in outcome.message
+            assert "approve-before-anything-else" not in (await hub.session(session)).nets
+
+    async def test_begun_while_they_are_replaced(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A session that was made under the rules of before, and begins after, is under the new ones."""
+        async with served(here, server_rules=["server.rules"]) as server:
+            starter = cast("HubStarter", server.gateway._starter)
+            digest = (await starter.running_rules()).digest
+            prepared, go_on = asyncio.Event(), asyncio.Event()
+
+            async def slow(hub: Hub, found: Prepared, by: str, note: Note) -> str:
+                prepared.set()
+                await go_on.wait()
+                return await start(hub, found, by, note)
+
+            monkeypatch.setattr("interlock.app.hosting.server.start", slow)
+            spec = {**agent(here), "rules": [str(here / "plain.rules")]}
+            starting = asyncio.create_task(starter.start(spec, by="ada"))
+            await prepared.wait()
+            files = {"server.rules": GUARDED + "block push\n"}
+            outcome = await starter.apply_rules(files, by="ada", against=digest, to="all")
+            assert outcome.ok
+            go_on.set()
+            session = await starting
+            assert "block-push" in (await server.hub.session(session)).active
