@@ -691,15 +691,22 @@ class GateManager:
             return ToggleResult(True, f"Deactivated '{name}' (state preserved)")
 
     def replace_nets(
-        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+        self,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str],
+        kept: Container[str] = (),
+        *,
+        undo: bool = False,
     ) -> None:
         """Judge by the nets of `registry` from now on, of which exactly `active` are on (G-67).
 
         Those that are here already and among `kept` stay where they are, with what waits for results in
         them; all others begin with their initial markings. What calls have moved so far stays moved, also
-        where they never run. Questions that were put to people stay theirs. Raises `NetError` for a
-        composition that is static, an unknown name in `active`, a kept net of other places or transitions
-        and a net that does not come to rest; it then changes nothing.
+        where they never run. Questions that were put to people stay theirs. With `undo` the last
+        replacement is taken back, before anybody could see it.
+
+        Raises `NetError` for a composition that is static, an unknown name in `active`, a kept net of
+        other places or transitions and a net that does not come to rest; it then changes nothing.
         """
         with self._lock:
             if not self.is_dynamic:
@@ -715,7 +722,7 @@ class GateManager:
                     raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
             roster = self._roster_of(active, members)
             self._members, self._roster = members, roster
-            self.replacements += 1
+            self.replacements += -1 if undo else 1
             self._pending = PendingIndex.of(*members.values())
             self._moves.forget()
             self._claims.wake()

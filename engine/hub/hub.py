@@ -302,7 +302,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
         Raises `UnknownSessionError`, and `ValueError` where they cannot be replaced.
         """
         hosted, rules = self._with_own_nets(session_id, rules)
-        return RulesChange(hosted.state, rules)
+        return RulesChange(hosted.state, rules, hosted.manager.grants, hosted.maps)
 
     async def replace_rules(self, session_id: str, rules: NewRules) -> Outcome:
         """Put other rules in force in a live session (G-67). Raises as `rules_change`."""

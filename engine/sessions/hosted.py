@@ -174,10 +174,15 @@ class HostedSession:
         return self._shell_fields
 
     def replace_nets(
-        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+        self,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str],
+        kept: Container[str] = (),
+        *,
+        undo: bool = False,
     ) -> None:
         """Have the gate judge by other nets; see `GateManager.replace_nets`. For whoever records it."""
-        self.manager.replace_nets(registry, active, kept)
+        self.manager.replace_nets(registry, active, kept, undo=undo)
         self._take_maps(registry)
 
     @property
@@ -391,7 +396,7 @@ class HostedSession:
         """Put the gate where the journal is."""
         state = self.state
         if self.manager.nets != self._recorded_nets:
-            self.replace_nets(self._recorded_nets, state.active)
+            self.replace_nets(self._recorded_nets, state.active, undo=True)
         grants = Grants.of(state.grants, self.manager.nets, self.maps)
         self.manager.restore(
             markings={key: net.marking for key, net in state.nets.items()} | grants.markings,

@@ -10,11 +10,12 @@ from pydantic import JsonValue
 
 from ..core.sanitize import visible
 from ..gate.classify import maps_digest
+from ..gate.grants.net import Grant
 from ..history.model.events import RulesReplaced
 from ..history.model.records import AppliedRules, NetRecord
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
-from ..recording.grants import Grants, same_rules
+from ..recording.grants import same_rules
 from ..recording.records import net_record
 from ..recording.resume_checks import (
     ResumePoint,
@@ -41,10 +42,15 @@ class NewRules:
 
 @dataclass(frozen=True)
 class RulesChange:
-    """`rules` beside what a session's record says, `state`."""
+    """`rules` beside what a session's record says, `state`.
+
+    `grants` are those of its gate, which may be ahead of the record, under maps of the digest `maps`.
+    """
 
     state: SessionState
     rules: NewRules
+    grants: Mapping[str, Grant]
+    maps: str
 
     @cached_property
     def fit(self) -> ResumePoint:
@@ -69,8 +75,9 @@ class RulesChange:
     def ended_grants(self) -> tuple[str, ...]:
         """The grants that answer nothing any more, as what they rested on is not what it was (G-74)."""
         registry = self.rules.registry
-        same = same_rules(self.state, registry, self.fit.markings)
-        return Grants.of(self.state.grants, same, maps_digest(registry.values())).ended
+        same_maps = maps_digest(registry.values()) == self.maps
+        same = same_rules(self.state, registry, self.fit.markings) if same_maps else {}
+        return tuple(key for key, grant in self.grants.items() if grant.asks not in same)
 
     @property
     def changes_nothing(self) -> bool:

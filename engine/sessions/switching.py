@@ -56,6 +56,7 @@ class SwitchHost(EventRecorder, Protocol):
 
     manager: GateManager
     questions: ApprovalRequests
+    maps: str
 
     def replace_nets(
         self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
@@ -306,7 +307,7 @@ class Switching:
         async with self._turn:
             await self._ledger.catch_up()
             host, applied = self._host, rules.applied
-            change = RulesChange(host.state, rules)
+            change = RulesChange(host.state, rules, host.manager.grants, host.maps)
             if change.changes_nothing:
                 return Reply(True, "is under these rules already")
             agreed = dict.fromkeys((*applied.others, applied.by))

@@ -307,6 +307,30 @@ class TestGrants:
         assert (await call(hub, "c2", "deploy")).outcome == "allow"
         await check_fold(hub, SESSION)
 
+    async def test_one_that_is_not_recorded_yet(self, hub: Hub) -> None:
+        """A grant that comes about while the rules are replaced ends like any other."""
+        await begin(hub, self.ASKS)
+        events = hub.subscribe()
+        task = asyncio.create_task(call(hub, "c1", "deploy"))
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        grant = GrantTerms("names", None, None, False)
+        answering = asyncio.create_task(
+            hub.decide(request.id, approved=True, by="ben", grant=grant, reason="often")
+        )
+        manager = hub._live.hosted(SESSION).manager
+        for _ in range(10_000):
+            if manager.grants:
+                break
+            await asyncio.sleep(0)
+        assert manager.grants
+        assert (await hub.session(SESSION)).grants == {}
+        assert (await replace(hub, self.ASKS + "map bash.command rm as delete\n")).ok
+        await asyncio.gather(answering, task)
+        assert manager.grants == {}
+        assert not any(each.net.active for each in (await hub.session(SESSION)).grants.values())
+        await check_fold(hub, SESSION)
+
     @pytest.mark.parametrize(
         "rules",
         [ASKS + "map bash.command rm as delete\n", ASKS.rstrip() + " no grants\n", "block rm\n"],
@@ -344,6 +368,25 @@ class TestFailing:
         tools = ["rm", "mkfs", "push", "push"]
         outcomes = [(await call(hub, f"d{n}", tool)).outcome for n, tool in enumerate(tools)]
         assert outcomes == ["block", "allow", "allow", "block"]
+
+    async def test_a_request_meanwhile(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that waited when the journal refused the change waits on, as it was shown."""
+        await begin(hub, "require human-approval before deploy\n")
+        events = hub.subscribe()
+        task = asyncio.create_task(call(hub, "c1", "deploy", done=None))
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+
+        def refuses(*_: object, **__: object) -> object:
+            raise JournalError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(hub._journal, "submit", refuses)
+            assert not (await replace(hub, "block rm\n")).ok
+        done = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
+        assert done.ok, done.message
+        assert (await task).outcome == "allow"
+        await check_fold(hub, SESSION)
 
     async def test_a_static_gate(self) -> None:
         """Nets that were given as a list stay."""
