@@ -104,7 +104,7 @@ class TestRecorded:
             walked(on, "/", "filter", "DecisionsScreen", framed=False)
             on.send("kind:call")
             on.until("kind:call")
-            walked(on, "\r", "row 1", "DecisionsScreen", framed=False)
+            walked(on, "\r", "decisions match · row 1", "DecisionsScreen", framed=False)
             walked(on, "\r", "╭─ Decision: ", "DecisionDetail")
             walked(on, "\x1b", "row 1", "DecisionsScreen", framed=False)
             walked(on, "\x1b", "Δ changed", "DecisionsScreen", framed=False)
