@@ -16,6 +16,11 @@ from types import TracebackType
 from ..support.terminal_grid import TerminalGrid
 
 
+PAUSE = 0.02
+"""Seconds without anything written after which a program has painted what it had to."""
+MOST_PIECES = 100
+
+
 class Terminal:
     """A child process on a pty of its own; reads what it paints."""
 
@@ -77,6 +82,19 @@ class Terminal:
                     os.read(self._fd, 1 << 16)
         raise TimeoutError(f"still running after {seconds} s")
 
+    def _read(self, seconds: float) -> list[tuple[float, bytes]]:
+        """What the program writes until it pauses, in pieces, each with the time at which it came.
+
+        To look at a piece takes longer than to write the next, which must not be seen too late for it.
+        """
+        pieces: list[tuple[float, bytes]] = []
+        while select.select([self._fd], [], [], PAUSE if pieces else max(0.0, seconds))[0]:
+            written = os.read(self._fd, 1 << 16)
+            pieces.append((time.monotonic(), written))
+            if len(pieces) == MOST_PIECES:
+                break
+        return pieces
+
     def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
         """The monotonic time at which `text` had been painted since the last call, or stands there.
 
@@ -86,16 +104,17 @@ class Terminal:
         wanted = text.encode()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            ready, _, _ = select.select([self._fd], [], [], deadline - time.monotonic())
-            if not ready:
+            pieces = self._read(deadline - time.monotonic())
+            for number, (painted, written) in enumerate(pieces):
+                self._seen += written
+                whole = self._seen
+                if wanted in whole:
+                    self._take(whole.partition(wanted)[0] + wanted)
+                else:
+                    self._take(whole[: max(0, whole.rfind(b"\x1b"))])
+                if wanted in whole or any(text in line for line in self._grid.lines()):
+                    self._seen += b"".join(later for _, later in pieces[number + 1 :])
+                    return painted
+            if not pieces:
                 break
-            written = os.read(self._fd, 1 << 16)
-            painted = time.monotonic()
-            self._seen += written
-            if wanted in self._seen:
-                self._take(self._seen.partition(wanted)[0] + wanted)
-                return painted
-            self._take(self._seen[: max(0, self._seen.rfind(b"\x1b"))])
-            if any(text in line for line in self._grid.lines()):
-                return painted
         raise TimeoutError(f"{text!r} was not painted within {seconds} s; last: {self._seen[-300:]!r}")

@@ -112,7 +112,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             yield Static("", id="note")
             yield Static("", id="course")
             yield Static("", id="heading")
-            yield DecisionTable(self._line, id="table")
+            yield DecisionTable(self._line, self.moved, id="table")
             yield GroupList(id="groups")
             yield Static("", id="detail")
             yield Static("", id="shadow")
@@ -278,6 +278,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(DecisionTable.Moved)
     def moved(self) -> None:
+        """Show the decision under the cursor."""
         self._title()
         self._describe()
         self.refresh_bindings()

@@ -44,7 +44,8 @@ class DecisionTable(CursorList, inherit_bindings=False):
     """Decisions, newest first.
 
     The cursor stays on its decision when newer ones come, and so does what is on screen; only with the
-    cursor on the newest one and that in view do newer ones take its place.
+    cursor on the newest one and that in view do newer ones take its place. `moved` is called when the
+    operator moves the cursor, so that what depends on it is painted with it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
@@ -57,7 +58,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
     @dataclass
     class Moved(Message):
-        """The cursor came to another row, or its decision has been loaded."""
+        """Another decision came under the cursor, or the one there has been loaded."""
 
     @dataclass
     class Opened(Message):
@@ -65,9 +66,16 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
         decision: Decision
 
-    def __init__(self, line: Line, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+    def __init__(
+        self,
+        line: Line,
+        moved: Callable[[], None] = lambda: None,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+    ) -> None:
         super().__init__(id=id)
         self._line = line
+        self._moved = moved
         self._parts: list[DecisionPage] = []
         self._ends: list[int] = []
         self._loaded: LRUCache[_PageKey, Sequence[Decision]] = LRUCache(KEPT_PARTS)
@@ -254,7 +262,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         if row != self._cursor:
             self._cursor = row
             self.refresh()
-            self.post_message(self.Moved())
+            self._moved()
         self._reveal()
 
     def _reveal(self) -> None:
