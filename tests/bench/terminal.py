@@ -5,20 +5,20 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import struct
+import sys
 import termios
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from queue import Empty, Queue
 from types import TracebackType
 
 from ..support.terminal_grid import TerminalGrid
 
-
-PAUSE = 0.02
-"""Seconds without anything written after which a program has painted what it had to."""
-MOST_PIECES = 100
+SWITCH = 0.0005
+"""Seconds after which the thread that reads gets its turn: its times are as late as that, at most."""
 
 
 class Terminal:
@@ -33,6 +33,9 @@ class Terminal:
             os.execvp(command[0], list(command))
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._seen = b""
+        self._pieces: Queue[tuple[float, bytes]] = Queue()
+        sys.setswitchinterval(SWITCH)
+        threading.Thread(target=self._read, daemon=True).start()
         self._grid = TerminalGrid()
 
     def __enter__(self) -> Terminal:
@@ -65,8 +68,8 @@ class Terminal:
         deadline = time.monotonic() + seconds
         written = 0
         while (left := deadline - time.monotonic()) > 0:
-            if select.select([self._fd], [], [], left)[0]:
-                written += len(os.read(self._fd, 1 << 16))
+            piece = self._next(left)
+            written += 0 if piece is None else len(piece[1])
         return written
 
     def wait_for_end(self, *, seconds: float = 20.0) -> int:
@@ -77,23 +80,26 @@ class Terminal:
             if ended:
                 self._pid = 0
                 return os.waitstatus_to_exitcode(status)
-            if select.select([self._fd], [], [], 0.05)[0]:
-                with suppress(OSError):
-                    os.read(self._fd, 1 << 16)
+            time.sleep(0.01)
         raise TimeoutError(f"still running after {seconds} s")
 
-    def _read(self, seconds: float) -> list[tuple[float, bytes]]:
-        """What the program writes until it pauses, in pieces, each with the time at which it came.
+    def _read(self) -> None:
+        """Read what the program writes, each piece with the time at which it came.
 
-        To look at a piece takes longer than to write the next, which must not be seen too late for it.
+        A thread of its own does: to look at a piece takes longer than the program takes for the next.
         """
-        pieces: list[tuple[float, bytes]] = []
-        while select.select([self._fd], [], [], PAUSE if pieces else max(0.0, seconds))[0]:
-            written = os.read(self._fd, 1 << 16)
-            pieces.append((time.monotonic(), written))
-            if len(pieces) == MOST_PIECES:
-                break
-        return pieces
+        with suppress(OSError):
+            while written := os.read(self._fd, 1 << 16):
+                self._pieces.put((time.monotonic(), written))
+        self._pieces.put((time.monotonic(), b""))
+
+    def _next(self, seconds: float) -> tuple[float, bytes] | None:
+        """The next piece and its time; `None` where none comes in time, or no more."""
+        try:
+            piece = self._pieces.get(timeout=max(0.0, seconds))
+        except Empty:
+            return None
+        return piece if piece[1] else None
 
     def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
         """The monotonic time at which `text` had been painted since the last call, or stands there.
@@ -104,17 +110,15 @@ class Terminal:
         wanted = text.encode()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            pieces = self._read(deadline - time.monotonic())
-            for number, (painted, written) in enumerate(pieces):
-                self._seen += written
-                whole = self._seen
-                if wanted in whole:
-                    self._take(whole.partition(wanted)[0] + wanted)
-                else:
-                    self._take(whole[: max(0, whole.rfind(b"\x1b"))])
-                if wanted in whole or any(text in line for line in self._grid.lines()):
-                    self._seen += b"".join(later for _, later in pieces[number + 1 :])
-                    return painted
-            if not pieces:
+            piece = self._next(deadline - time.monotonic())
+            if piece is None:
                 break
+            painted, written = piece
+            self._seen += written
+            if wanted in self._seen:
+                self._take(self._seen.partition(wanted)[0] + wanted)
+                return painted
+            self._take(self._seen[: max(0, self._seen.rfind(b"\x1b"))])
+            if any(text in line for line in self._grid.lines()):
+                return painted
         raise TimeoutError(f"{text!r} was not painted within {seconds} s; last: {self._seen[-300:]!r}")
