@@ -370,6 +370,60 @@ class TestDistributions:
         assert int(done.stdout) == len(every)
 
 
+FUNCTION_TOOLS = """
+import asyncio, json
+from agents import RunContextWrapper, function_tool
+from agents.tool_context import ToolContext
+from interlock.engine import create_gate
+from interlock.rules import compile_rules
+
+def deploy(ctx: RunContextWrapper, env: str) -> str:
+    "Deploy."
+    return f"deployed to {env}"
+
+def said(tool):
+    given = json.dumps({"env": "prod"})
+    context = ToolContext(context=None, tool_name=tool.name, tool_call_id="c1", tool_arguments=given)
+    return asyncio.run(tool.on_invoke_tool(context, given))
+
+gate = create_gate(compile_rules("limit deploy to 1 per session").registry)
+try:
+    gate.wrap_tools({"deploy": function_tool(deploy)})
+except TypeError as error:
+    print(error)
+gated = gate.wrap_tools({"deploy": deploy}, ignore=("ctx",)).tools["deploy"]
+tool = function_tool(gated, failure_error_function=lambda _, error: str(error))
+print(sorted(tool.params_json_schema["properties"]))
+print(said(tool))
+print(said(tool))
+"""
+
+
+@pytest.mark.thorough
+class TestBesideAFramework:
+    """In an environment of its own, from the package index."""
+
+    def test_openai_agents(self, wheels: tuple[Path, Path], tmp_path: Path) -> None:
+        """The light wheel and the framework are installed together, and its tools pass the gate."""
+        beside = Environment(tmp_path)
+        made = subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=False)
+        assert made.returncode == 0
+        [light] = [wheel for wheel in wheels if LIGHT.replace("-", "_") in wheel.name]
+        line = [str(beside.python), "-m", "pip", "install", "-q", "openai-agents", str(light)]
+        installed = subprocess.run(line, capture_output=True, text=True, check=False)
+        if installed.returncode != 0:
+            pytest.skip("openai-agents cannot be installed here: it takes a package index")
+        assert beside.run(tmp_path, "python", "-m", "pip", "check").returncode == 0
+        done = beside.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")
+        assert (done.returncode, done.stderr) == (0, "")
+        done = beside.run(tmp_path, "python", "-c", FUNCTION_TOOLS)
+        assert done.returncode == 0, done.stderr
+        refused, fields, ran, blocked = done.stdout.splitlines()
+        assert "wrap the function that it runs, or list it in passthrough=" in refused
+        assert (fields, ran) == ("['env']", "deployed to prod")
+        assert blocked == "Tool 'deploy' blocked: deploy has reached its limit of 1 calls per session."
+
+
 class TestParts:
     def test_light_one_imports_what_it_requires(self) -> None:
         """No module of the gate, the rules or the clients imports another library, even late."""
