@@ -474,6 +474,11 @@ class ApprovalRequests:
                 except JournalError:
                     log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
+    def schedule_renewal(self, reason: str) -> None:
+        """Void, in a moment, the requests that were shown under what the gate has taken back."""
+        if self._open:
+            self._tasks.start(self.ask_again(reason))
+
     def schedule_block_check(self) -> None:
         """Void, in a moment, the requests of calls that a net blocks by now (G-68)."""
         if self._open and not self._check_scheduled:

@@ -408,6 +408,7 @@ class HostedSession:
             revoked=grants.over,
             latest=max(self.latest, state.updated.timestamp() if state.updated else -inf),
         )
+        self.questions.schedule_renewal("the journal refused a change of the rules in force")
 
     def _call(self, call_id: str) -> ToolCall:
         call = self.state.calls[call_id]

@@ -554,3 +554,28 @@ class TestOneOperator:
         assert shop.ran == []
         assert (request.people, TWO in (await hub.session(session)).active) == (2, True)
         assert not bodies(hub, session, CallDecided)
+
+
+class TestTakenBack:
+    async def test_a_request_shown_under_it_is_asked_anew(self, hub: Hub, shop: Shop) -> None:
+        """What a journal refused is taken back, and so is what was shown meanwhile.
+
+        Else it would count again as soon as the rules were switched in earnest.
+        """
+        agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
+        session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
+        hosted = hub._live.hosted(session)
+        # As where a write is lost that nobody has heard of yet.
+        assert hosted.manager.remove_net("block-rm").ok
+        events = hub.subscribe()
+        await hub.send(session, "ship it", by="carl")
+        await until(events, ApprovalRequested)
+        [shown] = await hub.approvals()
+        hosted.ledger.is_ahead = True
+        await hosted.ledger.catch_up()
+        await until(events, ApprovalRequested)
+        [anew] = await hub.approvals()
+        assert (anew.call_id, anew.id != shown.id) == (shown.call_id, True)
+        assert anew.digest != shown.digest
+        assert not (await hub.decide(shown.id, approved=True, by="ada", digest=shown.digest)).ok
+        await check(hub, session)
