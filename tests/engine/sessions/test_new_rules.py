@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -290,16 +290,21 @@ class TestPeople:
 class TestGrants:
     ASKS = "require human-approval before deploy\n"
 
-    async def granted(self, hub: Hub) -> None:
+    async def asked(self, hub: Hub) -> tuple[asyncio.Task[CallAnswer], Awaitable[Outcome]]:
+        """A deploy that waits, and an answer to it, to be awaited, that grants the next ones."""
         await begin(hub, self.ASKS)
         events = hub.subscribe()
         task = asyncio.create_task(call(hub, "c1", "deploy"))
         await until(events, ApprovalRequested)
+        events.close()
         [request] = await hub.approvals()
         grant = GrantTerms("names", None, None, False)
-        assert (await hub.decide(request.id, approved=True, by="ben", grant=grant, reason="often")).ok
+        return task, hub.decide(request.id, approved=True, by="ben", grant=grant, reason="often")
+
+    async def granted(self, hub: Hub) -> None:
+        task, answer = await self.asked(hub)
+        assert (await answer).ok
         await task
-        events.close()
 
     async def test_stays_with_its_rule(self, hub: Hub) -> None:
         await self.granted(hub)
@@ -309,15 +314,8 @@ class TestGrants:
 
     async def test_one_that_is_not_recorded_yet(self, hub: Hub) -> None:
         """A grant that comes about while the rules are replaced ends like any other."""
-        await begin(hub, self.ASKS)
-        events = hub.subscribe()
-        task = asyncio.create_task(call(hub, "c1", "deploy"))
-        await until(events, ApprovalRequested)
-        [request] = await hub.approvals()
-        grant = GrantTerms("names", None, None, False)
-        answering = asyncio.create_task(
-            hub.decide(request.id, approved=True, by="ben", grant=grant, reason="often")
-        )
+        task, answer = await self.asked(hub)
+        answering = asyncio.ensure_future(answer)
         manager = hub._live.hosted(SESSION).manager
         for _ in range(10_000):
             if manager.grants:
