@@ -241,7 +241,7 @@ WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 
 
 class TestTypes:
-    @pytest.mark.parametrize("checker", ["pyright", "mypy"])
+    @pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.thorough)])
     def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
         """Strict checkers know each gated function's own parameters and result."""
         pytest.importorskip(checker)
@@ -356,6 +356,7 @@ class TestDistributions:
         done = light.run(tmp_path, "interlock", "test", "b_test.rules")
         assert done.returncode == 0, done.stdout + done.stderr
 
+    @pytest.mark.thorough
     def test_both_together(self, whole: Environment, tmp_path: Path) -> None:
         """With both the README's program runs and commands of either part work."""
         done = whole.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")

@@ -22,7 +22,7 @@ EACH = [pytest.param(name, marks=pytest.mark.thorough if name in VARIANTS else (
 
 
 class TestEveryView:
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", EACH)
     async def test_shows_acts_and_can_be_read(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

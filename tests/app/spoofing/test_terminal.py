@@ -96,6 +96,7 @@ class TestLive:
 
 
 class TestRecorded:
+    @pytest.mark.thorough
     def test_history_decisions_and_replay(self, tmp_path: Path, walked) -> None:
         """Spoofing: and the history, the decisions with their panels, a replay."""
         with staged("recorded", tmp_path) as on:

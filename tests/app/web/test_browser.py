@@ -50,6 +50,7 @@ class TestLogin:
             await stranger.wait_for_selector("#said:not(:empty)")
             assert "was used before" in await stranger.inner_text("#said")
 
+    @pytest.mark.thorough
     async def test_a_link_can_be_pasted_where_one_was_going(
         self, front: ConsoleServer, page: Page
     ) -> None:
@@ -62,6 +63,7 @@ class TestLogin:
         assert page.url == front.url + "/s/abc"
         await seen.until("options: --session=abc")
 
+    @pytest.mark.thorough
     async def test_a_link_from_elsewhere_finds_the_login(self, front: ConsoleServer, page: Page) -> None:
         """A link in somebody else's page leads on, although browsers leave out the cookie there."""
         await log_in(page, front.link())
@@ -115,6 +117,7 @@ class TestPage:
         assert [url for url in asked if not url.startswith(front.url + "/")] == []
         assert [text for text in said if not text.startswith("ping=")] == []
 
+    @pytest.mark.thorough
     async def test_keys_need_no_click(self, front: ConsoleServer, page: Page) -> None:
         """The terminal has the focus as the page comes up, and again after a visit elsewhere."""
         seen = Seen(page)
@@ -128,6 +131,7 @@ class TestPage:
         await page.keyboard.type("!")
         await seen.until("typed hello!")
 
+    @pytest.mark.thorough
     async def test_the_browser_leaves_keys_to_the_console(self, front: ConsoleServer, page: Page) -> None:
         """Keys that a browser has a use for of its own do what the console says."""
         seen = Seen(page)
@@ -138,6 +142,7 @@ class TestPage:
             await seen.until(said)
             assert front.tabs == 1
 
+    @pytest.mark.thorough
     async def test_help_says_which_keys_are_the_browsers(self, front: ConsoleServer, page: Page) -> None:
         """Help names the keys that do not reach the console, beside those that do."""
         seen = Seen(page)
@@ -148,6 +153,7 @@ class TestPage:
         await page.keyboard.press("End")
         await seen.until("are the browser's")
 
+    @pytest.mark.thorough
     async def test_the_console_follows_the_windows_size(self, front: ConsoleServer, page: Page) -> None:
         """A window that changes its size shows the whole console."""
         seen = Seen(page)
@@ -156,6 +162,7 @@ class TestPage:
         await page.set_viewport_size({"width": 540, "height": 400})
         await seen.until("size 60 by")
 
+    @pytest.mark.thorough
     async def test_a_click_reaches_its_button(self, front: ConsoleServer, page: Page) -> None:
         """The mouse works."""
         seen = Seen(page)
@@ -171,6 +178,7 @@ class TestPage:
         await page.close()
         await until(lambda: front.tabs == 0, "the tab's end")
 
+    @pytest.mark.thorough
     async def test_an_ended_console_can_be_opened_again(self, front: ConsoleServer, page: Page) -> None:
         """Whoever quits has one key to come back."""
         seen = Seen(page)

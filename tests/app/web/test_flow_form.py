@@ -33,6 +33,7 @@ TO_FILL_IN = [
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 class TestForm:
+    @pytest.mark.thorough
     async def test_filled_in_by_keyboard(self, tmp_path: Path, browser: Browser) -> None:
         """P-81: the form in a tab is typed, what the flow does not take is said, the answer recorded."""
         async with served(tmp_path) as server:

@@ -84,6 +84,7 @@ class TestRestart:
             await seen.until("typed hello")
         assert '["focus"]' in sent
 
+    @pytest.mark.thorough
     async def test_without_the_login(self, page: Page) -> None:
         """Where the login did not last, the tab says so and does not try for ever."""
         async with fronted() as front:
@@ -114,6 +115,7 @@ class TestSleep:
             await page.keyboard.type("hello")
             await seen.until("typed hello")
 
+    @pytest.mark.thorough
     async def test_of_the_network(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
         """A silent server is lost, although nothing tells the browser that the connection ended."""
 
@@ -131,6 +133,7 @@ class TestSleep:
 
 
 class TestManyTabs:
+    @pytest.mark.thorough
     async def test_one_too_many_waits_for_its_turn(self, browser: Browser) -> None:
         """A tab that found no room opens when another is closed."""
         async with fronted(most_tabs=1) as front, pages(browser, 2) as [one, two]:
@@ -145,6 +148,7 @@ class TestManyTabs:
 
 
 class TestWithoutKey:
+    @pytest.mark.thorough
     async def test_it_says_to_log_in(self, page: Page) -> None:
         """A browser with the cookie only is asked to log in, and is then where it was going."""
         async with fronted() as front:

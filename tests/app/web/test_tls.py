@@ -97,6 +97,7 @@ class TestPage:
 
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.thorough
 async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
     """A browser takes the cookie by that name, and opens the terminal in the page."""
     certificate, _ = certified(tmp_path)

@@ -173,6 +173,7 @@ class TestDeciding:
                     await asyncio.to_thread(terminal.wait_for, "by ada", seconds=30)
             assert web.decided_by() == ["ada"]
 
+    @pytest.mark.thorough
     async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path, browser: Browser) -> None:
         """A click approves in one tab, and the queue of another is empty as well."""
         async with started(tmp_path) as web, pages(browser, 2) as [one, two]:
@@ -196,6 +197,7 @@ class TestDeciding:
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 class TestDeepLinks:
+    @pytest.mark.thorough
     async def test_to_a_request_and_a_session(self, tmp_path: Path, browser: Browser) -> None:
         """`/a/REQUEST` opens the dialog, `/s/SESSION` its session, and the replay once that has ended."""
         async with started(tmp_path) as web, pages(browser, 1) as [page]:
@@ -316,6 +318,7 @@ class TestStarting:
             assert mode == "700"
             assert f"url={web.link}" in (tmp_path / "page").read_text()
 
+    @pytest.mark.thorough
     async def test_it_shows_the_sessions_of_another_server(self, tmp_path: Path) -> None:
         """With `--connect` there is no second server: tabs are on the one that runs."""
         async with started(tmp_path) as web:

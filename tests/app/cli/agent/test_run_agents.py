@@ -166,6 +166,7 @@ class TestAgentFile:
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "run.db").exists()
 
+    @pytest.mark.thorough
     def test_on_a_screen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without --headless the same file opens the console, with its agent running."""
         monkeypatch.chdir(tmp_path)

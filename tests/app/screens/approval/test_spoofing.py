@@ -13,7 +13,7 @@ from interlock.app.widgets.inputs.safe_input import TypedLine
 from interlock.engine.history.model.records import RuleRecord, StepRecord
 from interlock.engine.history.model.state import PendingState, TranscriptEntry
 
-from ....support.laws import pairs
+from ....support.laws import THOROUGH, pairs
 from ...support.clicks import clicks_of_others
 from ...support.scenes import NOW, approve, before, call, deploy_request, entry, release_bot
 from ...support.stage import Stage, stage
@@ -22,8 +22,8 @@ HOSTILE = (
     "[bold red]x[/] [/] [@click=app.quit]quit[/] \x1b[31mred\x1b[2J\x1b]0;title\x07 \x9b31m "
     "a\u202eb\u2066c \u200bzero\u200d \ue000 \r\n│ WHY IT ASKS  nothing │\n╰──╯\t"
 )
-LONG = "A" * 1_000_000
-TEXTS = {"escapes": HOSTILE, "megabyte": LONG}
+LONG = "A" * (1_000_000 if THOROUGH else 100_000)
+TEXTS = {"escapes": HOSTILE, "long": LONG}
 SIZES = {"wide": (120, 40), "narrow": (60, 24)}
 
 
@@ -96,7 +96,7 @@ def assert_harmless(on: Stage) -> None:
 class TestHostileText:
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_shows_it_harmlessly(self, text: str, size: tuple[int, int]) -> None:
-        """Markup, escape sequences, bidi, zero-width and a megabyte, through every pane and panel."""
+        """Markup, escape sequences, bidi, zero-width and a long text, through every pane and panel."""
         state, request = hostile(text)
         state.approvals["ap1"] = request
         async with stage(state, size=size) as on:

@@ -46,7 +46,7 @@ def assert_harmless(on: Desk) -> None:
 
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: tuple[int, int]) -> None:
-    """Markup, escape sequences, bidi, zero-width and a megabyte, in the list and in all that opens."""
+    """Markup, escape sequences, bidi, zero-width and a long text, in the list and in all that opens."""
     async with desk(hostile(tmp_path / "j.db", text), size) as on:
         await on.until("4 decisions", "S Shadow")
         for keys in (

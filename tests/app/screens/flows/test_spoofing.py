@@ -91,6 +91,7 @@ class TestSuggestions:
 
 
 class TestTerminal:
+    @pytest.mark.thorough
     def test_dialog_form_and_graph(self, tmp_path: Path, walked) -> None:
         """Spoofing: a real terminal shows the question, the form and the graph as they are meant."""
         with staged("flow", tmp_path) as on:
