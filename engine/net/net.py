@@ -342,10 +342,12 @@ def _check(net: SkillNet) -> None:
             fail(
                 f"transition '{transition.name}' is of type {transition.type!r}; it is 'auto' or 'manual'"
             )
-        transferred = [place for pair in transition.transfers for place in pair]
-        for place in (*transition.inputs, *transition.outputs, *transferred):
-            if place not in known:
-                fail(f"transition '{transition.name}' names unknown place '{place}'")
+        arcs = (*transition.inputs, *transition.outputs)
+        if transition.transfers:
+            arcs += tuple(place for pair in transition.transfers for place in pair)
+        if not known.issuperset(arcs):
+            unknown = next(place for place in arcs if place not in known)
+            fail(f"transition '{transition.name}' names unknown place '{unknown}'")
         if transition.after is not None:
             _check_timed(net, transition, fail)
         if not transition.tools and transition.type == "manual":

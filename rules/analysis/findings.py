@@ -19,7 +19,7 @@ from ..parse.lines import head
 from ..parse.statements import SESSION, Map
 from ..ruleset import RuleSet
 from .condition_logic import covers
-from .lint import at_word, bare, mentions
+from .lint import at_word, meaning, mentions
 from .located_rule import LocatedRule
 from .overlaps import overlaps
 
@@ -295,9 +295,9 @@ def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Prob
 
 def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
     """Keys of rules that occur more than once; `advise` has warned of them."""
-    keys: dict[Rule, list[str]] = {}
+    keys: dict[object, list[str]] = {}
     for one in placed:
-        keys.setdefault(bare(one.rule), []).append(one.key)
+        keys.setdefault(meaning(one.rule), []).append(one.key)
     return {key for same in keys.values() if len(same) > 1 for key in same}
 
 

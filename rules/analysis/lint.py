@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import get_args
 
 from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.core.sanitize import folded_name
@@ -33,8 +35,8 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
     used = {tool for rule in rules for tool in tools_named(rule)}
     allowed = about_allowances(maps, rules, allowances)
     lesser = {(problem.file, problem.line): problem for problem in about_rules(maps, rules)}
-    given = {m.name for m in maps}
-    seen: dict[Rule, RuleSource] = {}
+    misspelt = _like_reserved(used - {m.name for m in maps})
+    seen: dict[object, RuleSource] = {}
     warnings: list[Problem] = []
     for statement in statements:
         if isinstance(statement, Allowance):
@@ -52,7 +54,8 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
             if (statement.source.file, statement.source.line) in lesser:
                 warnings.append(lesser[statement.source.file, statement.source.line])
             for name in tools:
-                warnings += _about_reserved(name, statement.source, given)
+                if name in misspelt:
+                    warnings.append(_misspelt(name, misspelt[name], statement.source))
             warnings += _about_rule(statement, statement.source, tools, seen)
     return warnings
 
@@ -99,10 +102,10 @@ def _quoted(m: Map) -> Problem:
 
 
 def _about_rule(
-    rule: Rule, source: RuleSource, tools: Iterable[str], sources: dict[Rule, RuleSource]
+    rule: Rule, source: RuleSource, tools: Iterable[str], sources: dict[object, RuleSource]
 ) -> list[Problem]:
     found: list[Problem] = []
-    first = sources.setdefault(bare(rule), source)
+    first = sources.setdefault(meaning(rule), source)
     if first is not source:
         where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
         found.append(
@@ -131,13 +134,21 @@ def _like_session(scope: str) -> str | None:
     return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
 
 
-def _about_reserved(name: str, source: RuleSource, tools: Collection[str]) -> Iterator[Problem]:
-    """A name that was to be a reserved one (G-64, G-66)."""
-    plain = folded_name(name).replace("_", "-")
-    close = None if name in RESERVED or name in tools else closest(plain, _RESERVED, _NEAR_MISS)
-    if close is not None:
-        message = f"{quote(name)} is taken as a tool's name"
-        yield at_word(source, name, message, f"did you mean '{close}'?")
+def _like_reserved(names: Iterable[str]) -> dict[str, str]:
+    """Those of the names that were to be reserved ones, and which (G-64, G-66)."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = folded_name(name).replace("_", "-")
+        close = None if name in RESERVED else closest(plain, _RESERVED, _NEAR_MISS)
+        if close is not None:
+            found[name] = close
+    return found
+
+
+def _misspelt(name: str, reserved: str, source: RuleSource) -> Problem:
+    return at_word(
+        source, name, f"{quote(name)} is taken as a tool's name", f"did you mean '{reserved}'?"
+    )
 
 
 def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
@@ -155,11 +166,18 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
     return found
 
 
-def bare(rule: Rule) -> Rule:
-    """A rule without its position and reason; `per 60m` and `per 1h`, which say the same, are alike."""
-    alone = replace(rule, source=None, because=None)
-    slides = isinstance(alone, LimitRule) and alone.window is not None
-    return replace(alone, scope=SESSION) if slides else alone
+_MEANING = {
+    kind: attrgetter(*(each.name for each in fields(kind) if each.name not in {"source", "because"}))
+    for kind in get_args(Rule)
+}
+
+
+def meaning(rule: Rule) -> object:
+    """Key that is equal for rules that say the same: without position and reason, and for `per 60m` and
+    `per 1h`."""
+    if isinstance(rule, LimitRule) and rule.window is not None:
+        rule = replace(rule, scope=SESSION)
+    return type(rule), _MEANING[type(rule)](rule)
 
 
 def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
