@@ -1,8 +1,8 @@
 """The screen behind a panel, dimmed.
 
 Textual tints it segment by segment through rich at every paint, which takes longer than all else that a
-dialog paints. Here each of the few styles on a screen is tinted once, and what was painted stays as long
-as nothing behind the panel has changed.
+dialog paints. Here each of the few styles on a screen is tinted once, and each line stays as it was painted
+as long as nothing in it has changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.color import Color
 from textual.css.styles import RulesMap
-from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.style import Style
@@ -28,7 +27,7 @@ class Backdrop(Visual):
         self._screen = screen
         self._tint = tint
         self._looks: dict[RichStyle | None, RichStyle] = {}
-        self._parts: list[tuple[Region, Region, list[Strip]]] = []
+        self._shown: list[Strip] = []
         self._painted: list[Strip] = []
         self._width = 0
 
@@ -39,21 +38,21 @@ class Backdrop(Visual):
     def render_strips(
         self, width: int, height: int | None, style: Style, options: RenderOptions
     ) -> list[Strip]:
-        # What its widgets painted, and where. Those that did not change give the very strips of before.
-        # Neither is public.
-        compositor = self._screen._compositor  # pyright: ignore[reportPrivateUsage]
-        renders = compositor._get_renders()  # pyright: ignore[reportPrivateUsage]
-        parts = [(region, clip, list(strips)) for region, clip, strips in renders]
-        if width != self._width or parts != self._parts:
-            self._painted = [
-                Strip(
-                    [Segment(text, self._dim(look)) for text, look, control in strip if not control],
-                    strip.cell_length,
-                ).adjust_cell_length(width)
-                for strip in compositor.render_strips()
-            ]
-            self._width, self._parts = width, parts
+        # Not public. Once a paint: what its widgets painted is cut and joined to whole lines each time.
+        shown = self._screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
+        if width != self._width or len(shown) != len(self._shown):
+            self._painted = [self._dimmed(strip, width) for strip in shown]
+            self._width = width
+        else:
+            for line, (strip, before) in enumerate(zip(shown, self._shown, strict=True)):
+                if strip != before:
+                    self._painted[line] = self._dimmed(strip, width)
+        self._shown = shown
         return list(self._painted)
+
+    def _dimmed(self, strip: Strip, width: int) -> Strip:
+        segments = [Segment(text, self._dim(look)) for text, look, control in strip if not control]
+        return Strip(segments, strip.cell_length).adjust_cell_length(width)
 
     def _dim(self, look: RichStyle | None) -> RichStyle:
         found = self._looks.get(look)
