@@ -30,7 +30,7 @@ from ..engine.core.rule import (
     Rule,
     RuleSource,
     SequenceRule,
-    restricted,
+    watched,
 )
 from ..engine.core.sanitize import folded_name
 from ..engine.net.net import NameMaps, ToolCall
@@ -94,6 +94,10 @@ def tools_named(rule: Rule) -> tuple[str, ...]:
     match rule:
         case SequenceRule():
             return (rule.prerequisite, rule.dependent)
+        case ApprovalRule(after=str(cause)):
+            return (cause, rule.tool)
+        case BlockRule(after=str(cause)):
+            return (rule.tool, cause)
         case ApprovalRule() | BlockRule():
             return (rule.tool,)
         case LimitRule():
@@ -119,7 +123,7 @@ class CallNamer:
     ) -> None:
         rules = list(rules)
         named = [tool for rule in rules for tool in tools_named(rule)]
-        self._risky = frozenset(map(restricted, rules))
+        self._risky = frozenset(name for rule in rules for name in watched(rule))
         self._fields = _by_field(maps, self._risky)
         self._unclear_tools = unclear_tools
         self._dotted = frozenset(tool.partition(".")[0] for tool in named if "." in tool)

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ..engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ..engine.core.rule import (
+    ApprovalRule,
+    BlockRule,
+    LimitRule,
+    Rule,
+    SequenceRule,
+    cause_of,
+    restricted,
+)
 from ..engine.net.net import CallNames, SkillNet, Transition, define_skill_net
 from .parse.statements import SESSION
 
@@ -21,6 +29,8 @@ def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
             return _sequence(rule, call_names)
         case ApprovalRule():
             return _approval(rule, call_names)
+        case BlockRule(after=str(cause)):
+            return _block_after(rule, cause, call_names)
         case BlockRule():
             never = Transition(f"do-{rule.tool}", ("locked",), ("locked",), (rule.tool,))
             return _net(f"block-{rule.tool}", {"locked": 0}, (never,), rule, call_names)
@@ -58,13 +68,39 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     `approve` comes first, so that a call asks for no more people than it needs.
     """
     name, tools = f"approve-before-{rule.tool}", (rule.tool,)
+    at, flag, before = "ready", dict[str, int](), tuple[Transition, ...]()
+    if rule.after is not None:
+        name, at, flag = f"{name}-after-{rule.after}", _RAISED, {_RAISED: 0}
+        before = _until_raised(rule.tool, rule.after)
     if rule.people == 1:
-        approve = Transition("approve", ("ready",), ("ready",), tools, type="manual")
-        return _net(name, {}, (approve,), rule, call_names)
+        approve = Transition("approve", (at,), (at,), tools, type="manual")
+        return _net(name, flag, (*before, approve), rule, call_names)
     given = ("approval",) * rule.people
-    approve = Transition("approve", ("ready", *given), ("ready",), tools)
-    person = Transition("person", ("ready",), ("ready", "approval"), tools, type="manual", partial=True)
-    return _net(name, {"approval": 0}, (approve, person), rule, call_names)
+    approve = Transition("approve", (at, *given), (at,), tools)
+    person = Transition("person", (at,), (at, "approval"), tools, type="manual", partial=True)
+    return _net(name, {**flag, "approval": 0}, (*before, approve, person), rule, call_names)
+
+
+_RAISED = "raised"
+
+
+def _until_raised(tool: str, cause: str) -> tuple[Transition, ...]:
+    """Calls of `tool` as long as none of `cause` has begun, and these, whose token stays in `raised`.
+
+    It comes there when a call begins: whether that succeeds or not, the agent may have read something.
+    """
+    if tool == cause:
+        return (Transition(f"do-{tool}", ("ready",), (_RAISED,), (tool,)),)
+    return (
+        Transition(f"do-{tool}", ("ready",), ("ready",), (tool,)),
+        Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,)),
+        Transition(f"again-{cause}", (_RAISED,), (_RAISED,), (cause,)),
+    )
+
+
+def _block_after(rule: BlockRule, cause: str, call_names: CallNames | None) -> SkillNet:
+    name = f"block-{rule.tool}-after-{cause}"
+    return _net(name, {_RAISED: 0}, _until_raised(rule.tool, cause), rule, call_names)
 
 
 def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
@@ -106,7 +142,14 @@ def _net(
         rule=rule,
         condition=rule.when,
         governs=_governed(rule),
+        leads=_leading(rule),
     )
+
+
+def _leading(rule: Rule) -> tuple[str, ...]:
+    """The name that counts before others of one call: it raises the flag that they meet."""
+    cause = cause_of(rule)
+    return () if cause is None or cause == restricted(rule) else (cause,)
 
 
 def _governed(rule: Rule) -> tuple[str, ...]:

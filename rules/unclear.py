@@ -20,9 +20,11 @@ from ..engine.core.rule import (
     BlockRule,
     Rule,
     RuleSource,
+    always,
     is_weaker_approval,
     restricted,
     strictest,
+    watched,
 )
 from .errors.problems import Problem, quote
 from .naming import is_shell_field, tools_named
@@ -56,7 +58,7 @@ def implied_rule(
 def _needed(maps: Iterable[Map], rules: Iterable[Rule]) -> ApprovalRule:
     """The rule on unclear calls that is as strict as any on a name of these maps."""
     names = {m.name for m in maps}
-    found = strictest(rule for rule in rules if restricted(rule) in names)
+    found = strictest(rule for rule in rules if not names.isdisjoint(watched(rule)))
     return ApprovalRule(UNCLEAR) if found is None else replace(found, tool=UNCLEAR)
 
 
@@ -78,7 +80,7 @@ def speaks_of_unclear(rules: Iterable[Rule]) -> bool:
 
 def _risky_maps(maps: Iterable[Map], rules: Iterable[Rule]) -> Mapping[str, Sequence[Map]]:
     """By tool, the maps of shell fields that lead to a name which a rule restricts."""
-    names = frozenset(map(restricted, rules))
+    names = frozenset(name for rule in rules for name in watched(rule))
     shell = {(m.tool, m.field) for m in maps if m.shell or is_shell_field(m.field)}
     found: dict[str, list[Map]] = {}
     for m in maps:
@@ -136,14 +138,14 @@ def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]
     about = [rule for rule in rules if restricted(rule) == UNCLEAR]
     found: list[tuple[Sequence[Map], ApprovalRule | None]] = []
     for tool, of_tool in _risky_maps(maps, rules).items() if about else ():
-        always = [rule for rule in rules if restricted(rule) in (UNCLEAR, tool) and rule.when is None]
-        given = strictest(always)
-        blocked = any(isinstance(rule, BlockRule) for rule in always)
+        asked = [r for r in rules if restricted(r) in (UNCLEAR, tool) and always(r)]
+        given = strictest(asked)
+        blocked = any(isinstance(rule, BlockRule) for rule in asked)
         if not blocked and is_weaker_approval(given, _needed(of_tool, rules)):
             found.append((of_tool, given))
     if not found:
         return
-    asking = (rule for rule in about if rule.when is None and isinstance(rule, ApprovalRule))
+    asking = (rule for rule in about if always(rule) and isinstance(rule, ApprovalRule))
     nearest = next(asking, about[0])
     if nearest.source is not None:
         every = [m for of_tool, _ in found for m in of_tool]
@@ -155,11 +157,12 @@ def _asks_less(
 ) -> Problem:
     """The warning at a rule on `unclear`; what is asked about calls of these maps is `approval`."""
     names = {m.name for m in maps}
-    on_names = [rule for rule in rules if restricted(rule) in names]
+    on_names = [rule for rule in rules if not names.isdisjoint(watched(rule))]
     stricter = (r for r in on_names if isinstance(r, ApprovalRule) and is_weaker_approval(approval, r))
     guard = next(stricter, on_names[0])
-    tool = next(m.tool for m in maps if m.name == restricted(guard))
-    may_be = f"a call of {quote(tool)} that cannot be read may be {quote(restricted(guard))}"
+    name = next(name for name in watched(guard) if name in names)
+    tool = next(m.tool for m in maps if m.name == name)
+    may_be = f"a call of {quote(tool)} that cannot be read may be {quote(name)}"
     asked = "takes less than" if approval is not None else "may pass unasked, in spite of"
     message = f"{may_be}, and {asked} {_where(guard, source)}"
     remedy = f"write: {_written(_needed(maps, rules))}"

@@ -105,8 +105,10 @@ def does(rule: Rule) -> Iterator[str]:
             yield f"a successful {rule.prerequisite} unlocks one {rule.dependent}"
         case ApprovalRule():
             yield from _approval(rule)
-        case BlockRule():
+        case BlockRule(after=None):
             yield f"{rule.tool} is blocked"
+        case BlockRule(after=cause):
+            yield f"{rule.tool} is blocked after a call of {cause}"
         case LimitRule():
             yield from _limit(rule)
     if rule.when is not None:
@@ -115,7 +117,8 @@ def does(rule: Rule) -> Iterator[str]:
 
 def _approval(rule: ApprovalRule) -> Iterator[str]:
     by = "" if rule.people == 1 else f" by {rule.people} different people"
-    yield f"{rule.tool} needs approval{by}"
+    after = "" if rule.after is None else f" after a call of {rule.after}"
+    yield f"{rule.tool} needs approval{by}{after}"
     if rule.within is not None:
         yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:

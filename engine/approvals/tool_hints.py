@@ -18,7 +18,7 @@ from ..agents import Agent, Tool
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import wants_approval
 from ..core.condition import And, Compare, Condition, Input, Not, Or, comparisons, holds
-from ..core.rule import ApprovalRule
+from ..core.rule import ApprovalRule, always
 from ..net.net import SkillNet, ToolCall, Transition, define_skill_net
 from ..recording.records import json_input
 
@@ -61,8 +61,8 @@ def has_approval_rule(registry: Mapping[str, SkillNet], name: str) -> bool:
 def approval_conditions(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, ...]:
     """The conditions of the rules that ask about some calls of the tool `name`."""
     rules = [net.rule for net in registry.values()]
-    found = [rule.when for rule in rules if isinstance(rule, ApprovalRule) and rule.tool == name]
-    return tuple(when for when in found if when is not None)
+    found = [rule for rule in rules if isinstance(rule, ApprovalRule) and rule.tool == name]
+    return tuple(rule.when for rule in found if rule.when is not None and rule.after is None)
 
 
 def surely_needs_approval(conditions: Iterable[Condition], call: ToolCall) -> bool:
@@ -108,7 +108,7 @@ def _joined_answers(
 
 def _asks_always(net: SkillNet, name: str) -> bool:
     if net.rule is not None:
-        return isinstance(net.rule, ApprovalRule) and net.rule.tool == name and net.rule.when is None
+        return isinstance(net.rule, ApprovalRule) and net.rule.tool == name and always(net.rule)
     if net.tool_mapper is not None or net.call_names is not None or net.condition is not None:
         return False
     covering = [each for each in net.transitions if name in each.tools]

@@ -69,7 +69,8 @@ class ApprovalRule:
     """`require human-approval before B`.
 
     `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
-    one answer may let later calls pass as well.
+    one answer may let later calls pass as well. With `after` it is asked only once a call of that tool
+    has begun in the session.
     """
 
     tool: str
@@ -80,16 +81,18 @@ class ApprovalRule:
     risk: Risk | None = None
     grants: bool = True
     because: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRule:
-    """`block A`."""
+    """`block A`; with `after` only once a call of that tool has begun in the session."""
 
     tool: str
     source: RuleSource | None = None
     when: Condition | None = None
     because: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,22 @@ class LimitRule:
 
 
 Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
+
+
+def cause_of(rule: Rule | None) -> str | None:
+    """The tool whose calls bring a rule into effect (`after`); `None` where it always is."""
+    return rule.after if isinstance(rule, ApprovalRule | BlockRule) else None
+
+
+def always(rule: Rule) -> bool:
+    """Tell whether a rule is about every call of its tool, whatever is in it and came before it."""
+    return rule.when is None and cause_of(rule) is None
+
+
+def watched(rule: Rule) -> tuple[str, ...]:
+    """The names of which a rule must miss no call: what it restricts, and what brings it into effect."""
+    cause = cause_of(rule)
+    return (restricted(rule),) if cause is None else (restricted(rule), cause)
 
 
 def restricted(rule: Rule) -> str:

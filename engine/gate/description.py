@@ -110,13 +110,21 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
     subject = _RESERVED_NAMES.get(tool, tool)
     where = "" if rule.when is None else f" when {condition_text(rule.when)}"
     match rule:
+        case BlockRule(after=str(cause)) if member.verdict((tool,), marking).kind == "blocked":
+            return f"{subject} is blocked{where}, since {cause} was called."
+        case BlockRule(after=str(cause)):
+            return f"{subject} may be called{where} until {cause} is called."
         case BlockRule() if where:
             return f"{subject} is blocked{where}."
         case BlockRule():
             return f"{subject} is always blocked."
         case ApprovalRule(people=people):
             by = f" by {people} people" if people > 1 else ""
-            return f"{subject} needs human approval{by}{where}."
+            if rule.after is None:
+                return f"{subject} needs human approval{by}{where}."
+            asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)
+            after = f", since {rule.after} was called" if asks else f" once {rule.after} is called"
+            return f"{subject} needs human approval{by}{where}{after}."
         case SequenceRule(prerequisite=prerequisite):
             if member.verdict((tool,), marking).kind == "gated":
                 return f"{subject} may be called{where}: {prerequisite} was successful."

@@ -49,6 +49,13 @@ class KnownTool:
         return replace(first, steps=tuple(steps[t] for t in transitions))
 
 
+def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
+    """The names of one call in the order in which a net takes them; `own` is its tool's."""
+    if net.leads and len(names) > 1:
+        return sorted(names, key=lambda name: name not in net.leads or name == own)
+    return names
+
+
 @dataclass(slots=True)
 class Member:
     """A net that a gate holds under `key`; `order` is its position among the active ones.
@@ -109,7 +116,7 @@ class Member:
         known = [name for name in names if name in self.knows]
         if len(known) == 1:
             return self.knows[known[0]].verdict(marking)
-        return self._joint_verdict(known, names[0], marking)
+        return self._joint_verdict(in_order(self.net, known, names[-1]), names[0], marking)
 
     def _joint_verdict(self, names: Sequence[str], called: str, marking: Marking) -> NetVerdict:
         gated: list[NetVerdict] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, is_weaker_approval
+from ..core.rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, always, is_weaker_approval
 from ..core.sanitize import folded_name
 from ..net.net import SkillNet, renamed_by
 
@@ -50,9 +50,9 @@ def takes_from(net: SkillNet, other: SkillNet, active: Iterable[SkillNet]) -> bo
 def _guarded_names(net: SkillNet, other: SkillNet) -> frozenset[str]:
     """The name that a net's rule blocks, or asks about as strictly as `other` does."""
     match net.rule:
-        case BlockRule(tool, when=None):
+        case BlockRule(tool) as rule if always(rule):
             return frozenset((tool,))
-        case ApprovalRule(tool, when=None) as rule if isinstance(other.rule, ApprovalRule):
+        case ApprovalRule(tool) as rule if always(rule) and isinstance(other.rule, ApprovalRule):
             return frozenset() if is_weaker_approval(rule, other.rule) else frozenset((tool,))
         case _:
             return frozenset()

@@ -31,6 +31,8 @@ def _sentence(rule: Rule | None, tool: str) -> str:
             return f"{dependent} requires a successful call to {prerequisite} first{where}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
             return f"{limited} has reached its limit of {limit} calls per {scope}{where}."
+        case BlockRule(tool=blocked, after=str(before)):
+            return f"{blocked} is blocked after a call to {before}{where}."
         case BlockRule(tool=blocked) if where:
             return f"{blocked} is blocked{where}."
         case BlockRule(tool=blocked):

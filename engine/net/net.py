@@ -220,7 +220,8 @@ class SkillNet:
     one counts. With neither, a call has its tool's own name. The net judges calls by the names in
     `governs` only where `condition` holds or cannot be evaluated. `by_rule` says of a net
     without `rule`, such as one from a record, that a rule was what it was made from; `wish` of one that
-    a tool asks for itself, which names no call for the rules (G-66). Derived are
+    a tool asks for itself, which names no call for the rules (G-66). `leads` are names that count before
+    the others of one call, unless they are the tool's own. Derived are
     `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
     none is met, all are at rest), and `timed`, those that fire by themselves after a time.
     """
@@ -240,6 +241,7 @@ class SkillNet:
     governs: tuple[str, ...] = ()
     by_rule: bool = False
     wish: bool = False
+    leads: tuple[str, ...] = ()
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     timed: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
@@ -276,6 +278,7 @@ def define_skill_net(
     rule: Rule | None = None,
     condition: Condition | None = None,
     governs: Iterable[str] = (),
+    leads: Iterable[str] = (),
 ) -> SkillNet:
     """Make a net and check it (G-3).
 
@@ -304,6 +307,7 @@ def define_skill_net(
         rule=rule,
         condition=condition,
         governs=_listed(here, "governed names", governs),
+        leads=_listed(here, "leading names", leads),
     )
     _check(net)
     return net

@@ -62,6 +62,7 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
 
 def _net_record(key: str, net: SkillNet) -> NetRecord:
     people = people_to_loosen(net.rule)
+    keeps_maps = people > 0 or net.call_names is not None
     return NetRecord(
         key=key,
         name=net.name,
@@ -82,21 +83,23 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         ),
         initial_marking=dict(net.initial_marking),
         free_tools=net.free_tools,
+        leads=net.leads,
         rule=rule_record(net.rule),
         when=None if net.condition is None else condition_text(net.condition),
         governs=net.governs,
         people=people,
         maps=maps_digest((net,)) if people else None,
-        name_maps=_name_maps(net) if people or net.call_names is not None else None,
+        name_maps=_name_maps(net, restricted(net.rule) if net.rule else None) if keeps_maps else None,
+        lead_maps=_name_maps(net, net.leads[0]) if net.leads and keeps_maps else None,
     )
 
 
-def _name_maps(net: SkillNet) -> NameMaps | None:
-    """The maps that give calls the name that a net's rule restricts; `None` when they are unknown."""
+def _name_maps(net: SkillNet, name: str | None) -> NameMaps | None:
+    """The maps that give calls a name of a net's rule; `None` when they are unknown."""
     namer = net.call_names
-    if net.rule is None or namer is None:
+    if name is None or namer is None:
         return NameMaps()
-    return namer.name_maps(restricted(net.rule)) if isinstance(namer, KnowsMaps) else None
+    return namer.name_maps(name) if isinstance(namer, KnowsMaps) else None
 
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:

@@ -42,7 +42,7 @@ from ..history.model.events import (
 )
 from ..history.model.records import NetRecord
 from ..history.model.state import CallState, PendingState, SessionState
-from ..net.net import KnowsMaps, SkillNet, Transition, define_skill_net
+from ..net.net import CallNames, KnowsMaps, NameMaps, SkillNet, Transition, define_skill_net
 from .records import net_record
 
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
@@ -398,12 +398,18 @@ def _competing_nets(
 
 def _counts_less(was: NetRecord, net: SkillNet) -> bool:
     """Tell whether a guarded net may judge fewer calls by the maps there are now than by its record's."""
-    namer = net.call_names
-    if was.name_maps is None or net.rule is None:
+    if net.rule is None:
         return True
-    if not was.name_maps.fields and namer is None:
+    names = [(restricted(net.rule), was.name_maps), *((name, was.lead_maps) for name in was.leads)]
+    return any(_is_given_less(name, maps, net.call_names) for name, maps in names)
+
+
+def _is_given_less(name: str, was: NameMaps | None, namer: CallNames | None) -> bool:
+    if was is None:
+        return True
+    if not was.fields and namer is None:
         return False
-    return not isinstance(namer, KnowsMaps) or namer.gives_less(restricted(net.rule), was.name_maps)
+    return not isinstance(namer, KnowsMaps) or namer.gives_less(name, was)
 
 
 def _text(record: NetRecord) -> str | None:
@@ -416,7 +422,7 @@ _IMPLIED_BY = re.compile(r" \(implied by the maps? of [^()]*\)$")
 
 def _differences(recorded: NetRecord, current: NetRecord) -> list[str]:
     """Parts of the structure that differ. The rule's location may change, its effect may not."""
-    parts = ("name", "places", "transitions", "initial_marking", "free_tools", "when", "governs")
+    parts = ("name", "places", "transitions", "initial_marking", "free_tools", "leads", "when", "governs")
     return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(current, part)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from ...engine.core.condition import condition_text
-from ...engine.core.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule
+from ...engine.core.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule, always
 from ...engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
@@ -75,7 +75,7 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
         if net.rule is not None and net.rule.source is not None
     ]
     blocks = {
-        p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule) and p.rule.when is None
+        p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule) and always(p.rule)
     }
     by_tool: dict[str, list[LocatedRule]] = {}
     for one in placed:
@@ -212,6 +212,7 @@ def _takes_all(block: LocatedRule, one: LocatedRule, effort: Effort) -> bool:
     """Tell whether a rule blocks every call that another applies to."""
     return (
         isinstance(block.rule, BlockRule)
+        and block.rule.after is None
         and block.gated == one.gated
         and covers(block.rule.when, one.rule.when, effort)
     )

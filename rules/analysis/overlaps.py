@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from ...engine.core.condition import Condition, comparisons
-from ...engine.core.rule import ApprovalRule, BlockRule
+from ...engine.core.rule import ApprovalRule, BlockRule, cause_of
 from ...engine.verify import Effort
 from ..errors.problems import Problem, quote
 from .condition_logic import FAILS, HOLDS, covers, ruled_out
@@ -33,7 +33,9 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
             yield from _alone(one, one.rule.when, effort)
     by_tool: dict[str, list[LocatedRule]] = {}
     for one in rules:
-        by_tool.setdefault(one.gated, []).append(one)
+        # One that is in effect only after some call is compared with none: what it leaves varies.
+        if cause_of(one.rule) is None:
+            by_tool.setdefault(one.gated, []).append(one)
     for tool, about in by_tool.items():
         yield from _always_blocked(tool, about, effort)
     pairs = (pair for about in by_tool.values() for pair in combinations(about, 2))

@@ -13,6 +13,7 @@ from ...engine.core.rule import UNCLEAR
 from ..parse.grammar import Grammar, LineReading, Unexpected
 from ..parse.patterns import no_pattern
 from ..parse.statements import MAX_LIMIT
+from .after_errors import misused_after
 from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
@@ -38,6 +39,8 @@ _MEANT = {
 
 _ALLOW = "allow"
 """Begins `allow unclear <tool>` and nothing else."""
+_UNLISTED = {_ALLOW, "after"}
+"""Keywords that the reference's sentence on an unknown one leaves out."""
 
 _PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
 
@@ -52,14 +55,22 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     if reading.statement.data == _ALLOW and not _allows_unclear(reading.words):
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
-    shape = _shape(reading.statement.data, grammar)
-    other = people(line, reading.words)
+    shape = _shape(_statement_shown(reading), grammar)
+    other = misused_after(line, reading.words) or people(line, reading.words)
     if other is None and not reading.fits:
         other = _option(line, reading, grammar) or misfit(line, reading, shape, grammar)
         other = other or _wrong_count(line, reading.words, shape, grammar)
     if other is not None:
         return [other]
     return [_misplaced(line, unexpected, shape, grammar) for unexpected in reading.unexpected]
+
+
+def _statement_shown(reading: LineReading) -> str:
+    """The statement whose shape a message shows: with a number of people only where the line has one."""
+    assert reading.statement is not None
+    statement = reading.statement.data
+    numbered = any(word.isdigit() for word in reading.words)
+    return "after" if statement == "after_people" and not numbered else statement
 
 
 def _allows_unclear(words: Sequence[Token]) -> bool:
@@ -71,7 +82,7 @@ def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     word = unexpected.word
     keywords = _fixed(unexpected, grammar)
     close = closest(word, keywords) if word != _ALLOW else None
-    keywords = [keyword for keyword in keywords if keyword != _ALLOW]
+    keywords = [keyword for keyword in keywords if keyword not in _UNLISTED]
     remedy = f"did you mean '{close}'?" if close else _MEANT.get(word.lower(), "")
     if "{approval}" in remedy:
         remedy = remedy.format(approval=" ".join(_shape("approval", grammar)))

@@ -23,6 +23,7 @@ from ...engine.core.rule import (
     RuleSource,
     SequenceRule,
 )
+from ..errors.after_errors import after_itself
 from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
 from ..errors.option_errors import no_people, no_reason, no_time, twice
@@ -85,7 +86,9 @@ class Clauses:
             self._wrong.append(twice(self._line, words[0], words[-1]))
         self._options.setdefault(option, words[-1])
 
-    def approval(self, tool: str, source: RuleSource, number: Token | None = None) -> ApprovalRule:
+    def approval(
+        self, tool: str, source: RuleSource, number: Token | None = None, after: str | None = None
+    ) -> ApprovalRule:
         """The rule that requires approval; `number` is how many people, where the line gives it."""
         by = self._options.get("by")
         if by is not None and number is not None:
@@ -101,6 +104,7 @@ class Clauses:
             risk=cast("Risk", str(risk)) if risk is not None else None,
             grants="no_grants" not in self._options,
             because=self.because,
+            after=after,
         )
 
     def _keyword(self, by: Token) -> Token:
@@ -170,8 +174,17 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
             return clauses.approval(str(tool), source)
         case "people", [number, tool]:
             return clauses.approval(str(tool), source, number)
+        case "after", [cause, tool]:
+            wrong += after_itself(cause, tool, clauses.when)
+            return clauses.approval(str(tool), source, after=str(cause))
+        case "after_people", [cause, number, tool]:
+            wrong += after_itself(cause, tool, clauses.when)
+            return clauses.approval(str(tool), source, number, str(cause))
         case "block", [tool]:
             return BlockRule(str(tool), source, clauses.when, clauses.because)
+        case "block", [tool, cause]:
+            wrong += after_itself(cause, tool, clauses.when)
+            return BlockRule(str(tool), source, clauses.when, clauses.because, str(cause))
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
         case "allow", [tool]:
@@ -192,6 +205,8 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
         case "allow", [tool]:
             return _pattern_name(tool), _no_tool(tool)
+        case "after" | "after_people" | "block", [first, *_, last]:
+            return _pattern_name(first), _pattern_name(last)
         case _:
             return map(_pattern_name, words[-1:])
 

@@ -1,8 +1,8 @@
 """The screen behind a panel, dimmed.
 
 Textual tints it segment by segment through rich at every paint, which takes longer than all else that a
-dialog paints. Here each of the few styles on a screen is tinted once, and each line stays as it was painted
-as long as nothing in it has changed.
+dialog paints. Here each of the few styles on a screen is tinted once, and each line stays as it was
+painted as long as nothing in it has changed.
 """
 
 from __future__ import annotations

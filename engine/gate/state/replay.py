@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from ...core.rule import cause_of
 from ...net.net import NetError, PendingCall, ToolCall
 from ...net.timed import arrivals
 from .. import reasons
 from ..classify import CallbackError, Roster, without_unlocking
 from ..commit import fire_deferred
 from ..conditions import EvaluationContext, under_condition
-from ..member import Member
+from ..member import Member, in_order
 from ..types import ReplayEntry
 
 
 def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationContext) -> None:
-    """Let one successful call move every active net that it can; a failed one moves none.
+    """Let one successful call move every active net that it can; a failed one moves only those whose rule
+    it brings into effect (`after`): it may have been read all the same.
 
     One that is unclear, or known only by a folded name, unlocks nothing (G-64, G-66).
 
@@ -23,8 +25,6 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
     """
     if isinstance(entry, str):
         entry = ReplayEntry(entry)
-    if entry.is_error:
-        return
     call = ToolCall("replay", entry.tool_name, entry.input or {}, context.surroundings.shell)
     naming = roster.naming(call)
     for member, known_by in zip(roster.members, naming.by_net, strict=True):
@@ -36,7 +36,9 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
         except Exception as problem:
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
         before = member.state.marking
-        for name in names:
+        if entry.is_error:
+            names = [name for name in names if name == cause_of(member.net.rule)]
+        for name in in_order(member.net, names, call.tool_name):
             _replay_name(member, name, call, unlocks=naming.unlocks)
         if member.net.timed and member.state.marking != before:
             state = member.state

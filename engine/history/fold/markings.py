@@ -68,6 +68,7 @@ def skill_net(record: NetRecord) -> SkillNet:
         ),
         initial_marking=record.initial_marking,
         free_tools=record.free_tools,
+        leads=record.leads,
     )
 
 

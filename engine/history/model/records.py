@@ -82,8 +82,9 @@ class NetRecord(Record):
 
     `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
     `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
-    of all maps. `name_maps` has those by which calls come by the name that its rule restricts. Older
-    records have none of these.
+    of all maps. `name_maps` has those by which calls come by the name that its rule restricts, and
+    `lead_maps` by the one in `leads`, which counts before others of one call. Older records have none of
+    these.
     """
 
     key: str
@@ -92,12 +93,14 @@ class NetRecord(Record):
     transitions: tuple[TransitionRecord, ...]
     initial_marking: dict[str, int]
     free_tools: tuple[str, ...] = ()
+    leads: tuple[str, ...] = ()
     rule: RuleRecord | None = None
     when: str | None = None
     governs: tuple[str, ...] = ()
     people: int = 0
     maps: str | None = None
     name_maps: NameMaps | None = None
+    lead_maps: NameMaps | None = None
 
 
 class StepRecord(Record):

@@ -32,7 +32,11 @@ different = st.lists(tools, min_size=2, max_size=2, unique=True)
 @st.composite
 def rule(draw: st.DrawFn) -> str:
     """One rule about a few tools."""
-    kind = draw(st.sampled_from(["require"] * 4 + ["limit", "per", "per", "block", "approve"]))
+    kind = draw(
+        st.sampled_from(
+            ["require"] * 4 + ["limit", "per", "per", "block", "approve", "after", "blocked after"]
+        )
+    )
     first, second = draw(different)
     count = draw(st.integers(1, 3))
     return {
@@ -41,6 +45,8 @@ def rule(draw: st.DrawFn) -> str:
         "per": f"limit {first} to {count} per {second}",
         "block": f"block {first}",
         "approve": f"require human-approval before {first}",
+        "after": f"after {second} require human-approval before {first}",
+        "blocked after": f"block {first} after {second}",
     }[kind]
 
 
@@ -67,7 +73,10 @@ class TestAgainstTheProduct:
                 assert answer.shortest
                 assert len(answer.calls) == brute.fewest.get(number)
                 assert answer.calls[-1].names == (name,)
-                assert answer.calls[-1].approval == (f"require human-approval before {name}" in lines)
+                made = [step.names[0] for step in answer.calls]
+                asked = [f"after {cause} require human-approval before {name}" for cause in made[:-1]]
+                asked.append(f"require human-approval before {name}")
+                assert answer.calls[-1].approval == any(line in lines for line in asked)
             else:
                 assert isinstance(answer, Never)
                 assert number not in brute.fewest

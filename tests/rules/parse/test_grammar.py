@@ -46,6 +46,13 @@ LINES = [
     ("require human-approval before by", "approval", ["WORD by"]),
     ("require 2 human-approvals before b", "people", ["NUMBER 2", "WORD b"]),
     ("require 1 human-approval before b", "people", ["NUMBER 1", "WORD b"]),
+    ("after a require human-approval before b", "after", ["WORD a", "WORD b"]),
+    (
+        "after after require 2 human-approvals before b",
+        "after_people",
+        ["WORD after", "NUMBER 2", "WORD b"],
+    ),
+    ("after a require 2 human-approval before b", "after_people", ["WORD a", "NUMBER 2", "WORD b"]),
 ]
 
 # The same with options and conditions; of them the types of the words that count, flat.
@@ -103,6 +110,28 @@ CLAUSES = [
         "people",
         ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
     ),
+    ("block a after after", "block", ["WORD a", "WORD after"]),
+    ("block a after b when x", "block", ["WORD a", "WORD b", "CONDITION x"]),
+    ("after a require human-approval before b when x", "after", ["WORD a", "WORD b", "CONDITION x"]),
+    ("after a require human-approval before b by 2", "after", ["WORD a", "WORD b", "BY by", "NUMBER 2"]),
+    (
+        'after a require human-approval before b no grants because "c"',
+        "after",
+        ["WORD a", "WORD b", "NO no", "GRANTS grants", 'REASON "c"'],
+    ),
+    *(
+        (
+            f"after a require 2 {people} before b{words}",
+            "after_people",
+            ["WORD a", "NUMBER 2", "WORD b", *tokens],
+        )
+        for people in ("human-approval", "human-approvals")
+        for words, tokens in (
+            (" no grants", ["NO no", "GRANTS grants"]),
+            (" when x", ["CONDITION x"]),
+            (" risk low when x", ["RISK risk", "LOW low", "CONDITION x"]),
+        )
+    ),
     ("require 3 human-approvals before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
     ("require 3 human-approval before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
     (
@@ -158,7 +187,9 @@ class TestProductions:
         }
 
     # Another word for a number of people makes another statement.
-    @pytest.mark.parametrize("line", [line for line, kind, _ in LINES if kind not in {"", "people"}])
+    @pytest.mark.parametrize(
+        "line", [line for line, kind, _ in LINES if kind not in {"", "people", "after_people"}]
+    )
     def test_say_where_a_word_is_wrong(self, line: str) -> None:
         """G-40: a foreign word is found at its place, by what the grammar takes there."""
         words = line.partition("#")[0].split()
@@ -170,8 +201,8 @@ class TestProductions:
                 assert Token("WORD", "?/") in reading.statement.children
                 continue
             unexpected = reading.unexpected[0]
-            # Only `map` may go on in two ways, with `shell` or without.
-            forked = words[0] == "map"
+            # Only these may go on in two ways: `shell` or a field, a number or `human-approval`.
+            forked = words[0] in {"map", "after"}
             assert forked or len(reading.unexpected) == 1
             assert (unexpected.word, unexpected.position) == ("?/", position)
             taken = {RULES.fixed(terminal) for terminal in unexpected.accepted}

@@ -240,6 +240,20 @@ class TestReason:
         await hub.close_session(session, by="carl")
         await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason="a new mover"))
 
+    async def test_other_maps_of_what_brings_it_into_effect(self, hub: Hub, shop: Shop) -> None:
+        """A rule that fewer calls bring into effect is less, too."""
+        asks = "after read_web require human-approval before send_email\n"
+        was = f"map bash.command curl as read_web\nallow unclear bash\n{asks}"
+        session = await hub.open_session(bot(shop), SessionConfig(rules(was)), session_id="s1")
+        await hub.close_session(session, by="carl")
+        terms = {"registry": rules(was.replace("curl", "wget")), "nets": "changed", "by": "carl"}
+        with pytest.raises(
+            ResumeError, match="'approve-before-send_email-after-read_web' counts calls by"
+        ):
+            await hub.resume_session(session, bot(shop), SessionConfig(**terms))
+        more = rules(f"{was}map bash.command wget as read_web\n")
+        await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
+
     async def test_what_is_off_for_a_time(self, hub: Hub, shop: Shop) -> None:
         """A net that will be on again, and enforce mode that will, are part of what a record says."""
         every = rules(self.PLAIN)
