@@ -22,11 +22,13 @@ from .recorder import Recorder, items_of
 RULES = compile_rules(
     "map bash.command rm as delete\nmap bash.command cp as backup\n"
     "require backup before delete\nlimit delete to 2 per session\nlimit bash to 3 per go\n"
-    "require human-approval before delete\nrequire human-approval before go\nblock format"
+    "require human-approval before delete\nrequire human-approval before go\nblock format\n"
+    "after delete require human-approval before backup\nblock go after backup"
 )
 OTHER = compile_rules(
     "map bash.command rm as delete\nrequire human-approval before bash\nblock backup\n"
-    "limit bash to 3 per go\nlimit format to 1 per session\nrequire go before delete"
+    "limit bash to 3 per go\nlimit format to 1 per session\nrequire go before delete\n"
+    "after bash require human-approval before format"
 )
 KEYS = list(RULES.registry)
 COMMANDS = ["ls", "rm x", "cp a b", "cp a b && rm c"]

@@ -145,6 +145,8 @@ LINES = [
     "limit c to 1 per b",
     "require human-approval before c",
     "block d",
+    "block b after c",
+    "after a require human-approval before b",
     "require d before b",
 ]
 

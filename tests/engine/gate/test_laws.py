@@ -17,7 +17,8 @@ from .support.helpers import Operator, call, everything, net, result, tool
 RULES = compile_rules(
     "map bash.command rm as delete\nmap bash.command cp as backup\n"
     "require backup before delete\nlimit delete to 2 per session\nlimit bash to 4 per go\n"
-    "require human-approval before delete\nblock format"
+    "require human-approval before delete\nblock format\n"
+    "after delete require human-approval before go\nblock backup after go"
 )
 
 NAMES = ["bash", "delete", "backup", "go", "format", "other"]
