@@ -20,8 +20,9 @@ from .sanitize import folded_name
 
 Input: TypeAlias = Mapping[str, object]
 Scalar: TypeAlias = str | int | float | bool | None
-Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under"]
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is"]
 
+PRESENT, ABSENT = "present", "missing"
 MISSING = object()
 DOUBLED = object()
 """Value of a field from which another one differs only in looks."""
@@ -81,8 +82,8 @@ _OF_ONE_PROCESS = re.compile(
 class Compare:
     """One comparison of the field at `path` (`("env",)` for `input.env`).
 
-    `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`. `start` and
-    `end` are its columns in its line, and do not make conditions differ.
+    `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
+    `ABSENT` for `is`. `start` and `end` are its columns in its line, and do not make conditions differ.
     """
 
     path: tuple[str, ...]
@@ -185,6 +186,8 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
 def condition_text(condition: Condition) -> str:
     """A condition as the rules language writes it, with no more parentheses than it needs."""
     match condition:
+        case Compare(operator="is", value=value):
+            return f"{condition.field_name} is {value}"
         case Compare(operator=operator, value=value):
             return f"{condition.field_name} {operator} {_written_value(value)}"
         case Not(inner=Compare(operator="in" | "contains" | "matches" | "under") as inner):
@@ -241,6 +244,9 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
 
 def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
     found = _at(value, part.path)
+    if part.operator == "is" and found is not DOUBLED:
+        # Agents and frameworks write `null` for what they leave out.
+        return (found is MISSING or found is None) is (part.value == ABSENT)
     if found is MISSING or found is DOUBLED:
         return None
     match part.operator:
@@ -258,6 +264,8 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
             return _matches(found, part.value)
         case "under":
             return _under(found, part.value, surroundings)
+        case "is":
+            return None
         case _:
             assert_never(part.operator)
 

@@ -15,7 +15,7 @@ from itertools import product
 from math import prod
 from typing import TypeAlias, assert_never, cast
 
-from ..core.condition import And, Compare, Condition, Matcher, Not, Operator, Or, Scalar
+from ..core.condition import ABSENT, PRESENT, And, Compare, Condition, Matcher, Not, Operator, Or, Scalar
 from ..net.net import SkillNet
 from .local_net import Action
 
@@ -221,6 +221,8 @@ def _base(condition: Condition) -> tuple[Base, bool]:
     """The key that a condition shares with its negation, and whether it is the negation."""
     match condition:
         case Compare(path=path, operator=operator, value=value):
+            if operator == "is":
+                return (path, operator, PRESENT), value == ABSENT
             opposite = _OPPOSITE.get(operator)
             return (path, opposite or operator, _plain(value)), opposite is not None
         case Not(inner=inner):

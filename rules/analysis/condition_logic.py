@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TypeAlias, assert_never
 
-from ...engine.core.condition import And, Compare, Condition, Not, Or, holds
+from ...engine.core.condition import ABSENT, And, Compare, Condition, Not, Or, holds
 from ...engine.verify.budget import Effort, SpentError
 
 Answers: TypeAlias = frozenset[bool | None]
@@ -129,7 +129,7 @@ class _Value:
 def _answers(comparison: Compare, at: _Value) -> Answers:
     """The possible results of a comparison."""
     if at.missing:
-        return frozenset([None])
+        return frozenset([comparison.value == ABSENT if comparison.operator == "is" else None])
     match comparison.operator:
         case "under":
             # Where links lead, and what the working directory is, is not known here.

@@ -56,6 +56,12 @@ _EXAMPLES = {
     "LSQB": '["a", "b"]',
     "COMMA": '["a", "b"]',
 }
+_PRESENCE = re.compile(
+    r"(?:(?:is|was|are)\s+)?(?P<not>not\s+|doesn't\s+)?"
+    r"(?:present|set|given|there|defined|exists?|(?P<none>missing|absent|unset|undefined|empty))(?![\w-])",
+    re.IGNORECASE,
+)
+"""Other words for `is present` and, with `not` or with one of the last, `is missing`."""
 _END = "$END"
 
 
@@ -144,6 +150,11 @@ def _no_operator(line: str, field: Token, word: Token, *, negated: bool) -> Faul
         length = start(word) + len(word) - start(field)
         return Fault.at(word, message, write(line, start(field), length, opposite))
     message = f"unknown operator {quote(word)}. Expected {either(known)}"
+    there = _PRESENCE.match(line[start(word) :])
+    if there is not None and not negated:
+        turned_round = (there["not"] is not None) != (there["none"] is not None)
+        instead = "is missing" if turned_round else "is present"
+        return Fault.at(word, message, write(line, start(word), there.end(), instead))
     meant = _MEANT.get(word.lower()) or closest(word, _WORDS)
     turned = re.match(r"not\s+(in|contains|matches|under)\b", line[start(word) :], re.IGNORECASE)
     if turned is not None:

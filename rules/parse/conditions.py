@@ -115,6 +115,8 @@ class _ConditionReader:
                 return Not(self.condition(parts[0]))
             case "comparison":
                 return self._comparison(tree)
+            case "presence":
+                return self._presence(tree)
             case other:
                 raise AssertionError(f"{GRAMMAR} has a condition that nothing here makes: {other}")
 
@@ -135,6 +137,11 @@ class _ConditionReader:
         path = self._path(field)
         compare = Compare(path, name, meant, start, end)
         return Not(compare) if negated else compare
+
+    def _presence(self, tree: _Tree) -> Condition:
+        field, words = (_first(part) for part in tree.children)
+        start, end = field.start_pos or 0, (words.start_pos or 0) + len(words)
+        return Compare(self._path(field), "is", words.split()[-1], start, end)
 
     def _path(self, field: Token) -> tuple[str, ...]:
         names: list[str] = []
