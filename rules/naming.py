@@ -93,7 +93,7 @@ def tools_named(rule: Rule) -> tuple[str, ...]:
     """The tools a rule speaks of, in the order it names them."""
     match rule:
         case SequenceRule():
-            return (rule.prerequisite, rule.dependent)
+            return (*rule.prerequisites, rule.dependent)
         case ApprovalRule(after=str(cause)):
             return (cause, rule.tool)
         case BlockRule(after=str(cause)):

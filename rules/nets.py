@@ -25,6 +25,8 @@ _START = Transition("start", ("idle",), ("ready",))
 def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
     """The net of one rule; `call_names` is shared by all nets of a set."""
     match rule:
+        case SequenceRule(every=True):
+            return _after_each(rule, call_names)
         case SequenceRule():
             return _sequence(rule, call_names)
         case ApprovalRule():
@@ -58,8 +60,43 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
             condition=rule.when,
             governs=_governed(rule),
         )
-    again = Transition(f"again-{first}", ("gate",), ("gate",), (first,))
-    return _net(name, {"gate": 0}, (unlock, again, use), rule, call_names)
+    name = f"require-{'-or-'.join(rule.prerequisites)}-before-{then}"
+    unlocking = [
+        each
+        for one in rule.prerequisites
+        for each in (
+            Transition(f"do-{one}", ("ready",), ("gate",), (one,), deferred=True),
+            Transition(f"again-{one}", ("gate",), ("gate",), (one,)),
+        )
+    ]
+    return _net(name, {"gate": 0}, (*unlocking, use), rule, call_names)
+
+
+def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
+    """A place for each tool that has to succeed, all of which B takes from and gives back to `open`."""
+    then, needed = rule.dependent, rule.prerequisites
+    locked, done = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
+    start = Transition("start", ("idle",), tuple(locked.values()))
+    unlocking = [
+        each
+        for one in needed
+        for each in (
+            Transition(f"do-{one}", (locked[one],), (done[one],), (one,), deferred=True),
+            Transition(f"again-{one}", (done[one],), (done[one],), (one,)),
+        )
+    ]
+    use = Transition(f"do-{then}", tuple(done.values()), tuple(locked.values()), (then,))
+    marking = {"idle": 1, **dict.fromkeys([*locked.values(), *done.values()], 0)}
+    return define_skill_net(
+        f"require-{'-and-'.join(needed)}-before-{then}",
+        places=tuple(marking),
+        transitions=(start, *unlocking, use),
+        initial_marking=marking,
+        call_names=call_names,
+        rule=rule,
+        condition=rule.when,
+        governs=_governed(rule),
+    )
 
 
 def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:

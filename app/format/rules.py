@@ -102,7 +102,8 @@ def does(rule: Rule) -> Iterator[str]:
     """Lines on a rule: its effect on calls, then each option, then the condition."""
     match rule:
         case SequenceRule():
-            yield f"a successful {rule.prerequisite} unlocks one {rule.dependent}"
+            each = "successful calls of" if rule.every else "a successful"
+            yield f"{each} {rule.needed} {'unlock' if rule.every else 'unlocks'} one {rule.dependent}"
         case ApprovalRule():
             yield from _approval(rule)
         case BlockRule(after=None):

@@ -54,6 +54,7 @@ class RuleSource:
 class SequenceRule:
     """`require A before B`; `when` is about calls of B.
 
+    With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`.
     `because`, of this and every other rule, is its reason in the author's words.
     """
 
@@ -62,6 +63,19 @@ class SequenceRule:
     source: RuleSource | None = None
     when: Condition | None = None
     because: str | None = None
+    others: tuple[str, ...] = ()
+    every: bool = False
+
+    @property
+    def prerequisites(self) -> tuple[str, ...]:
+        """The tools whose success B needs, in the order in which they are written."""
+        return (self.prerequisite, *self.others)
+
+    @property
+    def needed(self) -> str:
+        """`lint or typecheck`, as people are told what B needs."""
+        *first, last = self.prerequisites
+        return f"{', '.join(first)} {'and' if self.every else 'or'} {last}" if first else last
 
 
 @dataclass(frozen=True, slots=True)

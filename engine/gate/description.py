@@ -125,10 +125,11 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
             asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)
             after = f", since {rule.after} was called" if asks else f" once {rule.after} is called"
             return f"{subject} needs human approval{by}{where}{after}."
-        case SequenceRule(prerequisite=prerequisite):
+        case SequenceRule(needed=needed):
+            were = "were" if rule.every else "was"
             if member.verdict((tool,), marking).kind == "gated":
-                return f"{subject} may be called{where}: {prerequisite} was successful."
-            return f"{subject} needs a successful {prerequisite} first{where}."
+                return f"{subject} may be called{where}: {needed} {were} successful."
+            return f"{subject} needs a successful {needed} first{where}."
         case LimitRule(limit=limit, scope=scope, window=window):
             left = _uses_left(member, marking, tool, limit)
             if window is not None:

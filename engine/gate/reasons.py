@@ -27,8 +27,9 @@ def _sentence(rule: Rule | None, tool: str) -> str:
     """The sentence of a kind of rule (G-18)."""
     where = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
     match rule:
-        case SequenceRule(prerequisite=prerequisite, dependent=dependent):
-            return f"{dependent} requires a successful call to {prerequisite} first{where}."
+        case SequenceRule(needed=needed, dependent=dependent):
+            each = "each of " if rule.every else ""
+            return f"{dependent} requires a successful call to {each}{needed} first{where}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
             return f"{limited} has reached its limit of {limit} calls per {scope}{where}."
         case BlockRule(tool=blocked, after=str(before)):

@@ -159,10 +159,11 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
     if rule.dependent == HUMAN:
         message = f"'{HUMAN}' is taken as a tool's name here"
         found.append(at_word(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
-    plain = rule.prerequisite.lower().replace("_", "-").rstrip("s")
-    if plain in {HUMAN, "approval", "human"} or closest(plain, [HUMAN], _NEAR_MISS) is not None:
-        message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
-        found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
+    for name in rule.prerequisites:
+        plain = name.lower().replace("_", "-").rstrip("s")
+        if plain in {HUMAN, "approval", "human"} or closest(plain, [HUMAN], _NEAR_MISS) is not None:
+            message = f"{quote(name)} is taken as a tool's name here"
+            found.append(at_word(source, name, message, f"did you mean '{HUMAN}'?"))
     return found
 
 
@@ -204,8 +205,10 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
     unlocks: dict[str, str] = {}
     for rule in rules:
         match rule:
-            case SequenceRule(prerequisite, dependent) if prerequisite != dependent:
-                unlocks.setdefault(prerequisite, dependent)
+            case SequenceRule(dependent=dependent):
+                for name in rule.prerequisites:
+                    if name != dependent:
+                        unlocks.setdefault(name, dependent)
             case LimitRule(tool, _, scope, window=None) if scope != SESSION:
                 unlocks.setdefault(scope, tool)
             case _:

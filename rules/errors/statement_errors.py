@@ -17,6 +17,7 @@ from .after_errors import misused_after
 from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
+from .sequence_errors import JOINING, misjoined
 
 WHOLE_NUMBER = f"write a whole number from 1 to {MAX_LIMIT:,}"
 
@@ -56,7 +57,8 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
     if reading.statement.data == _ALLOW and not _allows_unclear(reading.words):
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(_statement_shown(reading), grammar)
-    other = misused_after(line, reading.words) or people(line, reading.words)
+    other = misused_after(line, reading.words) or misjoined(line, reading.words)
+    other = other or people(line, reading.words)
     if other is None and not reading.fits:
         other = _option(line, reading, grammar) or misfit(line, reading, shape, grammar)
         other = other or _wrong_count(line, reading.words, shape, grammar)
@@ -134,7 +136,9 @@ def _misplaced(line: str, unexpected: Unexpected, shape: Sequence[str], grammar:
     fault = misplaced(line, word, unexpected.accepted, fixed)
     if fault is not None:
         return fault
-    message = f"expected {either(fixed)} at position {unexpected.position}, got {quote(word)}"
+    # Where the reference expects `before` alone its sentence stays as it is.
+    shown = [each for each in fixed if each not in JOINING] if "before" in fixed else fixed
+    message = f"expected {either(shown)} at position {unexpected.position}, got {quote(word)}"
     close = closest(word, fixed)
     return Fault.at(word, message, f"did you mean '{close}'?" if close else _write(shape))
 

@@ -170,6 +170,16 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
             return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
         case "sequence", [first, then]:
             return SequenceRule(str(first), str(then), source, clauses.when, clauses.because)
+        case "one_before" | "each_before", [first, *others, then]:
+            return SequenceRule(
+                str(first),
+                str(then),
+                source,
+                clauses.when,
+                clauses.because,
+                others=tuple(map(str, others)),
+                every=str(tree.data) == "each_before",
+            )
         case "approval", [tool]:
             return clauses.approval(str(tool), source)
         case "people", [number, tool]:
@@ -201,6 +211,9 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(tool), _no_tool(tool), _pattern_name(name), _reserved_fault(name)
         case "sequence", [first, then]:
             return _pattern_name(first), _unlocking(first, "require"), _pattern_name(then)
+        case "one_before" | "each_before", [*needed, then]:
+            unlocking = [_unlocking(name, "require") for name in needed]
+            return (*map(_pattern_name, words), *unlocking, *_repeated_names(needed, then))
         case "limit", [tool, _, scope]:
             return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
         case "allow", [tool]:
@@ -209,6 +222,16 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(first), _pattern_name(last)
         case _:
             return map(_pattern_name, words[-1:])
+
+
+def _repeated_names(needed: Sequence[Token], then: Token) -> Iterable[Fault | None]:
+    """The faults of names that a list of prerequisites has twice, and of one that it has to unlock."""
+    for at, name in enumerate(needed):
+        if str(name) in map(str, needed[:at]):
+            yield Fault.at(name, f"{quote(name)} is named twice", "name each tool once")
+        elif str(name) == str(then):
+            message = f"{quote(name)} is required before itself"
+            yield Fault.at(name, message, "leave it out of what comes before")
 
 
 def _pattern_name(name: Token) -> Fault | None:

@@ -26,7 +26,7 @@ from .brute import product
 
 TOOLS = ["a", "b", "c", "d"]
 tools = st.sampled_from(TOOLS)
-different = st.lists(tools, min_size=2, max_size=2, unique=True)
+different = st.lists(tools, min_size=3, max_size=3, unique=True)
 
 
 @st.composite
@@ -34,10 +34,11 @@ def rule(draw: st.DrawFn) -> str:
     """One rule about a few tools."""
     kind = draw(
         st.sampled_from(
-            ["require"] * 4 + ["limit", "per", "per", "block", "approve", "after", "blocked after"]
+            ["require"] * 4
+            + ["limit", "per", "per", "block", "approve", "one", "each", "after", "blocked after"]
         )
     )
-    first, second = draw(different)
+    first, second, third = draw(different)
     count = draw(st.integers(1, 3))
     return {
         "require": f"require {first} before {second}",
@@ -45,6 +46,8 @@ def rule(draw: st.DrawFn) -> str:
         "per": f"limit {first} to {count} per {second}",
         "block": f"block {first}",
         "approve": f"require human-approval before {first}",
+        "one": f"require {first} or {third} before {second}",
+        "each": f"require {first} and {third} before {second}",
         "after": f"after {second} require human-approval before {first}",
         "blocked after": f"block {first} after {second}",
     }[kind]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.resources import files
 
 import pytest
@@ -46,6 +47,10 @@ LINES = [
     ("require human-approval before by", "approval", ["WORD by"]),
     ("require 2 human-approvals before b", "people", ["NUMBER 2", "WORD b"]),
     ("require 1 human-approval before b", "people", ["NUMBER 1", "WORD b"]),
+    ("require a or b before c", "one_before", ["WORD a", "WORD b", "WORD c"]),
+    ("require or or and or to before b", "one_before", ["WORD or", "WORD and", "WORD to", "WORD b"]),
+    ("require a and b before c", "each_before", ["WORD a", "WORD b", "WORD c"]),
+    ("require a and b and c before d", "each_before", ["WORD a", "WORD b", "WORD c", "WORD d"]),
     ("after a require human-approval before b", "after", ["WORD a", "WORD b"]),
     (
         "after after require 2 human-approvals before b",
@@ -110,6 +115,15 @@ CLAUSES = [
         "people",
         ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
     ),
+    *(
+        (
+            f"require a {sign} b{more} before d when x",
+            statement,
+            ["WORD a", "WORD b", *names, "WORD d", "CONDITION x"],
+        )
+        for sign, statement in (("or", "one_before"), ("and", "each_before"))
+        for more, names in (("", []), (f" {sign} c", ["WORD c"]))
+    ),
     ("block a after after", "block", ["WORD a", "WORD after"]),
     ("block a after b when x", "block", ["WORD a", "WORD b", "CONDITION x"]),
     ("after a require human-approval before b when x", "after", ["WORD a", "WORD b", "CONDITION x"]),
@@ -147,6 +161,17 @@ CLAUSES = [
 ]
 
 
+def _repeated(parts: Iterable[str]) -> list[str]:
+    """The parts of a production, with one `option` for all further tools that are joined."""
+    found: list[str] = []
+    for part in parts:
+        if part in {"OR", "AND"} and part in found:
+            found.append("option")
+        elif not (part == "tool" and found[-1:] == ["option"] and {"OR", "AND"} & {*found}):
+            found.append(part)
+    return found
+
+
 class TestProductions:
     @pytest.mark.parametrize(("line", "statement", "words"), LINES)
     def test_make_statements(self, line: str, statement: str, words: list[str]) -> None:
@@ -177,7 +202,10 @@ class TestProductions:
             if not rule.origin.name.startswith("__")
         }
         reached = {
-            (node.data, *(part.data if isinstance(part, Tree) else part.type for part in node.children))
+            (
+                node.data,
+                *_repeated(part.data if isinstance(part, Tree) else part.type for part in node.children),
+            )
             for line, _, _ in (*LINES, *CLAUSES)
             for node in whole.parse(line).iter_subtrees()
         }
