@@ -25,9 +25,14 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
     """
     if isinstance(entry, str):
         entry = ReplayEntry(entry)
+    if entry.is_error and all(cause_of(member.net.rule) is None for member in roster.members):
+        return
     call = ToolCall("replay", entry.tool_name, entry.input or {}, context.surroundings.shell)
     naming = roster.naming(call)
     for member, known_by in zip(roster.members, naming.by_net, strict=True):
+        cause = cause_of(member.net.rule)
+        if entry.is_error and cause is None:
+            continue
         if isinstance(known_by, CallbackError):
             failed = reasons.callback_failed(member.key, known_by.callback, known_by.problem)
             raise NetError(failed) from known_by.problem
@@ -37,7 +42,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
         before = member.state.marking
         if entry.is_error:
-            names = [name for name in names if name == cause_of(member.net.rule)]
+            names = [name for name in names if name == cause]
         for name in in_order(member.net, names, call.tool_name):
             _replay_name(member, name, call, unlocks=naming.unlocks)
         if member.net.timed and member.state.marking != before:
