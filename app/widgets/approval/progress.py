@@ -18,6 +18,8 @@ from ....engine.net.timed import aged, next_due
 from ...format.text import MUTED, ago, count, in_rows, name_shown, seconds_between, shown, styled_rows
 from ..nets.list import approver_names, enabled
 
+BEGUN = ("running", "done", "failed", "unknown")
+"""Statuses of calls that were allowed."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -49,6 +51,13 @@ def progress_lines(
             (f" {ago(seconds_between(at, now))}", MUTED),
         )
         for name, at in done.items()
+    ]
+    parts += [
+        Content.assemble(
+            "after ", (name_shown(name), "bold"), (f" {ago(seconds_between(at, now))}", MUTED)
+        )
+        for name, at in _begun(request, session).items()
+        if name not in done
     ]
     parts += [Content.styled(shown(text), "$text-accent") for text in _budgets(request, session, now)]
     if others:
@@ -105,6 +114,19 @@ def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, date
             latest[name] = call.at
         others += not met
     return latest, others
+
+
+def _begun(request: ApprovalState, session: SessionState) -> dict[str, datetime]:
+    """The calls that brought the asking rule into effect, each with the time at which its last began."""
+    net = session.nets.get(request.net)
+    leads = () if net is None else net.net.leads
+    return {
+        name: call.at
+        for call in session.calls.values()
+        if call.status in BEGUN
+        for name in call.names or (call.tool,)
+        if name in leads
+    }
 
 
 def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:

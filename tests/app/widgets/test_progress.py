@@ -9,7 +9,7 @@ from interlock.app.widgets.approval.progress import Viewer, progress_lines
 from interlock.app.widgets.approval.request import request_text
 from interlock.engine.history.model.records import TransitionRecord
 
-from ..support.scenes import NOW, START, before, deploy_request, net, release_bot, step
+from ..support.scenes import NOW, START, before, call, deploy_request, net, release_bot, step
 
 
 def said(request: object, session: object, viewer: Viewer | None = None) -> str:
@@ -46,6 +46,17 @@ class TestSoFar:
         assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
         state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
         assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
+
+    def test_what_brought_the_rule_into_effect(self) -> None:
+        """The call after which it asks, also where that failed or still runs; none that was blocked."""
+        state = release_bot()
+        asking = deploy_request().net
+        state.nets[asking].net = state.nets[asking].net.model_copy(update={"leads": ("read_web",)})
+        state.calls["r1"] = call("r1", "read_web", "curl x", "failed", 50)
+        state.calls["r2"] = call("r2", "read_web", "curl y", "blocked", 10)
+        assert "after read_web 50 s ago" in said(deploy_request(), state)
+        state.calls["r3"] = call("r3", "read_web", "curl z", "running", 20)
+        assert "after read_web 20 s ago" in said(deploy_request(), state)
 
     def test_nets_that_are_off_want_nothing(self) -> None:
         """A net that was switched off has no say."""
