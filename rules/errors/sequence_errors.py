@@ -28,8 +28,8 @@ def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
     counted = f"'{shape}' expects 4 tokens, got {len(words)}"
     before = text.index("before", 2)
     joining = [word for word in words[2:before] if word in JOINING]
-    if len({*joining}) > 1:
-        other = next(word for word in joining if word != joining[0])
+    other = next((word for word in joining if str(word) != str(joining[0])), None)
+    if other is not None:
         message = f"{counted}: tools are joined by {quote(joining[0])} or by {quote(other)}, not by both"
         return Fault.at(other, message, "write several rules: all of them have to be met")
     if words[before - 1] in JOINING and before > 2:
@@ -42,7 +42,8 @@ def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
         return Fault.at(words[1], f"{counted}: '{HUMAN}' is joined with no tool", remedy)
     comma = next((word for word in words[1:before] if word.endswith(",") and len(word) > 1), None)
     if comma is not None:
-        remedy = write(line, start(comma), len(comma), f"{comma.rstrip(',')} and")
+        joined = len(words) > words.index(comma) + 1 and words[words.index(comma) + 1] in JOINING
+        remedy = write(line, start(comma), len(comma), f"{comma.rstrip(',')}{'' if joined else ' and'}")
         return Fault.at(
             comma, f"{counted}: tools are joined by 'or' or 'and', got {quote(comma)}", remedy
         )

@@ -179,7 +179,7 @@ class TestChoosing:
             await opened(on, "limit-deploy-3")
             await on.press("tab", "end")
             await on.until("ready-made: copy it to change it")
-            assert "library/tool-approval.rules" in on.painted().splitlines()[0]
+            assert "library/untrusted-content.rules" in on.painted().splitlines()[0]
 
     async def test_by_name(self, folder: Path) -> None:
         """Names can be typed, several at once; they stay in the list, and escape closes the line."""
