@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..engine.core.condition import Condition
@@ -14,8 +14,8 @@ from .errors.problems import Problem, RuleError
 from .library import LIBRARY
 from .naming import CallNamer
 from .nets import build_net
-from .parse.statements import Allowance, Map, Statement
-from .ruleset import RuleSet, Verification
+from .parse.statements import Allowance, Let, Map, Statement
+from .ruleset import PREFIX, RuleSet, Verification
 from .unclear import implied_rule
 
 MAX_FILE_BYTES = 1_000_000
@@ -51,7 +51,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    return compile_files({shown_file(name): read_text(name) for name in names})
+    return compile_files(with_value_files({shown_file(name): read_text(name) for name in names}))
 
 
 def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
@@ -60,23 +60,46 @@ def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
     Raises `RuleError` for files that cannot be read, as `load_rules`.
     """
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    texts = {shown_file(name): read_text(name) for name in names}
+    texts = with_value_files({shown_file(name): read_text(name) for name in names})
     if problems := [text for text in texts.values() if isinstance(text, Problem)]:
         raise RuleError(problems)
     return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
+def with_value_files(
+    texts: Mapping[str, str | Problem], read: Callable[[str], str | Problem] | None = None
+) -> dict[str, str | Problem]:
+    """Texts with those of the files whose lines their `let`s take for values, each under its own key.
+
+    `read` reads a file by its path.
+    """
+    from .parse.syntax import GRAMMAR
+    from .parse.values import value_files
+
+    found = dict(texts)
+    for file, text in texts.items():
+        if isinstance(text, str) and not file.startswith(PREFIX):
+            for key in value_files(text, file, GRAMMAR):
+                if key not in found:
+                    found[key] = (read or read_text)(key.removeprefix(PREFIX))
+    return found
 
 
 def shown_file(name: str) -> str:
     """The name that rules have for their file: the path that was given, the library's without where it
     is installed."""
     path = Path(name)
-    return f"library/{path.name}" if path.parent == LIBRARY else name
+    if path.parent == LIBRARY:
+        return f"library/{path.name}"
+    # What begins like the key of a file of values would not be read as rules.
+    return f"./{name}" if name.startswith(PREFIX) else name
 
 
 def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
     """Compile texts by file name as one set, as `load_rules` does with files.
 
-    A problem in place of a text is what kept it from being read. Raises `RuleError`.
+    A problem in place of a text is what kept it from being read. Files of values that the rules name
+    have to be among them, see `with_value_files`. Raises `RuleError`.
     """
     # The parser comes with lark: many times all the rest, and no use to those who compile nothing.
     from .parse.syntax import parse
@@ -85,10 +108,15 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
     statements: list[Statement] = []
     problems: list[Problem] = []
     for file, text in texts.items():
+        if file.startswith(PREFIX):
+            # The line that names it says what is wrong with it.
+            if isinstance(text, str):
+                sources[file] = text
+            continue
         if isinstance(text, Problem):
             problems.append(text)
             continue
-        found, wrong = parse(text, file)
+        found, wrong = parse(text, file, texts)
         sources[file] = text
         statements += found
         problems += wrong
@@ -96,7 +124,7 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
         raise RuleError(problems)
     maps = [s for s in statements if isinstance(s, Map)]
     allowances = [s for s in statements if isinstance(s, Allowance)]
-    rules = [s for s in statements if not isinstance(s, Map | Allowance)]
+    rules = [s for s in statements if not isinstance(s, Map | Allowance | Let)]
     implied, unclear_tools = implied_rule(maps, rules, allowances)
     if implied is not None:
         rules.append(implied)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..engine.net.net import CallNames, SkillNet, ToolCall
 from .errors.problems import Problem
 from .naming import CallNamer, Inspection
+
+PREFIX = "lines:"
+"""Begins the key of a text that holds values for a `let`, and no rules."""
+
+
+def rules_files(sources: Iterable[str]) -> list[str]:
+    """The keys of a set's texts that are rules files."""
+    return [file for file in sources if not file.startswith(PREFIX)]
+
+
+def paths_of(sources: Iterable[str]) -> list[str]:
+    """The files that a set's texts are from, those of values as well."""
+    return [file.removeprefix(PREFIX) for file in sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,7 @@ class RuleSet:
     """Compiled rules: `nets` in file order, one `verification` each, and `warnings`.
 
     `call_names` is the function all nets share, or `None` when every call has its own name only.
-    `sources` holds the text by file as the caller named it.
+    `sources` holds the text by file as the caller named it; see `PREFIX` for those of values.
     """
 
     nets: tuple[SkillNet, ...]
@@ -37,6 +50,11 @@ class RuleSet:
 
     def __len__(self) -> int:
         return len(self.nets)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that the set is from, those of values as well."""
+        return paths_of(self.sources)
 
     @property
     def registry(self) -> dict[str, SkillNet]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ...engine.core.sanitize import visible
 from ...engine.gate.name_changes import takes_from
 from ...rules import Problem, RuleSet, compile_files
-from ...rules.compiler import read_text, shown_file
+from ...rules.compiler import read_text, shown_file, with_value_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,15 @@ class RuleTexts:
     texts: Mapping[Path, str | Problem] = field(default_factory=dict[Path, str | Problem])
 
     def with_files(self, files: Iterable[str | Path]) -> RuleTexts:
-        """A copy with the present texts of `files`, except those that are here already."""
-        new = {path_of(file) for file in files} - self.texts.keys()
-        return RuleTexts({**self.texts, **{path: read_text(str(path)) for path in new}})
+        """A copy with the present texts of `files`, except those that are here already.
+
+        So are the files of values that they name.
+        """
+        texts = dict(self.texts)
+        for path in {path_of(file) for file in files} - texts.keys():
+            texts[path] = read_text(str(path))
+            with_value_files({str(path): texts[path]}, partial(_once, texts))
+        return RuleTexts(texts)
 
     def compile(self, *files: str | Path) -> RuleSet:
         """The rules of `files` as one set; a missing file is read. Raises `RuleError`."""
@@ -36,7 +43,15 @@ class RuleTexts:
         for file in files:
             name, text = shown_file(str(file)), texts[path_of(file)]
             named[name] = replace(text, file=name) if isinstance(text, Problem) else text
-        return compile_files(named)
+        return compile_files(with_value_files(named, partial(_once, dict(texts))))
+
+
+def _once(texts: dict[Path, str | Problem], file: str) -> str | Problem:
+    """The text of a file, which is read where it is not among `texts` yet, and added."""
+    path = path_of(file)
+    if path not in texts:
+        texts[path] = read_text(str(path))
+    return texts[path]
 
 
 def path_of(file: str | Path) -> Path:

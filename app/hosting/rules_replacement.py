@@ -27,6 +27,7 @@ from ...engine.hub.api import Outcome, ProposedRules, ReplacedIn, RunningRules, 
 from ...engine.net.net import NetError
 from ...rules import RuleError
 from ...rules.compiler import read_text
+from ...rules.ruleset import paths_of
 from ..config.loader import SettingsError
 from ..format.rule_changes import RuleChanges, change_lines
 from ..sessions.server_rules import ServerRules
@@ -266,7 +267,12 @@ def _still_missing(people: int) -> str:
 
 def _success(change: _Change, live: Sequence[str]) -> str:
     lines = [*change_lines(change.changes)] or ["the rules are the same, their texts differ"]
-    stale = [name for name, text in change.rules.sources().items() if read_text(name) != text]
+    texts = change.rules.sources()
+    stale = [
+        path
+        for path, text in zip(paths_of(texts), texts.values(), strict=True)
+        if read_text(path) != text
+    ]
     until = (
         f" The server reads its files again when it starts, and {', '.join(map(visible, stale))} "
         "differs: write them there, too."

@@ -9,7 +9,8 @@ from typing import Literal
 from ...engine.net.net import SkillNet
 from ...rules import Problem, RuleError, load_rules
 from ...rules.analysis.findings import Findings, examine
-from ...rules.compiler import read_text
+from ...rules.compiler import read_text, with_value_files
+from ...rules.ruleset import paths_of
 from ..format.rules import does
 from ..sources.rules_files import Stamp, in_library, name_of, stamps
 
@@ -60,10 +61,12 @@ class RulesFile:
 class RulesView:
     """Files as they were when they had these `stamps`; what is known of them once they are `checked`.
 
+    `paths` are theirs, and those of the values that they name.
     Without `findings` nothing was compiled: with a single mistake there are no nets.
     """
 
     files: tuple[RulesFile, ...]
+    paths: tuple[str, ...]
     stamps: tuple[Stamp, ...]
     checked: bool = False
     rules: int = 0
@@ -74,8 +77,10 @@ class RulesView:
 
 def read(paths: Sequence[str]) -> RulesView:
     """The texts alone, which takes no time worth a word."""
-    before = stamps(paths)
-    return RulesView(tuple(map(_read, paths)), before)
+    texts = {path: read_text(path) for path in paths}
+    every = tuple(paths_of(with_value_files(texts)))
+    before = stamps(every)
+    return RulesView(tuple(map(_read, paths)), every, before)
 
 
 def _read(path: str) -> RulesFile:
@@ -135,6 +140,7 @@ def _placed(
         files.append(RulesFile(file.path, file.name, file.library, file.lines, noted))
     return RulesView(
         tuple(files),
+        unread.paths,
         unread.stamps,
         checked=True,
         rules=sum(map(len, nets.values())),

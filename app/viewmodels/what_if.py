@@ -34,7 +34,7 @@ class WhatIf:
         """Say in a line which nets differ."""
         if self.rules is not None:
             of = len(self.rules.registry)
-            files = ", ".join(self.rules.sources)
+            files = ", ".join(self.rules.paths)
             off = of - len(self.active)
             return f"under {files}" + (f", {off} of its {of} rules off" if off else "")
         off = [key for key in state.active if key not in self.active]

@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from types import UnionType
 from typing import Literal, Protocol, TypeAlias, assert_never, cast
@@ -21,6 +21,11 @@ from .sanitize import folded_name
 Input: TypeAlias = Mapping[str, object]
 Scalar: TypeAlias = str | int | float | bool | None
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is"]
+Quantifier: TypeAlias = Literal["every", "any"]
+
+_OTHER: Mapping[Quantifier | None, Quantifier | None] = {"every": "any", "any": "every", None: None}
+MOST_SHOWN = 20
+"""A list with more values is not written out where people and models read it."""
 
 PRESENT, ABSENT = "present", "missing"
 MISSING = object()
@@ -83,7 +88,9 @@ class Compare:
     """One comparison of the field at `path` (`("env",)` for `input.env`).
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
-    `ABSENT` for `is`. `start` and `end` are its columns in its line, and do not make conditions differ.
+    `ABSENT` for `is`. With `quantifier` it is about the elements of a list: of `every` one, or of `any`.
+    `name` is what `let` calls the value, where it was written so; it, `start` and `end`, the columns in
+    its line, do not make conditions differ.
     """
 
     path: tuple[str, ...]
@@ -91,6 +98,8 @@ class Compare:
     value: Scalar | tuple[Scalar, ...] | Matcher
     start: int = field(default=0, compare=False)
     end: int = field(default=0, compare=False)
+    quantifier: Quantifier | None = None
+    name: str | None = field(default=None, compare=False)
     kinds: tuple[bool, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +111,11 @@ class Compare:
     def field_name(self) -> str:
         """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
         return ".".join(("input", *map(_written_name, self.path)))
+
+    @property
+    def subject(self) -> str:
+        """The field with its quantifier: `every input.to`."""
+        return f"{self.quantifier} {self.field_name}" if self.quantifier else self.field_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,8 @@ def unknown_reason(
                 return f"the call has no {condition.field_name}"
             if found is DOUBLED:
                 return f"another field differs from {condition.field_name} only in looks"
+            if condition.quantifier is not None and not isinstance(found, list | tuple):
+                return f"{condition.field_name} is no list"
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
             return unknown_reason(inner, value, surroundings)
@@ -183,28 +199,46 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
             assert_never(condition)
 
 
-def condition_text(condition: Condition) -> str:
-    """A condition as the rules language writes it, with no more parentheses than it needs."""
+def condition_text(condition: Condition, *, whole: bool = False) -> str:
+    """A condition as the rules language writes it, with no more parentheses than it needs.
+
+    A value that has a name is written by it, and of a long list only the beginning, unless the text is
+    to be read as a `whole` condition again.
+    """
     match condition:
         case Compare(operator="is", value=value):
             return f"{condition.field_name} is {value}"
-        case Compare(operator=operator, value=value):
-            return f"{condition.field_name} {operator} {_written_value(value)}"
+        case Compare(operator=operator):
+            return f"{condition.subject} {operator} {_value_text(condition, whole)}"
         case Not(inner=Compare(operator="in" | "contains" | "matches" | "under") as inner):
-            return f"{inner.field_name} not {inner.operator} {_written_value(inner.value)}"
+            # Not every one in a list is any one not in it.
+            subject = replace(inner, quantifier=_OTHER[inner.quantifier]).subject
+            return f"{subject} not {inner.operator} {_value_text(inner, whole)}"
         case Not(inner=inner):
-            return f"not {_part(inner, And | Or)}"
+            return f"not {_part(inner, And | Or, whole)}"
         case And(parts=parts):
-            return " and ".join(_part(part, And | Or) for part in parts)
+            return " and ".join(_part(part, And | Or, whole) for part in parts)
         case Or(parts=parts):
-            return " or ".join(_part(part, Or) for part in parts)
+            return " or ".join(_part(part, Or, whole) for part in parts)
         case _:
             assert_never(condition)
 
 
-def _part(part: Condition, loose: type[Or] | UnionType) -> str:
+def _part(part: Condition, loose: type[Or] | UnionType, whole: bool) -> str:
     """A part of a condition, in parentheses where it would fall apart without."""
-    return f"({condition_text(part)})" if isinstance(part, loose) else condition_text(part)
+    text = condition_text(part, whole=whole)
+    return f"({text})" if isinstance(part, loose) else text
+
+
+def _value_text(part: Compare, whole: bool) -> str:
+    if whole:
+        return written_value(part.value)
+    if part.name is not None:
+        return part.name
+    if isinstance(part.value, tuple) and len(part.value) > MOST_SHOWN:
+        shown = ", ".join(map(written_value, part.value[: MOST_SHOWN - 2]))
+        return f"[{shown}, … {len(part.value) - MOST_SHOWN + 2:,} more]"
+    return written_value(part.value)
 
 
 def _written_name(name: str) -> str:
@@ -215,9 +249,10 @@ def _written_name(name: str) -> str:
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in quoted)
 
 
-def _written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
+def written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
+    """A value as the rules language writes it."""
     if isinstance(value, tuple):
-        return f"[{', '.join(_written_value(item) for item in value)}]"
+        return f"[{', '.join(written_value(item) for item in value)}]"
     if value is None or isinstance(value, str | int | float):
         return json.dumps(value, ensure_ascii=False)
     return value.text
@@ -249,6 +284,16 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
         return (found is MISSING or found is None) is (part.value == ABSENT)
     if found is MISSING or found is DOUBLED:
         return None
+    if part.quantifier is None:
+        return _answer(part, found, surroundings)
+    if not isinstance(found, list | tuple):
+        return None
+    answers = [_answer(part, item, surroundings) for item in cast("list[object]", found)]
+    return _joined(answers, decisive=part.quantifier == "any")
+
+
+def _answer(part: Compare, found: object, surroundings: Surroundings) -> bool | None:
+    """The result of a comparison with what a field, or an element of its list, holds."""
     match part.operator:
         case "=" | "!=":
             answer = _same(found, part.value)
@@ -257,6 +302,8 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
             return _ordered(found, part.operator, part.value)
         case "in":
             choices = part.value if isinstance(part.value, tuple) else ()
+            if isinstance(found, str):
+                return found in choices
             return _joined([_same(found, choice) for choice in choices], decisive=True)
         case "contains":
             return _contains(found, part.value)

@@ -85,7 +85,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         free_tools=net.free_tools,
         leads=net.leads,
         rule=rule_record(net.rule),
-        when=None if net.condition is None else condition_text(net.condition),
+        when=None if net.condition is None else condition_text(net.condition, whole=True),
         governs=net.governs,
         people=people,
         maps=maps_digest((net,)) if people else None,

@@ -223,6 +223,8 @@ def _base(condition: Condition) -> tuple[Base, bool]:
         case Compare(path=path, operator=operator, value=value):
             if operator == "is":
                 return (path, operator, PRESENT), value == ABSENT
+            if condition.quantifier is not None:
+                return (path, (condition.quantifier, operator), _plain(value)), False
             opposite = _OPPOSITE.get(operator)
             return (path, opposite or operator, _plain(value)), opposite is not None
         case Not(inner=inner):

@@ -130,6 +130,9 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
     """The possible results of a comparison."""
     if at.missing:
         return frozenset([comparison.value == ABSENT if comparison.operator == "is" else None])
+    if comparison.quantifier is not None:
+        # `[]` represents every list, of whatever elements.
+        return _ANY if at.value == [] else frozenset([None])
     match comparison.operator:
         case "under":
             # Where links lead, and what the working directory is, is not known here.

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import get_args
 
+from ...engine.core.condition import comparisons
 from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.core.sanitize import folded_name
 from ..errors.fault import closest
@@ -15,7 +16,7 @@ from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
 from ..parse.durations import nearest_duration
 from ..parse.lines import code, head
-from ..parse.statements import HUMAN, SESSION, Allowance, Map, Statement
+from ..parse.statements import HUMAN, SESSION, Allowance, Let, Map, Statement
 from ..unclear import about_allowances, about_rules
 
 _STRAY_ENDS = ",;:'\""
@@ -31,7 +32,10 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
     """Warnings about rules that compile, in the order of the statements."""
     maps = [s for s in statements if isinstance(s, Map)]
     allowances = [s for s in statements if isinstance(s, Allowance)]
-    rules = [s for s in statements if not isinstance(s, Map | Allowance)]
+    rules = [s for s in statements if not isinstance(s, Map | Allowance | Let)]
+    named = {
+        (r.source.file, part.name) for r in rules if r.source and r.when for part in comparisons(r.when)
+    }
     used = {tool for rule in rules for tool in tools_named(rule)}
     allowed = about_allowances(maps, rules, allowances)
     lesser = {(problem.file, problem.line): problem for problem in about_rules(maps, rules)}
@@ -41,6 +45,11 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
     for statement in statements:
         if isinstance(statement, Allowance):
             warnings.append(next(allowed))
+        elif isinstance(statement, Let):
+            if (statement.source.file, statement.name) not in named:
+                message = f"no condition of this file says {quote(statement.name)}"
+                remedy = "use it, as in 'when input.<field> in <name>', or remove the line"
+                warnings.append(at_word(statement.source, statement.name, message, remedy))
         elif isinstance(statement, Map):
             if statement.name not in used:
                 warnings.append(_unused(statement, maps, used))

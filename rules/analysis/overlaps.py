@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from ...engine.core.condition import Condition, comparisons
+from ...engine.core.condition import And, Compare, Condition, Not, Or, comparisons, written_value
 from ...engine.core.rule import ApprovalRule, BlockRule, cause_of
 from ...engine.verify import Effort
 from ..errors.problems import Problem, quote
@@ -70,10 +70,33 @@ def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Proble
         yield at_condition(one, when, message, remedy)
     elif ruled_out((when, FAILS), effort=effort):
         yield at_condition(one, when, "this condition always holds", "leave it out, or mend it")
+    for part in _lets_pass(when):
+        if not (isinstance(part.value, str) and part.value.startswith("-")):
+            value = written_value(part.value)
+            message = f"a list that has {value} among others passes this as well"
+            remedy = f"if {part.field_name} is a list, write: every {part.field_name} in [{value}]"
+            yield at_condition(one, part, message, remedy)
     for part in comparisons(when):
         if part.operator == "under" and isinstance(part.value, str) and set("*?") & set(part.value):
             message = f"{quote(part.value)} is taken as a folder of that very name"
             yield at_condition(one, part, message, "name the folder alone: all below it is under it")
+
+
+def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]:
+    """The comparisons by `contains` that keep a rule from applying: what is used as an allow-list.
+
+    `holds` says whether the rule applies where the condition holds.
+    """
+    match condition:
+        case Compare(operator="contains", quantifier=None) if not holds:
+            yield condition
+        case Compare():
+            return
+        case Not(inner=inner):
+            yield from _lets_pass(inner, holds=not holds)
+        case And(parts=parts) | Or(parts=parts):
+            for part in parts:
+                yield from _lets_pass(part, holds=holds)
 
 
 def at_condition(one: LocatedRule, when: Condition, message: str, remedy: str) -> Problem:

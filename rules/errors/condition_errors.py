@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lark import Token
 
@@ -39,6 +39,10 @@ _LITERALS = {
     **dict.fromkeys(("false", "no"), "false"),
     **dict.fromkeys(("null", "none", "nil", "undefined"), "null"),
 }
+_QUANTIFIERS = {
+    **dict.fromkeys(("all", "each", "every"), "every"),
+    **dict.fromkeys(("some", "any", "one", "exists"), "any"),
+}
 _JOINS = {"&&": "and", "&": "and", "||": "or", "|": "or", "and": "and", "or": "or", ",": "and"}
 _KINDS = {
     "TEXT": "a text",
@@ -65,10 +69,12 @@ _PRESENCE = re.compile(
 _END = "$END"
 
 
-def unexpected(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:
+def unexpected(
+    line: str, begin: int, words: Sequence[Token], word: Token, names: Iterable[str] = ()
+) -> Fault:
     """The fault of `word`, which cannot follow `words`; at the end of the line it is empty.
 
-    `begin` is where the condition starts.
+    `begin` is where the condition starts, `names` are those that have values.
     """
     if word.type != _END and word.startswith('"') and word.type == "WORD":
         return _unclosed(line, word)
@@ -78,19 +84,25 @@ def unexpected(line: str, begin: int, words: Sequence[Token], word: Token) -> Fa
     if len(words) > 1 and words[-2].type == "BECAUSE":
         return behind_reason(line, word, words[-1])
     negated = before == "NOT" and len(words) > 1 and words[-2].type == "FIELD"
-    bracket = _open(words, "LSQB", "RSQB")
+    bracket = still_open(words, "LSQB", "RSQB")
     if negated or before == "FIELD":
-        return _no_operator(line, words[-1], word, negated=negated)
-    if before in {"OPERATOR", "IN", "CONTAINS", "MATCHES", "UNDER"} or before in {"LSQB", "COMMA"}:
-        return _no_value(line, words[-1], word)
+        return _no_operator(line, words, word, negated=negated)
+    if before in {"OPERATOR", "IN", "CONTAINS", "MATCHES", "UNDER"}:
+        near = closest(word, names, 0.75) if word.type == "WORD" else None
+        if near is not None:
+            message = f"no 'let' gives {quote(word)} a value"
+            return Fault.at(word, message, _swap(line, word, near))
+        return no_value(line, words[-1], word)
+    if before in {"LSQB", "COMMA"}:
+        return no_value(line, words[-1], word)
     if bracket is not None:
-        return _in_list(line, bracket, words[-1], word)
-    if before in {"AND", "OR", "NOT", "LPAR"}:
+        return in_list(line, bracket, words[-1], word)
+    if before in {"AND", "OR", "NOT", "LPAR", "EVERY", "ANY"}:
         return _no_field(line, words, word)
     return _after_comparison(line, begin, words, word)
 
 
-def _open(words: Sequence[Token], opening: str, closing: str) -> Token | None:
+def still_open(words: Sequence[Token], opening: str, closing: str) -> Token | None:
     """The last word that opens something which nothing closes."""
     opened: list[Token] = []
     for word in words:
@@ -127,11 +139,16 @@ def _unclosed(line: str, word: Token) -> Fault:
     return Fault.at(word, message, write(line, start(word), len(whole), f'{whole}"'))
 
 
-def _no_operator(line: str, field: Token, word: Token, *, negated: bool) -> Fault:
+def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: bool) -> Fault:
+    field = words[-1]
     if not negated:
         misnaming = misnamed(line, field) or in_single_quotes(line, field)
         if misnaming is not None:
             return misnaming
+    quantifier = next((w for w in words[-3:-1] if w.type in {"EVERY", "ANY"}), None)
+    if quantifier is not None and word.type == "PRESENCE":
+        message = f"{quote(word)} is about a field, not about its elements"
+        return Fault.at(word, message, _swap(line, quantifier, ""))
     known = _WORDS if negated else OPERATORS
     after = "'not'" if negated else quote(field)
     if word.type in {_END, "AND", "OR", "RPAR", "COMMA", "RSQB"}:
@@ -150,6 +167,11 @@ def _no_operator(line: str, field: Token, word: Token, *, negated: bool) -> Faul
         length = start(word) + len(word) - start(field)
         return Fault.at(word, message, write(line, start(field), length, opposite))
     message = f"unknown operator {quote(word)}. Expected {either(known)}"
+    if word.type in {"EVERY", "ANY"} and not negated:
+        turned = f"{word} {line[start(field) : start(word)].rstrip()} "
+        length = start(word) + len(word) - start(field)
+        remedy = write(line, start(field), length, turned.rstrip())
+        return Fault.at(word, f"{quote(word)} stands before the field", remedy)
     there = _PRESENCE.match(line[start(word) :])
     if there is not None and not negated:
         turned_round = (there["not"] is not None) != (there["none"] is not None)
@@ -176,7 +198,7 @@ def _no_operator(line: str, field: Token, word: Token, *, negated: bool) -> Faul
     return Fault.at(word, message, _swap(line, word, meant))
 
 
-def _no_value(line: str, sign: Token, word: Token) -> Fault:
+def no_value(line: str, sign: Token, word: Token) -> Fault:
     what = {"MATCHES": "a pattern", "UNDER": "a folder", "IN": "a list"}.get(sign.type, "a value")
     if sign.type == "IN" and word.type == "LPAR":
         message = "a list stands in brackets, got '('"
@@ -242,7 +264,7 @@ def _no_regex(line: str, word: Token) -> Fault:
     return Fault.at_part(word, no_pattern(str(word)))
 
 
-def _in_list(line: str, bracket: Token, before: Token, word: Token) -> Fault:
+def in_list(line: str, bracket: Token, before: Token, word: Token) -> Fault:
     if word.type == _END:
         remedy = write(line, len(code(line)), 0, "]")
         return Fault.at(bracket, "'[' is not closed", remedy)
@@ -289,13 +311,16 @@ def _no_field(line: str, words: Sequence[Token], word: Token) -> Fault:
     if not word[0].isalnum() and word[0] not in "_$@":
         return Fault.at(word, f"expected a comparison{after}, got {quote(word)}", EXAMPLE)
     message = f"a comparison begins with a field 'input.<field>', got {quote(word)}"
+    quantifier = _QUANTIFIERS.get(lower)
+    if quantifier is not None and re.match(r"\s+input\.", line[start(word) + len(word) :]):
+        return Fault.at(word, message, _swap(line, word, quantifier))
     head, dot, rest = word.partition(".")
     wrong = dot and head.lower() in {"inputs", "imput", "args", "arguments", "params", "call", "in"}
     return Fault.at(word, message, _swap(line, word, f"input.{rest if wrong else word}"))
 
 
 def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:
-    opened = _open(words, "LPAR", "RPAR")
+    opened = still_open(words, "LPAR", "RPAR")
     if word.type == _END and opened is not None:
         return Fault.at(opened, "'(' is not closed", write(line, len(code(line)), 0, ")"))
     if word.type == "RPAR":
@@ -327,10 +352,13 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
 
 
 def wrong_value(
-    line: str, field: Token, sign: Token, first: Token, last: Token, *, negated: bool
+    line: str, field: Token, sign: Token, value: tuple[Token, Token], kind: str, *, negated: bool
 ) -> Fault | None:
-    """The fault of a value, `first` to `last`, that the operator cannot compare with; else `None`."""
-    operator, kind = str(sign), first.type
+    """The fault of a value that the operator cannot compare with; `None` if it can.
+
+    `value` is its first and last word, `kind` the type of the first, or of that which a name stands for.
+    """
+    operator, (first, last) = str(sign), value
     begin = start(first)
     shown = line[begin : start(last) + len(last)]
     said = f"'{operator}' compares with "
@@ -352,17 +380,19 @@ def wrong_value(
             return fault(takes, by(use, shown))
         case "<" | "<=" | ">" | ">=" if kind not in {"TEXT", "NUMBER"}:
             return fault("a number or a text", by(use or "=", shown))
+        case "in" if kind != "LSQB" and first.type == "NAME":
+            return fault("a list", f"write: let {shown} = [<value>, <value>]")
         case "in" if kind != "LSQB":
             return fault("a list", by(use, shown) if use else by("in", f"[{shown}]"))
         case "matches" | "under" if kind == "LSQB":
             what = "a folder in double quotes" if operator == "under" else "a pattern between slashes"
             return fault(what, "compare with one, and join comparisons with 'or'")
         case "matches" if kind != "REGEX":
-            if kind == "TEXT":
+            if kind == "TEXT" and first.type != "NAME":
                 return fault("a pattern between slashes", by("matches", f"/{_escaped(shown[1:-1])}/"))
             return fault("a pattern between slashes", by("=", shown))
         case "under" if kind != "TEXT":
-            if kind == "REGEX":
+            if kind == "REGEX" and first.type != "NAME":
                 folder = re.fullmatch(r"[\w/.@-]+", shown)
                 other = by("under", f'"{shown}"') if folder else by("matches", shown)
                 return fault("a folder in double quotes", other)

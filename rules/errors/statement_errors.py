@@ -18,6 +18,7 @@ from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
 from .sequence_errors import JOINING, misjoined
+from .value_errors import misused_let
 
 WHOLE_NUMBER = f"write a whole number from 1 to {MAX_LIMIT:,}"
 
@@ -40,10 +41,10 @@ _MEANT = {
 
 _ALLOW = "allow"
 """Begins `allow unclear <tool>` and nothing else."""
-_UNLISTED = {_ALLOW, "after"}
+_UNLISTED = {_ALLOW, "after", "let"}
 """Keywords that the reference's sentence on an unknown one leaves out."""
 
-_PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
+_PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>", "VALUE": "<value>"}
 
 
 def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
@@ -57,7 +58,8 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
     if reading.statement.data == _ALLOW and not _allows_unclear(reading.words):
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(_statement_shown(reading), grammar)
-    other = misused_after(line, reading.words) or misjoined(line, reading.words)
+    other = misused_let(line, reading.words) or misused_after(line, reading.words)
+    other = other or misjoined(line, reading.words)
     other = other or people(line, reading.words)
     if other is None and not reading.fits:
         other = _option(line, reading, grammar) or misfit(line, reading, shape, grammar)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isinf
 from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
-from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Scalar
+from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Quantifier, Scalar
 from ..errors.condition_errors import (
     bad_escape,
     bad_pattern,
@@ -27,14 +29,17 @@ from ..errors.condition_errors import (
 )
 from ..errors.fault import Fault
 from ..errors.problems import quote
-from .grammar import grammar
+from ..errors.value_errors import unexpected_value
+from .grammar import Parsed, grammar
 from .patterns import Pattern, PatternError, compile_regex, no_pattern
+from .statements import Let, Value
 
 GRAMMAR = "condition.lark"
 MAX_DEPTH = 40
-_NAME = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
+UNREAD: Value = ("",)
+"""Value of a name whose own line is wrong: its uses are not looked at."""
+_PATH = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
 
-Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
 _Tree: TypeAlias = Tree[Token]
 
 
@@ -52,23 +57,24 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
     return (None if wrong else condition), wrong
 
 
-def read_clauses(line: str, start: int = 0) -> tuple[Condition | None, Token | None, list[Fault]]:
-    """The condition and the text of a `because` behind it, if any; otherwise as `read_condition`."""
-    parsed = grammar(GRAMMAR, told_apart=True).parse(line[start:])
-    for word in parsed.words:
-        word.start_pos = start + (word.start_pos or 0)
-    if parsed.unexpected is not None:
-        word = parsed.unexpected.word
-        word.start_pos = len(line) if word.start_pos is None else start + word.start_pos
+def read_clauses(
+    line: str, start: int = 0, names: Mapping[str, Let] | None = None
+) -> tuple[Condition | None, Token | None, list[Fault]]:
+    """The condition and the text of a `because` behind it, if any; otherwise as `read_condition`.
+
+    `names` are those that have values.
+    """
+    names = names or {}
+    parsed = _parsed(line, start, "line", names)
     deep = _too_deep(parsed.words)
     if deep is not None:
         return None, None, [too_deep(deep, MAX_DEPTH)]
     if parsed.tree is None:
         assert parsed.unexpected is not None
-        return None, None, [unexpected(line, start, parsed.words, parsed.unexpected.word)]
+        return None, None, [unexpected(line, start, parsed.words, parsed.unexpected.word, names)]
     if parsed.tree.data == "line":
         return None, None, [unexpected(line, start, (), Token("$END", "", start_pos=len(line)))]
-    reader, tree, reason = _ConditionReader(line), parsed.tree, None
+    reader, tree, reason = _ConditionReader(line, names), parsed.tree, None
     if tree.data == "reasoned":
         inner, reason = tree.children
         assert isinstance(inner, Tree)
@@ -76,6 +82,39 @@ def read_clauses(line: str, start: int = 0) -> tuple[Condition | None, Token | N
         tree = inner
     condition = reader.condition(tree)
     return (None if reader.wrong else condition), reason, reader.wrong
+
+
+def read_value(line: str, start: int) -> tuple[Value | ValueFile, list[Fault]]:
+    """The value that a `let` gives, from `start` on, and what is wrong with it."""
+    parsed = _parsed(line, start, "given", {})
+    if parsed.tree is None:
+        assert parsed.unexpected is not None
+        return None, [unexpected_value(line, start, parsed.words, parsed.unexpected.word)]
+    reader, tree = _ConditionReader(line, {}), cast("Token | _Tree", parsed.tree)
+    if isinstance(tree, Tree) and tree.data == "file":
+        path = _first(tree.children[-1])
+        return ValueFile(reader.text(path), path), reader.wrong
+    value, _ = reader.value(tree)
+    return value, reader.wrong
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFile:
+    """`lines "payees.txt"`, the value of a `let`: a text for each line of a file."""
+
+    path: str
+    word: Token
+
+
+def _parsed(line: str, begin: int, start: str, names: Mapping[str, Let]) -> Parsed:
+    """The reading of a line from `begin` on, its words with their positions in the line."""
+    parsed = grammar(GRAMMAR, told_apart=True, starts=("line", "given")).parse(line[begin:], start, names)
+    for word in parsed.words:
+        word.start_pos = begin + (word.start_pos or 0)
+    if parsed.unexpected is not None:
+        word = parsed.unexpected.word
+        word.start_pos = len(line) if word.start_pos is None else begin + word.start_pos
+    return parsed
 
 
 def _too_deep(words: tuple[Token, ...]) -> Token | None:
@@ -100,8 +139,9 @@ def _too_deep(words: tuple[Token, ...]) -> Token | None:
 class _ConditionReader:
     """Makes conditions of trees, and collects what is wrong with them."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, names: Mapping[str, Let]) -> None:
         self._line = line
+        self._names = names
         self.wrong: list[Fault] = []
 
     def condition(self, tree: _Tree) -> Condition:
@@ -113,7 +153,7 @@ class _ConditionReader:
                 return And(tuple(self.condition(part) for part in parts))
             case "negation":
                 return Not(self.condition(parts[0]))
-            case "comparison":
+            case "comparison" | "elements":
                 return self._comparison(tree)
             case "presence":
                 return self._presence(tree)
@@ -121,13 +161,19 @@ class _ConditionReader:
                 raise AssertionError(f"{GRAMMAR} has a condition that nothing here makes: {other}")
 
     def _comparison(self, tree: _Tree) -> Condition:
-        field, operator, value = tree.children
+        *quantified, field, operator, value = tree.children
         assert isinstance(field, Token)
+        quantifier = cast("Quantifier", str(_first(quantified[0]))) if quantified else None
         negated = isinstance(operator, Tree) and operator.data == "negated"
         sign = _first(operator)
         name = cast("Operator", str(sign))
-        meant, last = self._value(value)
-        fault = wrong_value(self._line, field, sign, _first(value), last, negated=negated)
+        meant, last = self.value(value)
+        given = str(last) if last.type == "NAME" else None
+        first = _first(value)
+        kind = first.type if given is None else _kind(meant)
+        fault = None
+        if meant is not UNREAD:
+            fault = wrong_value(self._line, field, sign, (first, last), kind, negated=negated)
         if fault is not None:
             self.wrong.append(fault)
             meant = None
@@ -135,7 +181,10 @@ class _ConditionReader:
             self.wrong.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
-        compare = Compare(path, name, meant, start, end)
+        if negated and quantifier is not None:
+            # None of them not in it is every one in it.
+            quantifier = "any" if quantifier == "every" else "every"
+        compare = Compare(path, name, meant, start, end, quantifier, given)
         return Not(compare) if negated else compare
 
     def _presence(self, tree: _Tree) -> Condition:
@@ -145,17 +194,19 @@ class _ConditionReader:
 
     def _path(self, field: Token) -> tuple[str, ...]:
         names: list[str] = []
-        for found in _NAME.finditer(field, len("input")):
+        for found in _PATH.finditer(field, len("input")):
             name = found[1]
             if name.startswith('"'):
                 begin = (field.start_pos or 0) + found.start(1)
-                name = self._text(Token("TEXT", name, start_pos=begin))
+                name = self.text(Token("TEXT", name, start_pos=begin))
             names.append(name)
         return tuple(names)
 
-    def _value(self, part: Token | _Tree) -> tuple[Value, Token]:
+    def value(self, part: Token | _Tree) -> tuple[Value, Token]:
         """A value, and the last word of it."""
         if isinstance(part, Token):
+            if part.type == "NAME":
+                return self._names[str(part)].value, part
             return self._pattern(part), part
         if part.data != "list":
             word = _first(part)
@@ -173,7 +224,7 @@ class _ConditionReader:
     def _scalar(self, word: Token) -> Scalar:
         match word.type:
             case "TEXT":
-                return self._text(word)
+                return self.text(word)
             case "NUMBER":
                 return self._number(word)
             case "TRUE":
@@ -183,7 +234,7 @@ class _ConditionReader:
             case _:
                 return None
 
-    def _text(self, word: Token) -> str:
+    def text(self, word: Token) -> str:
         try:
             return cast("str", json.loads(word, strict=False))
         except json.JSONDecodeError as error:
@@ -209,6 +260,21 @@ class _ConditionReader:
         except PatternError as error:
             self.wrong.append(bad_pattern(word, error))
             return Pattern(str(word), _nothing, "")
+
+
+def _kind(value: Value) -> str:
+    """The type of word with which a value begins where it is written."""
+    match value:
+        case bool() | None:
+            return str(value).upper()
+        case str():
+            return "TEXT"
+        case int() | float():
+            return "NUMBER"
+        case tuple():
+            return "LSQB"
+        case Pattern():
+            return "REGEX"
 
 
 def _nothing(_text: str) -> bool:

@@ -7,7 +7,7 @@ expected in place of a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -112,15 +112,15 @@ class Parsed:
 
 
 class Grammar:
-    """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any.
+    """A grammar of lines: its first start is `line`, `WORD` any word, and `STRING` one in quotes, if any.
 
     Where words are `told_apart` by themselves, one is of the same type everywhere; otherwise the
     position that the grammar has for it says what it is.
     """
 
-    def __init__(self, text: str, *, told_apart: bool = False) -> None:
+    def __init__(self, text: str, *, told_apart: bool = False, starts: Sequence[str] = ("line",)) -> None:
         lexer = "basic" if told_apart else "contextual"
-        lark = Lark(text, start="line", parser="lalr", lexer=lexer, postlex=_WholeWords())
+        lark = Lark(text, start=[*starts], parser="lalr", lexer=lexer, postlex=_WholeWords())
         self._lark = cast(_Lark, lark)
         patterns = {terminal.name: terminal.pattern for terminal in self._lark.terminals}
         self._fixed = {name: p.value for name, p in patterns.items() if isinstance(p, PatternStr)}
@@ -144,13 +144,15 @@ class Grammar:
         made = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
         return tuple(symbol.name for symbol in min(made, key=len))
 
-    def parse(self, text: str) -> Parsed:
-        """Read a text up to the first word that is out of place."""
-        parser = self._lark.parse_interactive(text)
+    def parse(self, text: str, start: str = "line", names: Container[str] = ()) -> Parsed:
+        """Read a text up to the first word that is out of place; words in `names` are of type `NAME`."""
+        parser = self._lark.parse_interactive(text, start=start)
         words: list[Token] = []
         try:
             for word in parser.lexer_thread.lex(parser.parser_state):
                 words.append(word)
+                if names and word.type == _WORD and str(word) in names:
+                    word.type = "NAME"
                 parser.feed_token(word)
             words.append(Token(_END, ""))
             return Parsed(tuple(words[:-1]), parser.feed_eof())
@@ -251,7 +253,7 @@ class _Lark(Protocol):
     terminals: Collection[TerminalDef]
     rules: Sequence[Rule]
 
-    def parse_interactive(self, text: str) -> _Parser: ...
+    def parse_interactive(self, text: str, start: str | None = None) -> _Parser: ...
 
 
 class _WholeWords(PostLex):
@@ -268,6 +270,7 @@ class _WholeWords(PostLex):
 
 
 @cache
-def grammar(file: str, *, told_apart: bool = False) -> Grammar:
+def grammar(file: str, *, told_apart: bool = False, starts: tuple[str, ...] = ("line",)) -> Grammar:
     """The grammar in `file` of this folder; building one takes tens of milliseconds."""
-    return Grammar(Path(__file__).with_name(file).read_text("utf-8"), told_apart=told_apart)
+    text = Path(__file__).with_name(file).read_text("utf-8")
+    return Grammar(text, told_apart=told_apart, starts=starts)

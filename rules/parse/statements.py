@@ -1,10 +1,11 @@
-"""Statements of a rules file: rules for the engine, maps and allowances."""
+"""Statements of a rules file: rules for the engine, maps, allowances and names for values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...engine.core.condition import Scalar
 from ...engine.core.rule import Rule, RuleSource
 from .patterns import Pattern
 
@@ -39,4 +40,16 @@ class Allowance:
     source: RuleSource
 
 
-Statement: TypeAlias = Rule | Map | Allowance
+Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`let team = ["ada@x.org"]`: conditions of the same file say `team` for that value."""
+
+    name: str
+    value: Value
+    source: RuleSource
+
+
+Statement: TypeAlias = Rule | Map | Allowance | Let

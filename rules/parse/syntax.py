@@ -6,7 +6,7 @@ Every line is read to its end, so that a file's errors come together.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from lark import Token, Tree
@@ -33,7 +33,8 @@ from .conditions import read_clauses
 from .durations import seconds
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
-from .statements import MAX_LIMIT, MAX_PEOPLE, MOST_REASON, SESSION, Allowance, Map, Statement
+from .statements import MAX_LIMIT, MAX_PEOPLE, MOST_REASON, SESSION, Allowance, Let, Map, Statement
+from .values import Names, has_names, read_names
 
 # Clauses that may follow a rule: options in any order, and its condition.
 
@@ -44,8 +45,11 @@ class Clauses:
     A word that is not what the grammar expected has been complained of, and counts for nothing.
     """
 
-    def __init__(self, line: str, trees: Sequence[Tree[Token]], wrong: list[Fault]) -> None:
+    def __init__(
+        self, line: str, trees: Sequence[Tree[Token]], wrong: list[Fault], names: Mapping[str, Let]
+    ) -> None:
         self._line = line
+        self._names = names
         self._wrong = wrong
         self._options: dict[str, Token] = {}
         self.when: Condition | None = None
@@ -62,7 +66,7 @@ class Clauses:
     def _condition(self, word: Token) -> Condition | None:
         if word.type != "CONDITION":
             return None
-        condition, reason, wrong = read_clauses(self._line, start(word))
+        condition, reason, wrong = read_clauses(self._line, start(word), self._names)
         self._wrong += wrong
         if reason is not None:
             self.because = self._reason(reason)
@@ -134,18 +138,27 @@ def time(word: Token, wrong: list[Fault]) -> float | None:
 GRAMMAR = "grammar.lark"
 
 
-def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
-    """The statements of a file and what is wrong with its other lines."""
+def parse(
+    text: str, file: str, texts: Mapping[str, str | Problem] | None = None
+) -> tuple[list[Statement], list[Problem]]:
+    """The statements of a file and what is wrong with its other lines.
+
+    `texts` are those of the set, by key: `let` may name one of them.
+    """
     rules = grammar(GRAMMAR)
+    names = read_names(text, file, texts or {}, GRAMMAR) if has_names(text) else Names()
     statements: list[Statement] = []
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
         shown = line.rstrip("\r")
         reading = rules.read(shown)
         wrong = [] if reading.clean else faults(shown, reading, rules)
-        if reading.statement is not None and reading.fits:
+        if number in names.lines:
+            let, wrong = names.lines[number]
+            statements += [let] if let is not None else []
+        elif reading.statement is not None and reading.fits:
             source = RuleSource(file, number, start(reading.words[0]) + 1, shown)
-            statement = _statement(reading.statement, shown, source, wrong)
+            statement = _statement(reading.statement, shown, source, wrong, names.values)
             if statement is not None and not wrong:
                 statements.append(statement)
         for fault in sorted(wrong, key=lambda fault: fault.start):
@@ -154,14 +167,16 @@ def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
     return statements, problems
 
 
-def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault]) -> Statement | None:
+def _statement(
+    tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault], names: Mapping[str, Let]
+) -> Statement | None:
     """The statement in a line. What the grammar cannot know to be wrong is added to `wrong`.
 
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
     words = [child for child in tree.children if isinstance(child, Token)]
     wrong += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
-    clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong)
+    clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong, names)
     # A plain `str` compares at once; lark's tokens compare in Python.
     match str(tree.data), words:
         case "map" | "shell_map", [field, word, name]:
@@ -199,6 +214,9 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
             return _limit(tool, count, scope, source, clauses, wrong)
         case "allow", [tool]:
             return Allowance(str(tool), source)
+        case "let", _:
+            # A whole one was read before; this one lacks something, and has been complained of.
+            return None
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
 
@@ -218,6 +236,8 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
         case "allow", [tool]:
             return _pattern_name(tool), _no_tool(tool)
+        case "let", _:
+            return ()
         case "after" | "after_people" | "block", [first, *_, last]:
             return _pattern_name(first), _pattern_name(last)
         case _:

@@ -278,6 +278,9 @@ class TestFiles:
         """Rules have no error and no warning."""
         path = tmp_path / (block.title or "block.rules")
         path.write_text(block.text, encoding="utf-8")
+        for other in blocks("text"):
+            if (other.title or "").endswith(".txt"):
+                (tmp_path / str(other.title)).write_text(other.text, encoding="utf-8")
         assert load_rules(path).registry
 
     @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title == "interlock.toml"))

@@ -160,7 +160,7 @@ def _text(
     from ...format.backtest import WIDTH, session_lines, total_lines
     from ...format.text import count
 
-    files = ", ".join(visible(file) for file in rules.sources)
+    files = ", ".join(visible(file) for file in rules.paths)
     yield f"{files}: {count(len(rules), 'net')}"
     yield ""
     for report in reports:
@@ -179,7 +179,7 @@ def _text(
 def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) -> Iterator[str]:
     """One object, written in parts: a thousand sessions need no more memory than one."""
     yield "{"
-    yield f'"files": {json.dumps(list(rules.sources))},'
+    yield f'"files": {json.dumps(rules.paths)},'
     yield '"sessions": ['
     separator = ""
     for report in reports:

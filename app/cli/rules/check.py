@@ -87,7 +87,7 @@ def _checked(files: Sequence[str], tools: Sequence[str] | None) -> CheckedSet:
         return CheckedSet(tuple(dict.fromkeys(files)), errors=error.problems)
     findings = examine(rules, tools)
     return CheckedSet(
-        tuple(rules.sources), tuple(findings.errors), tuple(findings.warnings), rules, findings
+        tuple(rules.paths), tuple(findings.errors), tuple(findings.warnings), rules, findings
     )
 
 

@@ -58,7 +58,7 @@ def as_lines(checked: Sequence[CheckedSet]) -> Iterator[str]:
 
 
 def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
-    files = ", ".join(visible(file) for file in rules.sources)
+    files = ", ".join(visible(file) for file in rules.paths)
     errors = f", {count(len(findings.errors), 'error')}" if findings.errors else ""
     warnings = f", {count(len(findings.warnings), 'warning')}" if findings.warnings else ""
     yield f"{files}: {count(len(rules), 'net')}{errors}{warnings}"

@@ -189,8 +189,9 @@ def _files(names: list[str], running: RunningRules) -> Mapping[str, str]:
     Raises `RuleError`, and `ValueError` where nothing is named and the server has no files.
     """
     from ....rules import read_rules
+    from ....rules.ruleset import rules_files
 
-    files = names or list(running.files)
+    files = names or rules_files(running.files)
     if not files:
         raise ValueError("this server runs without rules of its own; name the files to compare with")
     return read_rules(*files)

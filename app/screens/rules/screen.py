@@ -176,9 +176,8 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @work(thread=True, exclusive=True, group="rules-look", exit_on_error=False)
     def _look(self, view: RulesView) -> None:
-        paths = [file.path for file in view.files]
-        now = stamps(paths)
-        changed = [path for path, a, b in zip(paths, view.stamps, now, strict=True) if a != b]
+        now = stamps(view.paths)
+        changed = [path for path, a, b in zip(view.paths, view.stamps, now, strict=True) if a != b]
         self.post_message(self.Looked(view, tuple(map(name_of, changed))))
 
     def look(self) -> None:

@@ -53,7 +53,7 @@ def question_of(key: str, net: SkillNet, tool: str) -> Question:
     if rule is None:
         return (key, tool)
     unplaced: Rule = replace(rule, source=None, when=None)
-    return (unplaced, None if rule.when is None else condition_text(rule.when), tool)
+    return (unplaced, None if rule.when is None else condition_text(rule.when, whole=True), tool)
 
 
 def from_subagent(call: ToolCall) -> bool:

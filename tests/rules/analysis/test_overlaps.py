@@ -61,7 +61,7 @@ class TestConditions:
             "block a when input.x = 1",
             "block a when input.x > 1 and input.x < 2",
             'block a when input.p under "src" and input.p not under "src/vendor"',
-            'block a when input.c matches /a/ and input.c matches /b/ and input.d not contains "x"',
+            'block a when input.c matches /a/ and input.c matches /b/ and input.d not contains "-x"',
             "block a when " + " and ".join(f"(input.a{i} = 1 or input.b{i} = 1)" for i in range(30)),
         ],
     )

@@ -17,12 +17,13 @@ WORDS = [
     *("--force", "$HOME", "#", "#x", "é", "工具", "'", '"'),
     *("when", "input.a", "=", "in", "matches", "under", "not", "and", "(", ")", '"x # y"', "true"),
     *("after", "or", "a,", "is present", "is missing", "is", "until", "because", '"q"'),
+    *("every", "any", "let", "lines", "[", "]", ",", "let x =", "x", "null", "let x = [1]\n"),
     *("by", "2", "within", "15m", "risk", "high", "no", "grants", "human-approvals", "1h"),
 ]
 LINE = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 SHAPED = st.builds(
     lambda keyword, rest: " ".join([keyword, *rest]),
-    st.sampled_from(["map", "require", "limit", "block", "after"]),
+    st.sampled_from(["map", "require", "limit", "block", "after", "let"]),
     st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=6)), max_size=6),
 )
 BLANKS = st.sampled_from(["\n", "\r\n", "\r", "\t", " ", "\u3000", "\u2028", "\x00", "\x85", "\n\n"])

@@ -147,6 +147,7 @@ CLAUSES = [
         )
     ),
     ("require 3 human-approvals before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
+    ("let team = [1, 2] # two", "let", ["WORD team", "VALUE [1, 2] # two"]),
     ("require 3 human-approval before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
     (
         "require 3 human-approvals before b risk low when x",
