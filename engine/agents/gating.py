@@ -13,6 +13,7 @@ from typing import Protocol, cast, runtime_checkable
 from pydantic import JsonValue, TypeAdapter
 
 from ..core.json_equality import same_json
+from ..core.sources import USER
 from ..gate.edit_notice import describe_edit
 from ..gate.manager import GateManager
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
@@ -88,10 +89,17 @@ class ManagerGate:
         """Tell the manager; what the factory takes for a failure unlocks nothing (G-30)."""
         if self._factory is not None and not result.is_error:
             result = replace(result, is_error=self._factory.failed(result.tool_name, output))
+        if not result.is_error and isinstance(self._manager, GateManager):
+            self._manager.hear(result.tool_name, output)
         record: object = self._manager.handle_tool_result(result)
         if inspect.isawaitable(record):
             record = await record
         return record if isinstance(record, ResultRecord) else ResultRecord()
+
+    def hear(self, text: str) -> None:
+        """Tell the manager what a person said: conditions may look for values there."""
+        if isinstance(self._manager, GateManager):
+            self._manager.hear(USER, text)
 
 
 def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:

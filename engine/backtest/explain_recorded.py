@@ -11,6 +11,7 @@ from ..history.model.state import SessionState
 from ..net.net import ToolCall
 from ..recording.explain import view_of
 from ..recording.explanation import ExplanationView, NetView
+from ..recording.source_texts import recorded_texts
 from . import Trial
 from .trial import ReadCondition
 
@@ -36,6 +37,7 @@ def explain_recorded_call(
         markings={key: net.marking for key, net in before.nets.items()},
         since={key: net.since for key, net in before.nets.items()},
     )
+    manager.hear_again(recorded_texts(before))
     view = view_of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
     nets = tuple(_with_rule(net, trial, decided) for net in view.nets)
     recorded = {"unclear": decided.uninspectable, "judged_as": decided.judged_as}

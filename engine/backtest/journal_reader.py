@@ -22,13 +22,15 @@ from ..history.model.events import (
     CallDecided,
     CallResult,
     JournalEvent,
+    MessageAdded,
     NetToggled,
     RulesReplaced,
     SessionOpened,
     SessionResumed,
 )
-from ..history.model.records import RuleRecord
+from ..history.model.records import Kind, RuleRecord
 from ..history.model.times import to_ms
+from ..recording.source_texts import texts_in
 from .recording import (
     Recorded,
     RecordedCall,
@@ -39,6 +41,7 @@ from .recording import (
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
+    RecordedText,
     Recording,
 )
 
@@ -168,11 +171,15 @@ class RecordedItems:
 
     A step of a flow that a person takes is no call: no rule judges it, then or now.
 
-    `openings` are those of sessions read before, by their text: many begin alike, and with all their
-    nets that text is the longest there is.
+    `openings` are those of sessions read before, by their text: many begin alike, and with all their nets
+    that text is the longest there is. With `texts` results have their outputs, and messages are items.
     """
 
-    def __init__(self, openings: dict[str, RecordedOpening] | None = None) -> None:
+    def __init__(
+        self, openings: dict[str, RecordedOpening] | None = None, *, texts: bool = False
+    ) -> None:
+        self._texts = texts
+        self._kind: Kind = "root"
         self._denied: dict[str, str] = {}
         self._asked: dict[str, tuple[str, RuleRecord | None]] = {}
         self._steps: set[str] = set()
@@ -188,7 +195,7 @@ class RecordedItems:
                 if item is not None and asked:
                     asked.pop(item.call_id, None)
             elif kind == "call.result":
-                item = result(row)
+                item = None if self._texts else result(row)
                 if item is not None and item.call_id in steps:
                     continue
             else:
@@ -199,7 +206,7 @@ class RecordedItems:
     def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:
         seq, at, kind, text = row
         known = self._openings.get(text) if kind == "session.opened" else None
-        if known is not None:
+        if known is not None and not self._texts:
             return known
         # Its position in the whole file is not read: nothing here needs it.
         item = self.of(event_of((0, session, seq, at, kind, text), path))
@@ -229,7 +236,12 @@ class RecordedItems:
                     body.uninspectable,
                 )
             case CallResult() as body:
-                return RecordedResult(body.call_id, body.tool, body.is_error, body.undone, body.arrived)
+                output = body.output if self._texts and not body.unknown else None
+                return RecordedResult(
+                    body.call_id, body.tool, body.is_error, body.undone, body.arrived, output
+                )
+            case MessageAdded() as body:
+                return next((RecordedText(*said) for said in texts_in(body, self._kind)), None)
             case ApprovalRequested(wants=dict()) as body:
                 self._steps.add(body.call_id)
                 return None
@@ -246,6 +258,7 @@ class RecordedItems:
             case NetToggled(net=net, active=active):
                 return RecordedSwitch(net, active)
             case SessionOpened() as body:
+                self._kind = body.kind
                 known = frozenset(net.key for net in body.nets)
                 branch = event if body.kind == "branch" else None
                 return RecordedOpening(known, body.active, branch, body.workdir, body.shell)
@@ -286,14 +299,15 @@ class RecordedItems:
         )
 
 
-def recordings(path: Path, sessions: Iterable[str]) -> Iterator[Recording]:
-    """The sessions of these ids, whole, one after the other.
+def recordings(path: Path, sessions: Iterable[str], *, texts: bool = False) -> Iterator[Recording]:
+    """The sessions of these ids, whole, one after the other; with `texts` also what was said in them.
 
     Raises `JournalError` for a file or an event that cannot be read.
     """
     openings: dict[str, RecordedOpening] = {}
-    for session, pages in groupby(call_pages(path, sessions), key=itemgetter(0)):
-        items = RecordedItems(openings)
+    found = call_pages(path, sessions, messages=texts)
+    for session, pages in groupby(found, key=itemgetter(0)):
+        items = RecordedItems(openings, texts=texts)
         yield Recording(
             session, chain.from_iterable(items.of_rows(session, rows, path) for _, rows in pages)
         )

@@ -35,6 +35,7 @@ from .recording import (
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
+    RecordedText,
     Start,
 )
 from .trial import Trial, initial_markings
@@ -117,6 +118,8 @@ class Judge:
                 yield self._judge_call(item)
             elif isinstance(item, RecordedResult):
                 steps = moved.pop(item.call_id, None)
+                if item.output is not None and not item.is_error:
+                    self._manager.hear(item.tool, item.output)
                 if item.undone:
                     self._take_back(item, steps, start)
                 else:
@@ -141,6 +144,7 @@ class Judge:
             latest=-inf,
         )
         self._manager.surroundings = Surroundings(start.workdir, shell=start.shell)
+        self._manager.hear_again(start.texts)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
         self._known = start.known
@@ -168,6 +172,8 @@ class Judge:
                 if self._trial.active is None and net in self._trial.nets:
                     switch = self._manager.add_net if active else self._manager.remove_net
                     self.followed |= switch(net).ok
+            case RecordedText(source=source, text=text):
+                self._manager.hear(source, text)
             case RecordedOpening():
                 self._known = item.known
                 self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)

@@ -82,7 +82,8 @@ class RecordedResult:
     """Result of a call; an unknown outcome is an error, as it was for the nets.
 
     `undone` are the steps that were taken back, last first, because it never ran, `arrived` when those
-    tokens came that went with them or returned, where they age.
+    tokens came that went with them or returned, where they age. `output` is what the tool returned, where
+    conditions may look for values in it.
     """
 
     call_id: str
@@ -90,6 +91,15 @@ class RecordedResult:
     is_error: bool
     undone: tuple[StepRecord, ...] = ()
     arrived: Mapping[str, Since] = field(default_factory=dict[str, Since])
+    output: str | None = None
+
+
+@frozen
+class RecordedText:
+    """A text of `source`: a person's words, or a result that came with a message."""
+
+    source: str
+    text: str
 
 
 @frozen
@@ -154,6 +164,7 @@ Recorded: TypeAlias = (
     | RecordedOpening
     | RecordedResumption
     | RecordedReplacement
+    | RecordedText
 )
 
 
@@ -163,7 +174,8 @@ class Start:
 
     `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
     tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
-    that age, `workdir` where the calls run, `shell` what runs their commands.
+    that age, `workdir` where the calls run, `shell` what runs their commands, `texts` what was said
+    before, with its sources.
     """
 
     markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
@@ -174,6 +186,7 @@ class Start:
     since: Mapping[str, Since] = field(default_factory=dict[str, Since])
     workdir: str | None = None
     shell: Shell | None = None
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 BEGINNING = Start()

@@ -122,7 +122,7 @@ def _freed(
     path: Path, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
 ) -> Iterator[tuple[str, RecordedCall]]:
     """The calls that people approved and that would have been allowed without them."""
-    for recording in recordings(path, rule.sessions):
+    for recording in recordings(path, rule.sessions, texts=True):
         judge = trials.judge(recording.name, compare)
         if judge is None:
             continue

@@ -67,8 +67,9 @@ def backtest_all(
     redaction: Redaction,
 ) -> None:
     """Judge recorded sessions by `nets`; see `DecisionApi.backtest`."""
-    found, total = chosen(database, session, since)
-    backtest = Backtest(Trial.of(nets), redaction)
+    trial = Trial.of(nets)
+    found, total = chosen(database, session, since, texts=trial.reads_texts)
+    backtest = Backtest(trial, redaction)
     reports: list[SessionReport] = []
 
     def tell(done: int, finished: bool = False) -> None:
@@ -113,7 +114,7 @@ def count_approvals(
 
 
 def chosen(
-    database: Path, session: str | None, since: datetime | None
+    database: Path, session: str | None, since: datetime | None, *, texts: bool = False
 ) -> tuple[Iterable[Recording], int]:
     """The recordings that are meant, and how many calls they hold.
 
@@ -121,7 +122,7 @@ def chosen(
     """
     reader = open_reader(database)
     if session is None:
-        found = recordings(reader.path, recorded_sessions(reader.path, since))
+        found = recordings(reader.path, recorded_sessions(reader.path, since), texts=texts)
         return found, count_calls(reader.path, since)
     summary = reader.session(session)
     if summary.kind == "child":
@@ -129,7 +130,7 @@ def chosen(
             f"'{summary.id}' is a subagent's session: its calls were decided in '{summary.parent}'; "
             "judge that one"
         )
-    return recordings(reader.path, [summary.id]), summary.calls
+    return recordings(reader.path, [summary.id], texts=texts), summary.calls
 
 
 def judge_rest(

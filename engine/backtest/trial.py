@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TypeAlias
 
-from ..core.condition import Condition
+from ..core.condition import Condition, sources_of
 from ..core.rule import UNCLEAR
 from ..gate.classify import as_unclear_reader, names_and_reason
 from ..gate.reasons import UNREAD
@@ -137,6 +137,11 @@ class Trial:
         return cls(nets, rules, _active(nets, active), names)
 
     @property
+    def reads_texts(self) -> bool:
+        """True if a condition looks for values in what was said."""
+        return any(sources_of(net.condition) for net in self.nets.values())
+
+    @property
     def keeps_notes(self) -> bool:
         """True if a net has callbacks of its own, whose notes no marking holds."""
         return any(n.validate_tool_call or n.on_deferred_result for n in self.nets.values())
@@ -172,6 +177,7 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
     """
     # The agents it knows of take a tenth of a second to import: only branches and forks pay for it.
     from ..recording.resume_checks import standing
+    from ..recording.source_texts import recorded_texts
 
     found = standing(state, trial.nets, active=trial.active, nets="changed")
     return Start(
@@ -186,6 +192,7 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
         since=found.since,
         workdir=state.workdir,
         shell=state.shell,
+        texts=tuple(recorded_texts(state)) if trial.reads_texts else (),
     )
 
 
@@ -208,7 +215,7 @@ def fork(
     if first is None:
         return Recording("", ())
     left = chain([first], left)
-    state, items = new_state(first.session), RecordedItems()
+    state, items = new_state(first.session), RecordedItems(texts=True)
     asked: set[str] = set()
     for event in islice(left, at):
         apply(state, event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan
 from types import UnionType
@@ -20,7 +20,9 @@ from .sanitize import folded_name
 
 Input: TypeAlias = Mapping[str, object]
 Scalar: TypeAlias = str | int | float | bool | None
-Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is"]
+Operator: TypeAlias = Literal[
+    "=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is", "from"
+]
 Quantifier: TypeAlias = Literal["every", "any"]
 
 _OTHER: Mapping[Quantifier | None, Quantifier | None] = {"every": "any", "any": "every", None: None}
@@ -31,6 +33,12 @@ PRESENT, ABSENT = "present", "missing"
 MISSING = object()
 DOUBLED = object()
 """Value of a field from which another one differs only in looks."""
+_PLAIN_SOURCE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_WORDS = frozenset(
+    {"and", "any", "because", "contains", "every", "false", "from", "in"}
+    | {"lines", "matches", "not", "null", "or", "true", "under"}
+)
+"""Words of conditions, which as names of sources stand in quotes."""
 _PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
 
 
@@ -42,6 +50,14 @@ class Matcher(Protocol):
 
     @property
     def search(self) -> Callable[[str], bool]: ...
+
+
+class Said(Protocol):
+    """Texts of a session; see `sources.SourceTexts`."""
+
+    def find(self, value: str | float, sources: Iterable[str]) -> bool | None:
+        """True if `value` stands in a text of one of `sources`; `None` where that is not known."""
+        ...
 
 
 Shell: TypeAlias = Literal["bash", "sh", "zsh"]
@@ -63,17 +79,19 @@ def shell_named(program: str | None) -> Shell | None:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Surroundings of a session's calls, as `under` and the reading of shell commands need them.
+    """Surroundings of a session's calls, as conditions and the reading of shell commands need them.
 
     `workdir` is what relative paths start from, `home` what `~` means. `real` follows symbolic links
     on the machine where the tools run; `None` where that is impossible, and raising `OSError` for a path
     that cannot be followed. `shell` is what runs the shell commands in calls, `None` where unknown.
+    `said` is what `from` looks for values in; without it no value's source is known.
     """
 
     workdir: str | None = None
     home: str | None = None
     real: Callable[[str], str] | None = None
     shell: Shell | None = None
+    said: Said | None = None
 
 
 NOWHERE = Surroundings()
@@ -88,9 +106,9 @@ class Compare:
     """One comparison of the field at `path` (`("env",)` for `input.env`).
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
-    `ABSENT` for `is`. With `quantifier` it is about the elements of a list: of `every` one, or of `any`.
-    `name` is what `let` calls the value, where it was written so; it, `start` and `end`, the columns in
-    its line, do not make conditions differ.
+    `ABSENT` for `is`, for `from` a tuple of sources: `user` and names of tools. With `quantifier` it is
+    about the elements of a list: of `every` one, or of `any`. `name` is what `let` calls the value, where
+    it was written so; it, `start` and `end`, the columns in its line, do not make conditions differ.
     """
 
     path: tuple[str, ...]
@@ -173,6 +191,8 @@ def unknown_reason(
                 return f"another field differs from {condition.field_name} only in looks"
             if condition.quantifier is not None and not isinstance(found, list | tuple):
                 return f"{condition.field_name} is no list"
+            if condition.operator == "from":
+                return _unknown_source(condition, cast("object", found), surroundings)
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
             return unknown_reason(inner, value, surroundings)
@@ -183,6 +203,15 @@ def unknown_reason(
             )
         case _:
             assert_never(condition)
+
+
+def _unknown_source(part: Compare, found: object, surroundings: Surroundings) -> str:
+    if not _may_have_source(found):
+        return f"{part.field_name} is no text, number, or list of them"
+    sources = f"the sources of {part.field_name}"
+    if surroundings.said is None:
+        return f"no record of {sources} is kept here"
+    return f"more came from {sources} than is remembered"
 
 
 def comparisons(condition: Condition) -> Iterator[Compare]:
@@ -199,6 +228,13 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
             assert_never(condition)
 
 
+def sources_of(condition: Condition | None) -> frozenset[str]:
+    """The sources that a condition looks for values in: `user`, and names of tools."""
+    found = comparisons(condition) if condition is not None else ()
+    named = (part.value for part in found if part.operator == "from" and isinstance(part.value, tuple))
+    return frozenset(str(source) for sources in named for source in sources)
+
+
 def condition_text(condition: Condition, *, whole: bool = False) -> str:
     """A condition as the rules language writes it, with no more parentheses than it needs.
 
@@ -208,12 +244,14 @@ def condition_text(condition: Condition, *, whole: bool = False) -> str:
     match condition:
         case Compare(operator="is", value=value):
             return f"{condition.field_name} is {value}"
+        case Compare(operator="from"):
+            return f"{condition.subject} from {_sources_text(condition)}"
         case Compare(operator=operator):
             return f"{condition.subject} {operator} {_value_text(condition, whole)}"
         case Not(inner=Compare(operator="in" | "contains" | "matches" | "under") as inner):
-            # Not every one in a list is any one not in it.
-            subject = replace(inner, quantifier=_OTHER[inner.quantifier]).subject
-            return f"{subject} not {inner.operator} {_value_text(inner, whole)}"
+            return f"{_turned_subject(inner)} not {inner.operator} {_value_text(inner, whole)}"
+        case Not(inner=Compare(operator="from") as inner):
+            return f"{_turned_subject(inner)} not from {_sources_text(inner)}"
         case Not(inner=inner):
             return f"not {_part(inner, And | Or, whole)}"
         case And(parts=parts):
@@ -222,6 +260,22 @@ def condition_text(condition: Condition, *, whole: bool = False) -> str:
             return " or ".join(_part(part, Or, whole) for part in parts)
         case _:
             assert_never(condition)
+
+
+def _turned_subject(part: Compare) -> str:
+    """The subject of a comparison under `not`: not every one in a list is any one not in it."""
+    return replace(part, quantifier=_OTHER[part.quantifier]).subject
+
+
+def _sources_text(part: Compare) -> str:
+    """The sources after `from`, in quotes where they are no plain words."""
+    sources = part.value if isinstance(part.value, tuple) else ()
+    return ", ".join(_written_source(str(source)) for source in sources)
+
+
+def _written_source(name: str) -> str:
+    plain = _PLAIN_SOURCE.fullmatch(name) is not None and name not in _WORDS
+    return name if plain else _quoted(name)
 
 
 def _part(part: Condition, loose: type[Or] | UnionType, whole: bool) -> str:
@@ -243,8 +297,10 @@ def _value_text(part: Compare, whole: bool) -> str:
 
 def _written_name(name: str) -> str:
     """A field's name, in quotes where it needs them; what cannot be seen is written as an escape."""
-    if _PLAIN_NAME.fullmatch(name) and name.isprintable():
-        return name
+    return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else _quoted(name)
+
+
+def _quoted(name: str) -> str:
     quoted = json.dumps(name, ensure_ascii=False)
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in quoted)
 
@@ -311,6 +367,8 @@ def _answer(part: Compare, found: object, surroundings: Surroundings) -> bool | 
             return _matches(found, part.value)
         case "under":
             return _under(found, part.value, surroundings)
+        case "from":
+            return _comes_from(found, part.value, surroundings)
         case "is":
             return None
         case _:
@@ -396,6 +454,21 @@ def _under(found: object, value: object, surroundings: Surroundings) -> bool | N
         # Relative to, or above, a folder that is not known.
         return None
     return _is_below(path.replace("//", "/", 1), folder.replace("//", "/", 1))
+
+
+def _may_have_source(found: object) -> bool:
+    """True for a text, a number, or a list of them."""
+    items = cast("list[object]", found) if isinstance(found, list | tuple) else [found]
+    return all(isinstance(item, str) or _number(item) for item in items)
+
+
+def _comes_from(found: object, value: object, surroundings: Surroundings) -> bool | None:
+    """True if a value, or every element of a list, stands in what a source said before the call."""
+    if not _may_have_source(found) or not isinstance(value, tuple) or surroundings.said is None:
+        return None
+    items = cast("list[str | float]", found if isinstance(found, list | tuple) else [found])
+    sources = cast("tuple[str, ...]", value)
+    return _joined([surroundings.said.find(item, sources) for item in items], decisive=False)
 
 
 def of_one_process(path: str) -> bool:

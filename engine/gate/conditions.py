@@ -6,12 +6,20 @@ evaluated, it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 from typing import cast
 
-from ..core.condition import NOWHERE, Surroundings, condition_text, holds, unknown_reason
+from ..core.condition import (
+    NOWHERE,
+    Surroundings,
+    condition_text,
+    holds,
+    sources_of,
+    unknown_reason,
+)
+from ..core.sources import SourceTexts
 from ..net.net import Marking, NetError, Since, SkillNet, ToolCall
 from ..net.timed import Aged, aged, arrivals, moved_times, timed_places
 from . import reasons
@@ -26,8 +34,23 @@ class Timekeeper:
 
     def __init__(self, clock: Callable[[], float], surroundings: Surroundings = NOWHERE) -> None:
         self._clock = clock
+        self.said = SourceTexts()
         self.surroundings = surroundings
         self._latest = -inf
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self._surroundings
+
+    @surroundings.setter
+    def surroundings(self, surroundings: Surroundings) -> None:
+        self._surroundings = replace(surroundings, said=self.said)
+
+    def listen(self, nets: Iterable[SkillNet]) -> None:
+        """Keep what is said by the sources that conditions of these nets name, from now on."""
+        sources = [source for net in nets for source in sources_of(net.condition)]
+        if not self.said.sources.issuperset(sources):
+            self.said.listen(sources)
 
     def context(self) -> EvaluationContext:
         return EvaluationContext(self, self.surroundings)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
+from ..core.sources import USER
 from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
 from . import reasons
 from .approve import ApprovalProgress, ask
@@ -51,6 +52,7 @@ from .types import (
     RecordDecision,
     ReplayEntry,
     ResultRecord,
+    SaidText,
     ToggleResult,
     ToolResult,
     Waits,
@@ -203,6 +205,8 @@ class GateManager:
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = GrantStore()
         self._time = Timekeeper(clock, surroundings)
+        self._time.listen(member.net for member in self._members.values())
+        self._time.said.clear()
         context = self._time.context()
         for member in self._members.values():
             member.state.since = context.since(member.net, member.state.marking, {})
@@ -243,6 +247,28 @@ class GateManager:
     @surroundings.setter
     def surroundings(self, surroundings: Surroundings) -> None:
         self._time.surroundings = surroundings
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The sources that conditions look for values in: `user`, and names of tools; see `hear`."""
+        return self._time.said.sources
+
+    def hear(self, source: str, text: str) -> None:
+        """Take in what a person said, `source` being `user`, or what a tool's call returned.
+
+        Conditions look there for values (`input.to not from user, get_contacts`). Texts of any other
+        source than `sources` are not kept.
+        """
+        if source in self.sources:
+            with self._lock:
+                self._time.said.add(source, text)
+
+    def hear_again(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Forget what was heard and take in these texts, with their sources, from the beginning on."""
+        with self._lock:
+            self._time.said.clear()
+            for source, text in texts:
+                self._time.said.add(source, text)
 
     @property
     def nets(self) -> dict[str, SkillNet]:
@@ -604,16 +630,22 @@ class GateManager:
         finally:
             self._lock.release()
 
-    def replay(self, entries: Iterable[ReplayEntry | str]) -> None:
+    def replay(self, entries: Iterable[ReplayEntry | SaidText | str]) -> None:
         """Move the active nets by finished calls, oldest first; names alone are successes (G-25).
 
+        What they returned, and what people said between them, is heard, see `hear`.
         Raises `NetError` when a mapper fails or a net does not come to rest.
         """
         with self._lock:
             self._moves.forget()
             context = self._time.context()
             for entry in entries:
+                if isinstance(entry, SaidText):
+                    self._time.said.add(USER, entry.text)
+                    continue
                 replay_entry(entry, self._roster, context)
+                if isinstance(entry, ReplayEntry) and entry.output is not None and not entry.is_error:
+                    self._time.said.add(entry.tool_name, entry.output)
             self._claims.wake()
 
     # Grants
@@ -722,6 +754,7 @@ class GateManager:
                     raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
             roster = self._roster_of(active, members)
             self._members, self._roster = members, roster
+            self._time.listen(member.net for member in members.values())
             self.replacements += -1 if undo else 1
             self._pending = PendingIndex.of(*members.values())
             self._moves.forget()

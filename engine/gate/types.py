@@ -285,11 +285,22 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEntry:
-    """A finished call from a history; without `input` the tool's mapper sees an empty one."""
+    """A finished call from a history; without `input` the tool's mapper sees an empty one.
+
+    `output` is what it returned, for conditions that look for values there.
+    """
 
     tool_name: str
     input: Input | None = None
     is_error: bool = False
+    output: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SaidText:
+    """A person's words in a history."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

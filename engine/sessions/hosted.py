@@ -92,6 +92,7 @@ from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
 from ..recording.resume_checks import ResumePoint
+from ..recording.source_texts import recorded_texts, texts_in
 from .config import SessionConfig
 from .messages import OperatorMessages, stopped
 from .profile import AgentProfile
@@ -182,8 +183,11 @@ class HostedSession:
         undo: bool = False,
     ) -> None:
         """Have the gate judge by other nets; see `GateManager.replace_nets`. For whoever records it."""
+        heard = self.manager.sources
         self.manager.replace_nets(registry, active, kept, undo=undo)
         self._take_maps(registry)
+        if self.manager.sources != heard:
+            self.manager.hear_again(recorded_texts(self.state))
 
     @property
     def state(self) -> SessionState:
@@ -203,6 +207,7 @@ class HostedSession:
     def go_on_from(self, state: SessionState) -> None:
         """Begin where an earlier host of the session has ended."""
         self._told = MaskedSessionState(state, self.redaction)
+        self.manager.hear_again(recorded_texts(state))
 
     async def record(self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None) -> None:
         """Write events; returns once they are durable and the state has them.
@@ -224,6 +229,8 @@ class HostedSession:
     def note_written(self, event: JournalEvent) -> None:
         """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
         self.publish(self._told.apply(event), self.id)
+        for source, text in texts_in(event.body, self.kind):
+            self.manager.hear(source, text)
         match event.body:
             case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
                 self.questions.schedule_block_check()

@@ -134,6 +134,9 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
         # `[]` represents every list, of whatever elements.
         return _ANY if at.value == [] else frozenset([None])
     match comparison.operator:
+        case "from":
+            # What was said by the time of the call is not known here.
+            return _ANY if isinstance(at.value, str | int | float | list) else frozenset([None])
         case "under":
             # Where links lead, and what the working directory is, is not known here.
             return _ANY if isinstance(at.value, str) else frozenset([None])

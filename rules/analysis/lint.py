@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import get_args
 
-from ...engine.core.condition import comparisons
+from ...engine.core.condition import comparisons, sources_of
 from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.core.sanitize import folded_name
 from ..errors.fault import closest
@@ -66,7 +66,19 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
                 if name in misspelt:
                     warnings.append(_misspelt(name, misspelt[name], statement.source))
             warnings += _about_rule(statement, statement.source, tools, seen)
+            warnings += _mapped_sources(statement, statement.source, maps)
     return warnings
+
+
+def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iterator[Problem]:
+    """Sources that only maps give: a command may print anything, so results count by tools' own names."""
+    for part in comparisons(rule.when) if rule.when is not None else ():
+        for name in sorted(sources_of(part)):
+            m = next((m for m in maps if m.name == name and m.tool != name), None)
+            if m is not None:
+                message = f"{quote(name)} is what a map calls some calls of {quote(m.tool)}"
+                remedy = "results count by the tool that gave them: name a tool"
+                yield at_word(source, name, message, remedy)
 
 
 def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from lark import Token
 
+from ...engine.core.rule import RESERVED
+from ...engine.core.sources import USER
 from ..parse.lines import code, write
 from ..parse.patterns import PatternError, no_pattern
 from ..parse.statements import HUMAN
@@ -16,7 +18,7 @@ from .field_errors import in_single_quotes, misnamed
 from .option_errors import behind_reason, no_text
 from .problems import cut, quote
 
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under")
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "from")
 EXAMPLE = 'write for example: when input.<field> = "<text>"'
 _WORDS = OPERATORS[6:]
 _OPTIONS = {"by", "within", "risk", "no"}
@@ -44,6 +46,8 @@ _QUANTIFIERS = {
     **dict.fromkeys(("some", "any", "one", "exists"), "any"),
 }
 _JOINS = {"&&": "and", "&": "and", "||": "or", "|": "or", "and": "and", "or": "or", ",": "and"}
+_SOURCES = f"write for example: input.<field> not from {USER}, <tool>"
+_PEOPLE = {"users", "human", "humans", "person", "people", "operator", "operators", "prompt"}
 _KINDS = {
     "TEXT": "a text",
     "NUMBER": "a number",
@@ -93,6 +97,8 @@ def unexpected(
             message = f"no 'let' gives {quote(word)} a value"
             return Fault.at(word, message, _swap(line, word, near))
         return no_value(line, words[-1], word)
+    if before == "FROM" or (before == "COMMA" and bracket is None):
+        return _no_source(line, words[-1], word)
     if before in {"LSQB", "COMMA"}:
         return no_value(line, words[-1], word)
     if bracket is not None:
@@ -178,7 +184,7 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
         instead = "is missing" if turned_round else "is present"
         return Fault.at(word, message, write(line, start(word), there.end(), instead))
     meant = _MEANT.get(word.lower()) or closest(word, _WORDS)
-    turned = re.match(r"not\s+(in|contains|matches|under)\b", line[start(word) :], re.IGNORECASE)
+    turned = re.match(r"not\s+(in|contains|matches|under|from)\b", line[start(word) :], re.IGNORECASE)
     if turned is not None:
         remedy = write(line, start(word), turned.end(), turned[0].lower())
         return Fault.at(word, message, remedy)
@@ -196,6 +202,37 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
     if meant is None or (negated and meant not in _WORDS):
         return Fault.at(word, message, EXAMPLE)
     return Fault.at(word, message, _swap(line, word, meant))
+
+
+def _no_source(line: str, sign: Token, word: Token) -> Fault:
+    """The fault of a word that cannot be a source of values."""
+    message = f"expected a source after {quote(sign)}, got {_got(word)}"
+    if word.type in {_END, "RPAR", "AND", "OR", "COMMA", "RSQB", "BECAUSE"}:
+        return _at(line, word, message, f"write '{USER}', the names of tools, or both with ',' between")
+    if word.type == "LSQB":
+        inside = re.match(r"\[([^\[\]#]*)\]", line[start(word) :])
+        remedy = write(line, start(word), inside.end(), inside[1].strip()) if inside else _SOURCES
+        return Fault.at(word, f"the sources after {quote(sign)} stand without brackets", remedy)
+    if word.type == "NAME":
+        message = f"{quote(word)} is a value; 'from' takes '{USER}' and names of tools"
+        return Fault.at(word, message, _SOURCES)
+    if word.type == "FIELD":
+        message = f"'from' takes '{USER}' and names of tools, got the field {quote(word)}"
+        return Fault.at(word, message, _SOURCES)
+    return Fault.at(word, message, f"if a tool has that name, {_swap(line, word, _quoted(word))}")
+
+
+def wrong_source(line: str, word: Token, name: str) -> Fault | None:
+    """The fault of a source that is no tool's name; `None` for one that may be."""
+    if name in RESERVED:
+        message = f"{quote(name)} is no tool, so it has no results"
+        return Fault.at(word, message, _SOURCES)
+    if not name.strip() or any(sign.isspace() for sign in name):
+        return Fault.at(word, f"a source is '{USER}' or a tool, got {quote(word)}", _SOURCES)
+    if word.type == "WORD" and name.lower() in _PEOPLE:
+        message = f"what people say in a session comes from '{USER}', got {quote(word)}"
+        return Fault.at(word, message, _swap(line, word, USER))
+    return None
 
 
 def no_value(line: str, sign: Token, word: Token) -> Fault:
@@ -320,6 +357,9 @@ def _no_field(line: str, words: Sequence[Token], word: Token) -> Fault:
 
 
 def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:
+    if word.type in {"WORD", "TEXT"} and word != "," and _is_source(words):
+        message = f"expected ',' before the source {quote(word)}"
+        return Fault.at(word, message, write(line, start(words[-1]) + len(words[-1]), 0, ","))
     opened = still_open(words, "LPAR", "RPAR")
     if word.type == _END and opened is not None:
         return Fault.at(opened, "'(' is not closed", write(line, len(code(line)), 0, ")"))
@@ -349,6 +389,14 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
             word, message, r"a slash before a blank ends a pattern: write \/ for one inside it"
         )
     return Fault.at(word, message, "join comparisons with 'and' or 'or'")
+
+
+def _is_source(words: Sequence[Token]) -> bool:
+    """Tell whether the last word is a source after `from`."""
+    for word in reversed(words[:-1]):
+        if word.type not in {"WORD", "TEXT", "COMMA"}:
+            return word.type == "FROM" and words[-1].type in {"WORD", "TEXT"}
+    return False
 
 
 def wrong_value(

@@ -17,13 +17,14 @@ _END = "$END"
 USAGE = {
     "use": "use <file> …",
     "scenario": 'scenario "<name>"',
-    "call": "call <tool> [<field> <value> …] [fails]",
+    "call": "call <tool> [<field> <value> …] [fails | returns <value>]",
     "expect": 'expect allow, expect ask, or expect block ["<reason>"]',
     "approve": "approve",
     "deny": 'deny ["<reason>"]',
     "switch": "switch <net> on, or switch <net> off",
     "mode": "mode enforce, or mode shadow",
     "wait": "wait <time>",
+    "say": 'say "<text>"',
 }
 
 _MEANT = {
@@ -39,6 +40,8 @@ _MEANT = {
     "test": "did you mean 'scenario'?",
     "reject": "did you mean 'deny'?",
     "sleep": "did you mean 'wait'?",
+    "user": "did you mean 'say'?",
+    "says": "did you mean 'say'?",
 }
 
 _KINDS = {

@@ -25,6 +25,7 @@ from ..errors.condition_errors import (
     too_deep,
     too_large,
     unexpected,
+    wrong_source,
     wrong_value,
 )
 from ..errors.fault import Fault
@@ -157,14 +158,16 @@ class _ConditionReader:
                 return self._comparison(tree)
             case "presence":
                 return self._presence(tree)
+            case "sourced":
+                return self._sourced(tree)
             case other:
                 raise AssertionError(f"{GRAMMAR} has a condition that nothing here makes: {other}")
 
     def _comparison(self, tree: _Tree) -> Condition:
         *quantified, field, operator, value = tree.children
         assert isinstance(field, Token)
-        quantifier = cast("Quantifier", str(_first(quantified[0]))) if quantified else None
         negated = isinstance(operator, Tree) and operator.data == "negated"
+        quantifier = _quantifier(_first(quantified[0]), turned=negated) if quantified else None
         sign = _first(operator)
         name = cast("Operator", str(sign))
         meant, last = self.value(value)
@@ -181,9 +184,6 @@ class _ConditionReader:
             self.wrong.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
-        if negated and quantifier is not None:
-            # None of them not in it is every one in it.
-            quantifier = "any" if quantifier == "every" else "every"
         compare = Compare(path, name, meant, start, end, quantifier, given)
         return Not(compare) if negated else compare
 
@@ -191,6 +191,24 @@ class _ConditionReader:
         field, words = (_first(part) for part in tree.children)
         start, end = field.start_pos or 0, (words.start_pos or 0) + len(words)
         return Compare(self._path(field), "is", words.split()[-1], start, end)
+
+    def _sourced(self, tree: _Tree) -> Condition:
+        field, origin, *sources = (part for part in tree.children if not _is_quantifier(part))
+        field, words = _first(field), [_first(source) for source in sources]
+        names = tuple(dict.fromkeys(self._source(word) for word in words))
+        quantifier = _first(tree.children[0]) if _is_quantifier(tree.children[0]) else None
+        start, end = field.start_pos or 0, (words[-1].start_pos or 0) + len(words[-1])
+        path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
+        every = None if quantifier is None else _quantifier(quantifier, turned=turned)
+        compare = Compare(path, "from", names, start, end, every)
+        return Not(compare) if turned else compare
+
+    def _source(self, word: Token) -> str:
+        name = self.text(word) if word.type == "TEXT" else str(word)
+        fault = wrong_source(self._line, word, name)
+        if fault is not None:
+            self.wrong.append(fault)
+        return name
 
     def _path(self, field: Token) -> tuple[str, ...]:
         names: list[str] = []
@@ -275,6 +293,15 @@ def _kind(value: Value) -> str:
             return "LSQB"
         case Pattern():
             return "REGEX"
+
+
+def _is_quantifier(part: Token | _Tree) -> bool:
+    return isinstance(part, Tree) and part.data == "quantifier"
+
+
+def _quantifier(word: Token, *, turned: bool) -> Quantifier:
+    """The quantifier of a comparison, of which the rest is `turned` round: `any … not` is no `every`."""
+    return "every" if (word == "every") is not turned else "any"
 
 
 def _nothing(_text: str) -> bool:

@@ -85,6 +85,15 @@ def read_value(word: Token, wrong: list[Fault]) -> object:
     return number if isinstance(number, int | float) else str(word)
 
 
+def read_output(word: Token, wrong: list[Fault]) -> str:
+    """The text that a tool returns: a list or an object is its JSON, any other word as it stands."""
+    if word.type == "STRING":
+        return read_text(word, wrong)
+    if word.startswith(("[", "{")):
+        _json(word, wrong)
+    return str(word)
+
+
 def _json(word: Token, wrong: list[Fault]) -> object:
     try:
         return cast("object", json.loads(word, parse_constant=_no_constant))

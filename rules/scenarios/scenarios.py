@@ -25,7 +25,7 @@ from ..errors.problems import Problem, RuleError
 from ..errors.scenario_errors import scenario_faults
 from ..parse.durations import seconds
 from ..parse.grammar import LineReading, grammar
-from .call_input import read_input, read_text
+from .call_input import read_input, read_output, read_text
 
 GRAMMAR = "scenario.lark"
 
@@ -59,15 +59,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`call TOOL FIELD VALUE … [fails]`: the agent calls; if the call runs it succeeds, or `fails`.
+    """`call TOOL FIELD VALUE … [fails | returns VALUE]`: the agent calls; if the call runs it succeeds.
 
-    `options.tags ["a"]` is a field within an object, and a value as in JSON.
+    Or it `fails`; `output` is the text that it returns. `options.tags ["a"]` is a field within an object,
+    and a value as in JSON.
     """
 
     tool: str
     input: Input
     fails: bool
     spot: Spot
+    output: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,15 @@ class Wait:
     spot: Spot
 
 
-Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait
+@dataclass(frozen=True, slots=True)
+class Say:
+    """`say "TEXT"`: a person says this in the session."""
+
+    text: str
+    spot: Spot
+
+
+Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +174,26 @@ def parse_call(text: str, *, source: str = "<call>") -> Call:
 
     Raises `RuleError`, which names `source` and shows the call as a scenario's line.
     """
-    line = f"call {text}"
+    step = _parsed_line(f"call {text}", source)
+    assert isinstance(step, Call)
+    return step
+
+
+def parse_say(text: str, *, source: str = "<say>") -> Say:
+    """One line `say "TEXT"`. Raises `RuleError` as `parse_call`."""
+    step = _parsed_line(text, source)
+    assert isinstance(step, Say)
+    return step
+
+
+def _parsed_line(line: str, source: str) -> Step:
     lines = grammar(GRAMMAR)
     reading = lines.read(line)
     wrong = scenario_faults(reading, lines)
     if not wrong and reading.statement is not None:
         words = [child for child in reading.statement.children if isinstance(child, Token)]
-        step = _step("call", words, Spot(source, 1, 1, len(line), line), wrong)
-        if isinstance(step, Call) and not wrong:
+        step = _step(str(reading.statement.data), words, Spot(source, 1, 1, len(line), line), wrong)
+        if not wrong:
             return step
     raise RuleError([Problem(source, 1, f.start + 1, f.length, line, f.message, f.remedy) for f in wrong])
 
@@ -280,8 +302,12 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
     match statement, words:
         case "call", [tool, *rest]:
             fails = bool(rest) and rest[-1].type == "FAILS"
-            fields = read_input(rest[:-1] if fails else rest, wrong)
-            return Call(str(tool), fields, fails, spot)
+            returns = len(rest) > 1 and rest[-2].type == "RETURNS"
+            fields = read_input(rest[:-1] if fails else rest[:-2] if returns else rest, wrong)
+            output = read_output(rest[-1], wrong) if returns else None
+            return Call(str(tool), fields, fails, spot, output)
+        case "say", [text]:
+            return Say(read_text(text, wrong), spot)
         case "expect", [Token(type="ALLOW")]:
             return Expect("allow", None, spot)
         case "expect", [Token(type="ASK")]:

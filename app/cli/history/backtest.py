@@ -130,11 +130,12 @@ def _recordings(
             [session] = summaries
             return [_forked(reader, session, args.at, trial)], None
         total = sum(summary.calls for summary in summaries.values())
-        recorded = recordings(reader.path, summaries)
+        recorded = recordings(reader.path, summaries, texts=trial.reads_texts)
     else:
         since = None if args.since is None else moment(args.since, now, zone)
         total = count_calls(reader.path, since)
-        recorded = recordings(reader.path, recorded_sessions(reader.path, since))
+        sessions = recorded_sessions(reader.path, since)
+        recorded = recordings(reader.path, sessions, texts=trial.reads_texts)
     return chain(recorded, logs), None if args.messages else total
 
 

@@ -19,7 +19,7 @@ from ..options import add_switch
 if TYPE_CHECKING:
     from ....engine.core.condition import Surroundings
     from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
-    from ....rules.scenarios.scenarios import Call
+    from ....rules.scenarios.scenarios import Call, Say
 
 ASKS = 3
 BLOCKED = 4
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--after",
         metavar="CALL",
         action="append",
-        help="a call made before, approved, or 'wait 1h'; may be repeated",
+        help="""a call made before, approved, 'wait 1h', or 'say "<text>"'; may be repeated""",
     )
     add_switch(parser, "--json", "print it as JSON")
     parser.epilog = f"{CODES_HELP} {parser.epilog or ''}".rstrip()
@@ -50,10 +50,11 @@ def run(args: argparse.Namespace) -> int:
     """Explain the call under the rules of the files, once the calls of `--after` have been made.
 
     Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those of `--after`
-    are approved by as many operators as required, and succeed unless they end in `fails`; among them
-    `wait 1h` advances the time. They run here: paths start from the working directory. Returns 0 for a
-    call that is allowed, 3 for one that needs approval, 4 for one that is blocked; 2 after printing what
-    cannot be read, or which call of `--after` is blocked.
+    are approved by as many operators as required, and succeed unless they end in `fails`, or return what
+    stands behind `returns`; among them `wait 1h` advances the time, and `say "TEXT"` is what a person
+    says. They run here: paths start from the working directory. Returns 0 for a call that is allowed, 3
+    for one that needs approval, 4 for one that is blocked; 2 after printing what cannot be read, or which
+    call of `--after` is blocked.
     """
     from ....engine.core.sanitize import visible
     from ....engine.gate import create_gate_manager
@@ -106,13 +107,15 @@ def _here() -> Surroundings:
     return Surroundings(workdir, os.path.expanduser("~"), real_path)
 
 
-def _step(text: str) -> Call | int:
-    """A call, or the seconds of `wait 1h`. Raises `RuleError` for neither."""
+def _step(text: str) -> Call | Say | int:
+    """A call, what a person says, or the seconds of `wait 1h`. Raises `RuleError` for anything else."""
     from ....rules import Problem, RuleError
     from ....rules.errors.problems import quote
     from ....rules.parse.durations import LIMITS, seconds
-    from ....rules.scenarios.scenarios import parse_call
+    from ....rules.scenarios.scenarios import parse_call, parse_say
 
+    if re.match(r"\s*say\s", text):
+        return parse_say(text, source="--after")
     found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
     if found is None:
         return parse_call(text, source="--after")
@@ -131,21 +134,28 @@ def _approve(request: ApprovalRequest) -> ApprovalAnswer:
     return ApprovalAnswer(True, by="interlock explain", others=others)
 
 
-async def _make(manager: GateManager, steps: Sequence[Call | int], now: _Clock) -> str | None:
-    """Make calls one after the other, or wait; return the first that is blocked, with the reason."""
+async def _make(manager: GateManager, steps: Sequence[Call | Say | int], now: _Clock) -> str | None:
+    """Take the steps one after the other; return the first call that is blocked, with the reason."""
+    from ....engine.core.sources import USER
     from ....engine.gate import GateContext, ToolResult
     from ....engine.net.net import ToolCall
+    from ....rules.scenarios.scenarios import Say
 
     context = GateContext(confirm=_approve)
     for number, step in enumerate(steps, 1):
         if isinstance(step, int):
             now.time += step
             continue
+        if isinstance(step, Say):
+            manager.hear(USER, step.text)
+            continue
         call = ToolCall(f"after-{number}", step.tool, step.input)
         decision = await manager.handle_tool_call(call, context)
         if decision.block:
             return f"call {number}, {step.tool}, is blocked itself: {decision.reason}"
         manager.handle_tool_result(ToolResult(call.tool_call_id, call.tool_name, call.input, step.fails))
+        if step.output is not None:
+            manager.hear(call.tool_name, step.output)
     return None
 
 

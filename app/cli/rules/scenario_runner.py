@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ....engine.core.durations import format_duration
+from ....engine.core.sources import USER
 from ....engine.gate import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -21,6 +22,7 @@ from ....rules.scenarios.scenarios import (
     Answer,
     Call,
     Expect,
+    Say,
     Scenario,
     SetMode,
     Spot,
@@ -84,6 +86,8 @@ class _Ongoing:
                     self._call.tool_call_id, self._call.tool_name, self._call.input, self.step.fails
                 )
             )
+            if self.step.output is not None:
+                self._manager.hear(self._call.tool_name, self.step.output)
         return decision
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -176,6 +180,9 @@ class _Run:
                     raise _DivergedError(
                         step.spot, f"expected to switch {state} '{step.net}': {switched.message}"
                     )
+            case Say():
+                await self._conclude()
+                self._manager.hear(USER, step.text)
             case SetMode():
                 self._manager.mode = step.mode
             case Wait():

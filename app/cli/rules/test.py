@@ -57,6 +57,8 @@ LINES = (
         "the agent calls TOOL with this input; it runs where the rules let it, and succeeds",
     ),
     (("call TOOL … fails",), "the same, and it fails"),
+    (("call TOOL … returns VALUE",), "the same, and it returns this text, or JSON"),
+    (('say "text"',), "a person says this"),
     (("expect allow",), "the last call ran without approval, or was approved"),
     (("expect ask",), "the last call needs approval and waits"),
     (

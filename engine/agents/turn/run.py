@@ -24,7 +24,7 @@ from ..events import (
     TurnEnd,
     TurnStart,
 )
-from ..gating import Decider
+from ..gating import Decider, ManagerGate
 from ..messages import (
     AssistantMessage,
     Message,
@@ -255,6 +255,8 @@ class Run:
                     self._hand_back_unstored()
                     return
                 self.unstored_message = None
+                if isinstance(self._gate, ManagerGate):
+                    self._gate.hear(message.text)
             case ToolResultEvent():
                 if event.ran is not None and self._decider.keeps_record:
                     event = event.model_copy(update={"ran": None})

@@ -20,7 +20,7 @@ from ..manager import GateManager
 from ..types import GateContext, GateDecision, SyncToolError, ToolCallBlockedError, ToolResult
 from .arguments import CALL_ID, Arguments, CallableInput
 from .failures import ResultClassifier, is_error_value
-from .messages import field_of
+from .messages import field_of, value_text
 
 T = TypeVar("T")
 ReasonTransform: TypeAlias = Callable[[str, str], str]
@@ -92,7 +92,10 @@ class ToolGate:
         self.manager.handle_tool_result(result)
 
     def settle_value(self, call: ToolCall, value: object) -> None:
-        self.settle(call, is_error=is_error_value(self.is_error, call.tool_name, value))
+        failed = is_error_value(self.is_error, call.tool_name, value)
+        self.settle(call, is_error=failed)
+        if not failed and call.tool_name in self.manager.sources:
+            self.manager.hear(call.tool_name, value_text(value))
 
 
 class GatedTool:

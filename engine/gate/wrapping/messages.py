@@ -8,13 +8,14 @@ Messages of other shapes are ignored.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from ...net.net import Input
 from ..reasons import refusals
-from ..types import ReplayEntry
+from ..types import ReplayEntry, SaidText
 from .failures import ResultClassifier, is_error_text, is_error_value, is_own_failure, json_value
 
 OUTCOME_FIELD = "interlock"
@@ -81,6 +82,16 @@ def replay_entries(
     unknown, or was to another tool, is ignored, a repeated one counts once, and of two calls with one id
     the first counts.
     """
+    history = replay_history(messages, is_error, refusals_of)
+    return [entry for entry in history if isinstance(entry, ReplayEntry)]
+
+
+def replay_history(
+    messages: Iterable[object],
+    is_error: ResultClassifier | None = None,
+    refusals_of: Refusals | None = None,
+) -> list[ReplayEntry | SaidText]:
+    """The entries of `replay_entries` and, between them, what people said, in the messages' order."""
     messages = list(messages)
     calls: dict[str, _MessageCall] = {}
     for message in messages:
@@ -88,8 +99,10 @@ def replay_entries(
             for call_id, called in _calls(message):
                 calls.setdefault(call_id, called)
     settled: set[str] = set()
-    entries: list[ReplayEntry] = []
+    entries: list[ReplayEntry | SaidText] = []
     for message in messages:
+        if field_of(message, "role") == "user":
+            entries += map(SaidText, _user_texts(message))
         if field_of(message, "role") != "tool":
             continue
         for result in _results(message):
@@ -101,8 +114,30 @@ def replay_entries(
             if failed is None:
                 failed = _failed(result, called, is_error, refusals_of)
             ran = called.input if result.ran is None else result.ran
-            entries.append(ReplayEntry(called.tool, ran, failed))
+            entries.append(ReplayEntry(called.tool, ran, failed, value_text(result.value)))
     return entries
+
+
+def _user_texts(message: object) -> Iterator[str]:
+    """The texts of a user's message, without results that a framework puts there."""
+    content = field_of(message, "content")
+    for text in (content, field_of(message, "text"), *(_part_text(part) for part in as_list(content))):
+        if isinstance(text, str):
+            yield text
+
+
+def _part_text(part: object) -> object:
+    return field_of(part, "text") if field_of(part, "type") in ("text", "input_text") else None
+
+
+def value_text(value: object) -> str:
+    """A tool's value as text: of anything but a text its JSON, or what it prints as."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
 
 
 def _failed(

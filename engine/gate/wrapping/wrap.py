@@ -12,12 +12,13 @@ from typing import Generic, TypeVar, cast
 
 from ...core.condition import NOWHERE, Shell, Surroundings
 from ...core.rule import check_tool_name
+from ...core.sources import USER
 from ...net.net import Input, SkillNet, ToolCall
 from ..manager import GateManager, Nets, create_gate_manager
 from ..types import Confirm, GateContext, Mode, OnDecision, ToggleResult
 from .failures import ResultClassifier, is_error_text, returned_failure
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text
-from .messages import as_mapping, field_of, replay_entries
+from .messages import as_mapping, field_of, replay_history
 
 Tools = TypeVar("Tools")
 
@@ -41,6 +42,10 @@ class GateSession(Generic[Tools]):
         if name not in self._gated:
             raise LookupError(f"No tool '{name}' to run. Available: {', '.join(self._gated)}")
         return await self._gated[name].call({} if value is None else value, tool_call_id)
+
+    def hear(self, text: str) -> None:
+        """Take in what a person said: conditions may look for values in it (`from user`)."""
+        self.manager.hear(USER, text)
 
     def system_prompt(self) -> str:
         """An account of the active nets for the model, and of its rules in sentences (G-24, G-73)."""
@@ -84,7 +89,7 @@ class Gate:
         if shell is not None:
             manager.surroundings = replace(manager.surroundings, shell=shell)
         if messages is not None:
-            manager.replay(replay_entries(messages, self._is_error, partial(self._refusals, manager)))
+            manager.replay(replay_history(messages, self._is_error, partial(self._refusals, manager)))
         return manager
 
     def _refusals(self, manager: GateManager, tool: str, value: Input) -> Iterator[str]:

@@ -194,6 +194,12 @@ SELECT_CALLS = (
     .order_by(col(Event.seq))
     .limit(bind)
 )
+SELECT_CALLS_AND_MESSAGES = (
+    select(col(Event.seq), col(Event.at), col(Event.type), col(Event.body))
+    .where(of_session, after_seq, col(Event.type).in_((*CALL_TYPES, "message")))
+    .order_by(col(Event.seq))
+    .limit(bind)
+)
 SELECT_NETS = select(col(Event.seq), col(Event.body)).where(of_session, has_nets).order_by(col(Event.seq))
 SELECT_APPROVALS = (
     select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))

@@ -34,19 +34,22 @@ SESSIONS = 200
 
 
 def call_pages(
-    path: Path, sessions: Iterable[str], *, after: int = 0, page: int = PAGE
+    path: Path, sessions: Iterable[str], *, after: int = 0, page: int = PAGE, messages: bool = False
 ) -> Iterator[tuple[str, list[CallRow]]]:
     """Events that bear on how calls are judged, session by session, after event `after` of each.
+
+    With `messages` those are among them.
 
     A long session comes in several pages, one that has none in none. Raises `JournalError` when the file
     cannot be read.
     """
+    statement = sql.SELECT_CALLS_AND_MESSAGES if messages else sql.SELECT_CALLS
     with reading(path) as connection:
         for session in sessions:
             done = after
             more = True
             while more:
-                cursor = connection.execute(sql.SELECT_CALLS, (session, done, page))
+                cursor = connection.execute(statement, (session, done, page))
                 rows: list[CallRow] = []
                 more = fetch_page(cursor, rows, page)
                 if rows:

@@ -91,7 +91,7 @@ TABLE: list[tuple[str, ...]] = [
     ('input.a «startswith» "src/"', no_operator("startswith"), "→ input.a matches /^src\\//"),
     (
         'input.a not «ends-with» ".pem"',
-        "unknown operator 'ends-with'. Expected 'in', 'contains', 'matches', or 'under'",
+        "unknown operator 'ends-with'. Expected 'in', 'contains', 'matches', 'under', or 'from'",
         "→ input.a not matches /\\.pem$/",
     ),
     ("input.a «starts_with» /x/", no_operator("starts_with"), EXAMPLE),
@@ -118,24 +118,24 @@ TABLE: list[tuple[str, ...]] = [
     ('input.a «[»"x"]', "expected an operator between 'input.a' and '['", '→ input.a in ["x"]'),
     (
         "input.a not «=» 3",
-        "'not' before '=': only 'in', 'contains', 'matches', or 'under' can be turned round so",
+        "'not' before '=': only 'in', 'contains', 'matches', 'under', or 'from' can be turned round so",
         "→ input.a != 3",
     ),
     (
         "input.a not «<» 3",
-        "'not' before '<': only 'in', 'contains', 'matches', or 'under' can be turned round so",
+        "'not' before '<': only 'in', 'contains', 'matches', 'under', or 'from' can be turned round so",
         "→ input.a >= 3",
     ),
     ('input.a not «"x"»', "expected an operator between 'not' and '\"x\"'", '→ input.a not contains "x"'),
     (
         "input.a not«»",
         "expected an operator after 'not', got the end of the line",
-        "expected 'in', 'contains', 'matches', or 'under'",
+        "expected 'in', 'contains', 'matches', 'under', or 'from'",
     ),
     (
         "input.a not «and»",
         "expected an operator after 'not', got 'and'",
-        "expected 'in', 'contains', 'matches', or 'under'",
+        "expected 'in', 'contains', 'matches', 'under', or 'from'",
     ),
     (
         "input.a =«»",

@@ -69,7 +69,7 @@ def re2(said: str) -> str:
 
 
 def no_operator(word: str) -> str:
-    known = "'=', '!=', '<', '<=', '>', '>=', 'in', 'contains', 'matches', or 'under'"
+    known = "'=', '!=', '<', '<=', '>', '>=', 'in', 'contains', 'matches', 'under', or 'from'"
     return f"unknown operator '{word}'. Expected {known}"
 
 

@@ -1,0 +1,41 @@
+"""Texts of a record in which rules look for values (`from`): what people said, what tools returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..core.sources import USER
+from ..history.model.events import CallResult, EventBody, MessageAdded
+from ..history.model.records import Kind
+from ..history.model.state import SessionState
+
+
+def texts_in(body: EventBody, kind: Kind) -> Iterator[tuple[str, str]]:
+    """The sources and texts that an event of a session of this kind adds.
+
+    A result counts for the tool whose call it is, unless it is an error. In a flow and for a subagent a
+    program or a model writes messages in the user's place: there they count only with a person's name.
+    """
+    match body:
+        case MessageAdded(role="user", text=str(text), by=by):
+            if by is not None or kind not in _SPOKEN_TO_BY_PROGRAMS:
+                yield USER, text
+        case MessageAdded(role="tool", text=str(text), tool=str(tool), ended="done"):
+            yield tool, text
+        case CallResult(is_error=False, anomaly=None, unknown=False, tool=tool, output=output):
+            yield tool, output
+        case _:
+            pass
+
+
+def recorded_texts(state: SessionState) -> Iterator[tuple[str, str]]:
+    """The sources and texts of a session so far, as its events have added them."""
+    for entry in state.transcript:
+        if entry.kind == "user" and entry.text is not None:
+            if entry.by is not None or state.kind not in _SPOKEN_TO_BY_PROGRAMS:
+                yield USER, entry.text
+        elif entry.call is not None and entry.call.status == "done" and entry.call.output is not None:
+            yield entry.call.tool, entry.call.output
+
+
+_SPOKEN_TO_BY_PROGRAMS = frozenset[Kind]({"child", "flow"})

@@ -1,0 +1,150 @@
+"""Conditions on where a value comes from: `input.to not from user, get_contacts`."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.core.condition import (
+    Surroundings,
+    condition_text,
+    holds,
+    sources_of,
+    unknown_reason,
+)
+from interlock.engine.core.sources import USER, SourceTexts
+from interlock.rules import RuleError, compile_rules, condition_of
+from interlock.rules.analysis.findings import examine
+
+
+def known(**texts: str) -> Surroundings:
+    said = SourceTexts(["user", "contacts"])
+    for source, text in texts.items():
+        said.add(source, text)
+    return Surroundings(said=said)
+
+
+class TestHolds:
+    @pytest.mark.parametrize(
+        ("value", "comes"),
+        [
+            ("ada", True),
+            ("eve", False),
+            (["ada", "bob"], True),
+            (["ada", "eve"], False),
+            ([], True),
+            (5, True),
+            (6, False),
+            (True, None),
+            (None, None),
+            ({"to": "ada"}, None),
+            (["ada", {"to": "bob"}], None),
+        ],
+    )
+    def test_of_a_value_and_of_every_element(self, value: object, comes: bool | None) -> None:
+        """A list comes from where each of its elements does."""
+        around = known(user="write to ada, 5 times", contacts="bob")
+        condition = condition_of("input.to from user, contacts")
+        other = condition_of("input.to not from user, contacts")
+        assert condition is not None
+        assert other is not None
+        assert holds(condition, {"to": value}, around) is comes
+        assert holds(other, {"to": value}, around) is (None if comes is None else not comes)
+
+    def test_only_in_the_named_sources(self) -> None:
+        condition = condition_of("input.to not from user")
+        assert condition is not None
+        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is True
+
+    def test_of_any_element(self) -> None:
+        condition = condition_of("any input.to from contacts")
+        assert condition is not None
+        assert holds(condition, {"to": ["eve", "bob"]}, known(contacts="bob")) is True
+        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is None
+
+    def test_says_why_it_is_unknown(self) -> None:
+        about = condition_of("input.to not from user, contacts")
+        assert about is not None
+        assert unknown_reason(about, {"to": "x"}) == "no record of the sources of input.to is kept here"
+        assert unknown_reason(about, {"to": None}, known()) == (
+            "input.to is no text, number, or list of them"
+        )
+        said = SourceTexts()
+        said.listen([USER, "contacts"])
+        late = Surroundings(said=said)
+        assert unknown_reason(about, {"to": "x"}, late) == (
+            "more came from the sources of input.to than is remembered"
+        )
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "input.to from user",
+            "input.to not from user, get_contacts",
+            "every input.to from user",
+            "any input.to not from get_contacts, user",
+            'input.to from "mcp.contacts", "in"',
+            'input.a = 1 and (input.to not from user or input."a b" from list-files)',
+        ],
+    )
+    def test_is_read_as_it_is_written(self, text: str) -> None:
+        condition = condition_of(text)
+        assert condition is not None
+        assert condition_text(condition) == text
+        assert condition_of(condition_text(condition, whole=True)) == condition
+
+    def test_names_each_source_once(self) -> None:
+        condition = condition_of("input.a from user, x or input.b not from x, user, x")
+        assert sources_of(condition) == {"user", "x"}
+        assert sources_of(None) == frozenset()
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("condition", "message", "remedy"),
+        [
+            ("input.a from", "expected a source after 'from', got the end of the line", "write 'user'"),
+            ("input.a not from [user, x]", "stand without brackets", "input.a not from user, x"),
+            ("input.a from user x", "expected ',' before the source 'x'", "input.a from user, x"),
+            ('input.a from user "x"', "expected ',' before the source", 'input.a from user, "x"'),
+            ("input.a from user, and", "expected a source after ',', got 'and'", "names of tools"),
+            ("input.a from human", "comes from 'user', got 'human'", "input.a from user"),
+            ("input.a from input.b", "got the field 'input.b'", "not from user, <tool>"),
+            ("input.a from unclear", "'unclear' is no tool", "not from user, <tool>"),
+            ('input.a from "get contacts"', "a source is 'user' or a tool", "not from user, <tool>"),
+            ("input.a from not", "expected a source after 'from', got 'not'", 'input.a from "not"'),
+            ("input.a form user", "unknown operator 'form'", "input.a from user"),
+            ("input.a FROM user", "unknown operator 'FROM'", "input.a from user"),
+        ],
+    )
+    def test_name_the_remedy(self, condition: str, message: str, remedy: str) -> None:
+        with pytest.raises(RuleError) as error:
+            compile_rules(f"block x when {condition}")
+        [problem] = error.value.problems
+        assert message in problem.message
+        assert remedy in problem.remedy
+
+    def test_a_value_is_no_source(self) -> None:
+        with pytest.raises(RuleError) as error:
+            compile_rules('let team = ["a"]\nblock x when input.to from team or input.to in team')
+        assert "'team' is a value; 'from' takes 'user'" in str(error.value)
+
+    def test_a_quoted_tool_may_be_called_people(self) -> None:
+        assert compile_rules('block x when input.to not from "people"').warnings == ()
+
+    def test_a_mapped_name_has_no_results(self) -> None:
+        """A command may print anything, so results count for the tool alone."""
+        text = (
+            "map bash.command contacts as look-up\nblock look-up\nblock x when input.to not from look-up"
+        )
+        [warning] = compile_rules(text).warnings
+        assert "what a map calls some calls of 'bash'" in warning.message
+        assert warning.line == 3
+
+
+class TestProof:
+    def test_takes_it_as_possible_either_way(self) -> None:
+        """Whether a value was said is decided at the call: no condition on it holds always or never."""
+        rules = compile_rules("block x when input.to not from user\nblock y when input.to from user")
+        assert [p.message for p in examine(rules).warnings] == []
