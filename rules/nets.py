@@ -5,8 +5,10 @@ Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
+from ..engine.core.durations import as_typed
 from ..engine.core.rule import (
     ApprovalRule,
     BlockRule,
@@ -60,16 +62,66 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
             condition=rule.when,
             governs=_governed(rule),
         )
-    name = f"require-{'-or-'.join(rule.prerequisites)}-before-{then}"
-    unlocking = [
-        each
-        for one in rule.prerequisites
-        for each in (
-            Transition(f"do-{one}", ("ready",), ("gate",), (one,), deferred=True),
-            Transition(f"again-{one}", ("gate",), ("gate",), (one,)),
-        )
-    ]
-    return _net(name, {"gate": 0}, (*unlocking, use), rule, call_names)
+    unlocking = [_unlocking(rule, one, "ready", "gate") for one in rule.prerequisites]
+    transitions = [t for each in unlocking for t in each]
+    expiring = _expiring(rule, "", "ready", "gate")
+    locking = _locking(rule, {"ready": "gate"}, transitions)
+    places = {"gate": 0} if rule.within is None else {"gate": 0, _RENEWED: 0}
+    name = _sequence_name(rule, "-or-")
+    return _net(name, places, (*locking, *transitions, use, *expiring), rule, call_names)
+
+
+def _sequence_name(rule: SequenceRule, joined: str) -> str:
+    since = "" if rule.since is None else f"-since-{rule.since}"
+    within = "" if rule.within is None else f"-within-{as_typed(rule.within)}"
+    return f"require-{joined.join(rule.prerequisites)}{since}-before-{rule.dependent}{within}"
+
+
+_RENEWED = "renewed"
+"""Place that a token passes whose time begins anew."""
+
+
+def _unlocking(
+    rule: SequenceRule, tool: str, locked: str, done: str, renewed: str = _RENEWED
+) -> tuple[Transition, Transition]:
+    """The success of a tool, and its calls while that counts already, which renew what expires."""
+    do = Transition(f"do-{tool}", (locked,), (done,), (tool,), deferred=True)
+    if rule.within is None:
+        return do, Transition(f"again-{tool}", (done,), (done,), (tool,))
+    return do, Transition(f"again-{tool}", (done,), (renewed,), (tool,), deferred=True)
+
+
+def _expiring(
+    rule: SequenceRule, suffix: str, locked: str, done: str, renewed: str = _RENEWED
+) -> tuple[Transition, ...]:
+    """The end of a success, by time, and the beginning of its time anew."""
+    if rule.within is None:
+        return ()
+    return (
+        Transition(f"renew{suffix}", (renewed,), (done,)),
+        Transition(f"expire{suffix}", (done,), (locked,), after=rule.within),
+    )
+
+
+def _locking(
+    rule: SequenceRule, done: Mapping[str, str], unlocking: Iterable[Transition]
+) -> tuple[Transition, ...]:
+    """The calls of the tool after `since`, which lock what is `done`, by the place that they lead to.
+
+    What runs while such a call does proves nothing: it may have seen what was before.
+    """
+    if rule.since is None:
+        return ()
+    tools, locks = (rule.since,), list(done.items())
+    names = [f"lock-{rule.since}", *(f"lock-{rule.since}-{n}" for n in range(2, len(locks) + 1))]
+    proving = tuple(t.name for t in unlocking if t.deferred)
+    return (
+        *(
+            Transition(name, (open_place,), (locked,), tools, partial=True)
+            for name, (locked, open_place) in zip(names, locks, strict=True)
+        ),
+        Transition(f"do-{rule.since}", tuple(done), tuple(done), tools, deferred=True, voids=proving),
+    )
 
 
 def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
@@ -77,25 +129,29 @@ def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
     then, needed = rule.dependent, rule.prerequisites
     locked, done = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
     start = Transition("start", ("idle",), tuple(locked.values()))
+    renewed = {one: f"{_RENEWED}-{one}" for one in needed}
     unlocking = [
+        each for one in needed for each in _unlocking(rule, one, locked[one], done[one], renewed[one])
+    ]
+    expiring = [
         each
         for one in needed
-        for each in (
-            Transition(f"do-{one}", (locked[one],), (done[one],), (one,), deferred=True),
-            Transition(f"again-{one}", (done[one],), (done[one],), (one,)),
-        )
+        for each in _expiring(rule, f"-{one}", locked[one], done[one], renewed[one])
     ]
+    locking = _locking(rule, {locked[one]: done[one] for one in needed}, unlocking)
     use = Transition(f"do-{then}", tuple(done.values()), tuple(locked.values()), (then,))
-    marking = {"idle": 1, **dict.fromkeys([*locked.values(), *done.values()], 0)}
+    places = [*locked.values(), *done.values(), *(renewed.values() if expiring else ())]
+    marking = {"idle": 1, **dict.fromkeys(places, 0)}
     return define_skill_net(
-        f"require-{'-and-'.join(needed)}-before-{then}",
+        _sequence_name(rule, "-and-"),
         places=tuple(marking),
-        transitions=(start, *unlocking, use),
+        transitions=(start, *locking, *unlocking, use, *expiring),
         initial_marking=marking,
         call_names=call_names,
         rule=rule,
         condition=rule.when,
         governs=_governed(rule),
+        leads=_leading(rule),
     )
 
 
@@ -109,6 +165,8 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     if rule.after is not None:
         name, at, flag = f"{name}-after-{rule.after}", _RAISED, {_RAISED: 0}
         before = _until_raised(rule.tool, rule.after)
+    if rule.until and rule.after is not None:
+        return _until_approved(rule, rule.after, call_names)
     if rule.people == 1:
         approve = Transition("approve", (at,), (at,), tools, type="manual")
         return _net(name, flag, (*before, approve), rule, call_names)
@@ -119,6 +177,24 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
 
 
 _RAISED = "raised"
+
+
+def _until_approved(rule: ApprovalRule, cause: str, call_names: CallNames | None) -> SkillNet:
+    """As an approval after `cause`; the success of an approved call takes the flag back.
+
+    Not so where a call of `cause` ran beside it. `ask` is for a call that is unclear: it takes nothing
+    back.
+    """
+    tools, again = (rule.tool,), f"again-{cause}"
+    transitions = (
+        Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools),
+        Transition("approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True),
+        Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual"),
+        Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
+        Transition(again, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
+    )
+    name = f"block-{rule.tool}-after-{cause}-until-approval"
+    return _net(name, {_RAISED: 0}, transitions, rule, call_names)
 
 
 def _until_raised(tool: str, cause: str) -> tuple[Transition, ...]:

@@ -104,6 +104,10 @@ def does(rule: Rule) -> Iterator[str]:
         case SequenceRule():
             each = "successful calls of" if rule.every else "a successful"
             yield f"{each} {rule.needed} {'unlock' if rule.every else 'unlocks'} one {rule.dependent}"
+            if rule.since is not None:
+                yield f"a call of {rule.since} locks it again"
+            if rule.within is not None:
+                yield f"a success counts for {format_duration(rule.within)}"
         case ApprovalRule():
             yield from _approval(rule)
         case BlockRule(after=None):
@@ -120,6 +124,8 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
     by = "" if rule.people == 1 else f" by {rule.people} different people"
     after = "" if rule.after is None else f" after a call of {rule.after}"
     yield f"{rule.tool} needs approval{by}{after}"
+    if rule.until:
+        yield f"until one is approved and succeeds, then after the next call of {rule.after}"
     if rule.within is not None:
         yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:

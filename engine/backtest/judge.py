@@ -92,6 +92,7 @@ class Judge:
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self._names = trial.names
+        self._voiding = any(net.voiding for net in trial.nets.values())
         self._context = GateContext(confirm=self._confirm)
         self._now = 0.0
         self._manager = self._new_manager()
@@ -289,6 +290,7 @@ class Judge:
         if self._trial.keeps_notes:
             for state in self._states.values():
                 keeper.keep(state)
+        pending = self._manager.pending if self._voiding else ()
         decision = self._decide(call)
         if decision.outcome == "allow":
             keeper.put_back()
@@ -296,6 +298,8 @@ class Judge:
             self._manager.handle_tool_result(
                 _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True, decision.steps)
             )
+            if self._voiding:
+                self._manager.restore(pending=pending)
             left = {k: was for k, was in before.items() if self._states[k].marking != was[0]}
             if left:
                 self._manager.restore(

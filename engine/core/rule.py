@@ -54,7 +54,8 @@ class RuleSource:
 class SequenceRule:
     """`require A before B`; `when` is about calls of B.
 
-    With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`.
+    With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`. A call
+    of `since` makes them necessary again. Their successes count for `within` seconds, if it says so.
     `because`, of this and every other rule, is its reason in the author's words.
     """
 
@@ -65,6 +66,8 @@ class SequenceRule:
     because: str | None = None
     others: tuple[str, ...] = ()
     every: bool = False
+    since: str | None = None
+    within: float | None = None
 
     @property
     def prerequisites(self) -> tuple[str, ...]:
@@ -84,7 +87,7 @@ class ApprovalRule:
 
     `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
     one answer may let later calls pass as well. With `after` it is asked only once a call of that tool
-    has begun in the session.
+    has begun in the session; `until` says that a call which was approved and succeeded ends that.
     """
 
     tool: str
@@ -96,6 +99,7 @@ class ApprovalRule:
     grants: bool = True
     because: str | None = None
     after: str | None = None
+    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,9 @@ Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
 
 
 def cause_of(rule: Rule | None) -> str | None:
-    """The tool whose calls bring a rule into effect (`after`); `None` where it always is."""
+    """The tool whose calls bring a rule into effect (`after`, `since`); `None` where it always is."""
+    if isinstance(rule, SequenceRule):
+        return rule.since
     return rule.after if isinstance(rule, ApprovalRule | BlockRule) else None
 
 

@@ -24,7 +24,7 @@ from . import reasons
 from .conditions import EvaluationContext, Timekeeper, apply_condition
 from .member import Member
 from .name_changes import named_tools
-from .types import NetVerdict
+from .types import NetVerdict, Step
 
 log = logging.getLogger(__name__)
 
@@ -377,13 +377,31 @@ def without_unlocking(member: Member, verdict: NetVerdict) -> NetVerdict:
     """A verdict on a call whose success is no proof: it is unclear, or its name is a rule's only when
     folded (G-64, G-66).
 
-    Unlocking is all that deferred transitions do in the nets of rules. What a hand-built net defers may
-    as well lock something, and stays.
+    Unlocking is all that deferred transitions do in the nets of rules, but for those that void others.
+    One that asks a person gives way to the one that only asks. What a hand-built net defers may as well
+    lock something, and stays.
     """
     of_rule = member.net.rule is not None or member.net.by_rule
-    if not of_rule or not any(step.transition.deferred for step in verdict.steps):
+    if not of_rule or not any(_unlocks(step.transition) for step in verdict.steps):
         return verdict
-    return replace(verdict, steps=tuple(step for step in verdict.steps if not step.transition.deferred))
+    steps = (_locked_step(member, step) if _unlocks(step.transition) else step for step in verdict.steps)
+    return replace(verdict, steps=tuple(step for step in steps if step is not None))
+
+
+def _unlocks(transition: Transition) -> bool:
+    return transition.deferred and not transition.voids
+
+
+def _locked_step(member: Member, step: Step) -> Step | None:
+    """The step in place of one that would unlock something: none, unless it asks a person."""
+    if step.transition.type != "manual":
+        return None
+    asking = (
+        t
+        for t, _ in member.knows[step.tool].gated
+        if t.type == "manual" and not t.deferred and t.inputs == step.transition.inputs
+    )
+    return Step(step.net, next(asking, step.transition), step.tool)
 
 
 def _classification(names: tuple[str, ...], found: list[MemberVerdict]) -> Classification:

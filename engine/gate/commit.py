@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from copy import deepcopy
+from typing import TypeVar
 
 from ..core.frozen import maker
 from ..net.net import (
@@ -20,10 +21,11 @@ from ..net.net import (
     Rejection,
     Since,
     ToolCall,
+    Transition,
     fire,
     fire_and_advance,
 )
-from ..net.timed import aged, arrivals
+from ..net.timed import aged, arrivals_by
 from . import reasons
 from .classify import MemberVerdict
 from .conditions import EvaluationContext, Timekeeper
@@ -32,6 +34,8 @@ from .types import NetVerdict, ResultRecord, Step, ToolResult
 
 _pending = maker(PendingCall)
 _record = maker(ResultRecord)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +122,7 @@ def commit(
                 return member, member.blocked(step.tool, reasons.state_changed(step.tool))
             marking = after
             if member.net.timed:
-                since = arrivals(member.net, since, before, marking, context.now())
+                since = arrivals_by(member.net, since, before, step.transition, marking, context.now())
         moves.append((member, verdict, marking, since))
     for member, verdict, marking, since in moves:
         if member.net.timed:
@@ -163,7 +167,12 @@ class PendingIndex:
         return index
 
     def add(self, member: Member, step: Step, call: ToolCall) -> None:
-        """Let `step` wait for the result of `call`."""
+        """Let `step` wait for the result of `call`, unless a call that runs already voids it.
+
+        Steps of running calls that it voids itself wait no more.
+        """
+        if member.net.voiding and not self._make_way(member, step.transition):
+            return
         tool_call_id = call.tool_call_id
         pending = _pending(call, step.transition, step.tool)
         by_id = member.state.pending
@@ -175,6 +184,19 @@ class PendingIndex:
             self.waiting[tool_call_id].append((member, step, pending))
         else:
             self.waiting[tool_call_id] = [(member, step, pending)]
+
+    def _make_way(self, member: Member, transition: Transition) -> bool:
+        """Forget what `transition` voids in its net; false where something that waits voids it."""
+        by_id = member.state.pending
+        if any(transition.name in p.transition.voids for calls in by_id.values() for p in calls):
+            return False
+        for tool_call_id, calls in list(by_id.items()) if transition.voids else ():
+            void = [p for p in calls if p.transition.name in transition.voids]
+            kept = [p for p in calls if p not in void]
+            others = [w for w in self.waiting[tool_call_id] if w[0] is not member or w[2] not in void]
+            _put(by_id, tool_call_id, kept)
+            _put(self.waiting, tool_call_id, others)
+        return True
 
     def clear(self) -> None:
         """Forget every pending call, in every net."""
@@ -231,6 +253,14 @@ class PendingIndex:
         return record
 
 
+def _put(lists: dict[str, list[T]], key: str, items: list[T]) -> None:
+    """Set a list, or remove it when it is empty."""
+    if items:
+        lists[key] = items
+    else:
+        del lists[key]
+
+
 NOTHING = ResultRecord()
 
 
@@ -271,7 +301,9 @@ def fire_timed(
     if not fire_deferred(member, pending):
         state.marking = marking
         return None
-    state.since = arrivals(net, then.since, then.marking, state.marking, context.now())
+    state.since = arrivals_by(
+        net, then.since, then.marking, pending.transition, state.marking, context.now()
+    )
     return tuple(Step(member.key, transition, "") for transition in then.fired)
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Container, Iterable
 
 from ..core.condition import condition_text
+from ..core.durations import as_typed
 from ..core.rule import (
     ANYTHING_ELSE,
     UNCLEAR,
@@ -124,12 +125,15 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
                 return f"{subject} needs human approval{by}{where}."
             asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)
             after = f", since {rule.after} was called" if asks else f" once {rule.after} is called"
+            after += "; one that is approved and succeeds ends that" if rule.until else ""
             return f"{subject} needs human approval{by}{where}{after}."
         case SequenceRule(needed=needed):
             were = "were" if rule.every else "was"
+            since = "" if rule.since is None else f" since the last call of {rule.since}"
+            ago = "" if rule.within is None else f", not longer than {as_typed(rule.within)} ago"
             if member.verdict((tool,), marking).kind == "gated":
-                return f"{subject} may be called{where}: {needed} {were} successful."
-            return f"{subject} needs a successful {needed} first{where}."
+                return f"{subject} may be called{where}: {needed} {were} successful{since}{ago}."
+            return f"{subject} needs a successful {needed} first{since}{ago}{where}."
         case LimitRule(limit=limit, scope=scope, window=window):
             left = _uses_left(member, marking, tool, limit)
             if window is not None:

@@ -281,6 +281,16 @@ class GateManager:
         return {key: member.state for key, member in self._members.items()}
 
     @property
+    def pending(self) -> tuple[Pending, ...]:
+        """The deferred transitions that wait for results, as `restore` takes them."""
+        return tuple(
+            (key, waiting.transition.name, waiting.tool, waiting.call)
+            for key, member in self._members.items()
+            for calls in member.state.pending.values()
+            for waiting in calls
+        )
+
+    @property
     def active(self) -> tuple[str, ...]:
         """Keys of the active nets, in order of activation (G-22)."""
         return tuple(member.key for member in self._roster.members)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..core.condition import condition_text
+from ..core.durations import as_typed
 from ..core.excerpt import excerpt
 from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from ..core.sanitize import visible
@@ -29,7 +30,9 @@ def _sentence(rule: Rule | None, tool: str) -> str:
     match rule:
         case SequenceRule(needed=needed, dependent=dependent):
             each = "each of " if rule.every else ""
-            return f"{dependent} requires a successful call to {each}{needed} first{where}."
+            first = "first" if rule.since is None else f"after the last call to {rule.since}"
+            ago = "" if rule.within is None else f", not longer than {as_typed(rule.within)} ago"
+            return f"{dependent} requires a successful call to {each}{needed} {first}{ago}{where}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
             return f"{limited} has reached its limit of {limit} calls per {scope}{where}."
         case BlockRule(tool=blocked, after=str(before)):

@@ -58,8 +58,10 @@ class Transition:
     fires when the call succeeded. Each pair in `transfers` moves all tokens of its first place to its
     second when the transition fires (G-2). Lists are taken for tuples; a bare string raises `NetError`.
     With `after`, in seconds, it fires by itself as soon as the oldest token of its one input place is
-    that old. A `partial` one does not let a call pass alone: the call fires the next that is then
-    enabled for it as well. `needs` is derived: each input place once, with the tokens it must hold.
+    that old. A `partial` one does not let a call pass alone: the call fires the next that is then enabled
+    for it as well. `voids` names deferred transitions of the net that do not fire for calls which run at
+    the same time as a call of this one, itself deferred. `needs` is derived: each input place once, with
+    the tokens it must hold.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Transition:
     transfers: tuple[tuple[str, str], ...] = ()
     after: float | None = None
     partial: bool = False
+    voids: tuple[str, ...] = ()
     needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +82,7 @@ class Transition:
             is type(self.outputs)
             is type(self.tools)
             is type(self.transfers)
+            is type(self.voids)
             is tuple
         ):
             self._take_lists()
@@ -88,7 +92,7 @@ class Transition:
         object.__setattr__(self, "needs", _needs(self.inputs))
 
     def _take_lists(self) -> None:
-        for name in ("inputs", "outputs", "tools", "transfers"):
+        for name in ("inputs", "outputs", "tools", "transfers", "voids"):
             value = getattr(self, name)
             if type(value) is not tuple:
                 object.__setattr__(self, name, _listed(f"transition '{self.name}':", name, value))
@@ -223,7 +227,8 @@ class SkillNet:
     a tool asks for itself, which names no call for the rules (G-66). `leads` are names that count before
     the others of one call, unless they are the tool's own. Derived are
     `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
-    none is met, all are at rest), and `timed`, those that fire by themselves after a time.
+    none is met, all are at rest), `timed`, those that fire by themselves after a time, and `voiding`,
+    whether any calls void others.
     """
 
     name: str
@@ -245,11 +250,13 @@ class SkillNet:
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     timed: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
+    voiding: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         structural = tuple([t for t in self.transitions if t.structural])
         object.__setattr__(self, "structural", structural)
         object.__setattr__(self, "timed", tuple([t for t in self.transitions if t.after is not None]))
+        object.__setattr__(self, "voiding", any(t.voids for t in self.transitions))
         # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
         first = tuple([t.needs[0] if t.needs else ("", 0) for t in structural])
         object.__setattr__(self, "wakes", first)
@@ -360,8 +367,21 @@ def _check(net: SkillNet) -> None:
             fail(f"deferred transition '{transition.name}' names no tools")
         if transition.partial and (transition.deferred or not transition.tools):
             fail(f"partial transition '{transition.name}' must name tools and not be deferred")
+        if transition.voids:
+            _check_voids(net, transition, fail)
     if net.condition is not None and not net.governs:
         fail("has a condition that is asked of no name; name those it governs")
+
+
+def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]) -> None:
+    """Only what waits for a result runs beside others."""
+    named = f"transition '{voiding.name}'"
+    if not voiding.deferred:
+        fail(f"{named} voids others while its calls run, so it must be deferred")
+    deferred = {t.name for t in net.transitions if t.deferred}
+    for name in voiding.voids:
+        if name not in deferred or name == voiding.name:
+            fail(f"{named} voids '{name}', which is no other deferred transition")
 
 
 def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) -> None:

@@ -43,6 +43,24 @@ def arrivals(
     return moved
 
 
+def arrivals_by(
+    net: SkillNet,
+    since: Mapping[str, tuple[float, ...]],
+    before: Mapping[str, int],
+    transition: Transition,
+    after: Mapping[str, int],
+    now: float,
+) -> Since:
+    """Arrival times once `transition` and then structural ones have moved the net, at `now`.
+
+    What structural transitions put back where it was taken has come anew.
+    """
+    if not net.structural:
+        return arrivals(net, since, before, after, now)
+    between = fire(before, transition)
+    return arrivals(net, arrivals(net, since, before, between, now), between, after, now)
+
+
 def moved_times(net: SkillNet, before: Since, after: Since) -> Since | None:
     """The times of the tokens that a call's transitions took from places, or brought there.
 

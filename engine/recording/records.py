@@ -78,6 +78,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
                 transfers=t.transfers,
                 after=t.after,
                 partial=t.partial,
+                voids=t.voids,
             )
             for t in net.transitions
         ),

@@ -38,6 +38,8 @@ class IndexedTransition:
     manual: bool
     partial: bool
     timed: bool
+    name: str
+    voids: tuple[str, ...]
 
     def enabled(self, marking: Sequence[int]) -> bool:
         for place, need in self.needs:  # noqa: SIM110 - a generator here costs more than the check
@@ -121,7 +123,10 @@ class Machine:
             if after is None:
                 return None
             marking = after
+        voided = {name for step in waiting for name in step.voids}
         for step in waiting if succeeds else ():
+            if step.name in voided:
+                continue
             if step.enabled(marking):
                 after = self.settle(step.fire(marking), effort)
                 # The gate drops a result that does not come to rest and leaves the net where it is.
@@ -208,6 +213,8 @@ def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
         transition.type == "manual",
         transition.partial,
         transition.after is not None,
+        transition.name,
+        transition.voids,
     )
 
 

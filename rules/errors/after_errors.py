@@ -38,9 +38,7 @@ def misused_after(line: str, words: Sequence[Token]) -> Fault | None:
     if by_person and at >= _WHOLE["require"]:
         return _behind_approval(line, words[at], words[at + 1])
     if text[0] == "block" and at == 2 and "until" in text[at:]:
-        until = words[text.index("until", at)]
-        remedy = f"write: {_AFTER} {cut(words[3])} require {HUMAN} before {cut(words[1])}"
-        return Fault.at(until, f"a block has no end, got {quote(until)}", remedy)
+        return _bad_until(words, text.index("until", at))
     if at >= _WHOLE.get(text[0], len(words)):
         message = f"'{_AFTER}' stands in approvals and blocks only"
         return Fault.at(words[at], message, f"write: block <tool> {_AFTER} <tool>, or {SHAPE[7:]}")
@@ -55,6 +53,35 @@ def after_itself(cause: Token, tool: Token, when: Condition | None) -> list[Faul
     message += "calls that do not meet it would not count"
     remedy = f"give some of them a name of their own: map {cut(tool)}.<field> <pattern> as <name>"
     return [Fault.at(cause, message, remedy)]
+
+
+def _bad_until(words: Sequence[Token], at: int) -> Fault | None:
+    """The fault of a block that ends with anything but a person's approval."""
+    if at != 4 or words[at] != "until":
+        remedy = f"write: block <tool> {_AFTER} <tool> until {HUMAN}"
+        return Fault.at(words[at], f"'until' stands behind one tool after '{_AFTER}'", remedy)
+    if len(words) > at + 1 and words[at + 1] == HUMAN:
+        return None
+    remedy = f"write: block {cut(words[1])} {_AFTER} {cut(words[3])} until {HUMAN}"
+    if len(words) == at + 1:
+        end = start(words[at]) + len(words[at])
+        return Fault(end, 1, f"expected '{HUMAN}' after 'until', got the end of the line", remedy)
+    return Fault.at(words[at + 1], f"a block ends with '{HUMAN}', got {quote(words[at + 1])}", remedy)
+
+
+def raised_by_itself(cause: Token, tool: Token) -> list[Fault]:
+    """The fault of a block that each call it lets pass would raise again."""
+    if str(cause) != str(tool):
+        return []
+    message = f"each approved {quote(tool)} would be one after which it is blocked"
+    return [Fault.at(cause, message, f"write: {_AFTER} {cut(tool)} require {HUMAN} before {cut(tool)}")]
+
+
+def until_several(by: Token, tool: str, cause: str) -> Fault:
+    """The fault of a block that several people would have to lift."""
+    message = "one person's approval lifts a block"
+    remedy = f"write: {_AFTER} {cut(cause)} require {HUMAN} before {cut(tool)} by {cut(by)}"
+    return Fault.at(by, message, remedy)
 
 
 def _at_beginning(words: Sequence[Token], text: Sequence[str]) -> Fault | None:

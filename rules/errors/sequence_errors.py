@@ -55,6 +55,11 @@ def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
     return None
 
 
+def expiring_itself(within: Token, then: Token) -> Fault:
+    message = f"{quote(then)} is required before itself, and takes no 'within'"
+    return Fault.at(within, message, "name another tool before it, or leave the time out")
+
+
 def _without_before(line: str, words: Sequence[Token]) -> Fault:
     """The fault of a `require` that names what comes before and nothing that it comes before."""
     remedy = f"write: {code(line).strip()} before <tool>"

@@ -18,6 +18,7 @@ from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
 from .sequence_errors import JOINING, misjoined
+from .since_errors import misused_since
 from .value_errors import misused_let
 
 WHOLE_NUMBER = f"write a whole number from 1 to {MAX_LIMIT:,}"
@@ -59,7 +60,7 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(_statement_shown(reading), grammar)
     other = misused_let(line, reading.words) or misused_after(line, reading.words)
-    other = other or misjoined(line, reading.words)
+    other = other or misused_since(line, reading.words) or misjoined(line, reading.words)
     other = other or people(line, reading.words)
     if other is None and not reading.fits:
         other = _option(line, reading, grammar) or misfit(line, reading, shape, grammar)
@@ -139,7 +140,8 @@ def _misplaced(line: str, unexpected: Unexpected, shape: Sequence[str], grammar:
     if fault is not None:
         return fault
     # Where the reference expects `before` alone its sentence stays as it is.
-    shown = [each for each in fixed if each not in JOINING] if "before" in fixed else fixed
+    joining = {*JOINING, "since"} if "before" in fixed else ()
+    shown = [each for each in fixed if each not in joining]
     message = f"expected {either(shown)} at position {unexpected.position}, got {quote(word)}"
     close = closest(word, fixed)
     return Fault.at(word, message, f"did you mean '{close}'?" if close else _write(shape))

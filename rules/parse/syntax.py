@@ -23,11 +23,13 @@ from ...engine.core.rule import (
     RuleSource,
     SequenceRule,
 )
-from ..errors.after_errors import after_itself
+from ..errors.after_errors import after_itself, raised_by_itself, until_several
 from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
 from ..errors.option_errors import no_people, no_reason, no_time, twice
 from ..errors.problems import Problem, quote
+from ..errors.sequence_errors import expiring_itself
+from ..errors.since_errors import since_faults
 from ..errors.statement_errors import WHOLE_NUMBER, faults
 from .conditions import read_clauses
 from .durations import seconds
@@ -91,10 +93,18 @@ class Clauses:
         self._options.setdefault(option, words[-1])
 
     def approval(
-        self, tool: str, source: RuleSource, number: Token | None = None, after: str | None = None
+        self,
+        tool: str,
+        source: RuleSource,
+        number: Token | None = None,
+        after: str | None = None,
+        *,
+        until: bool = False,
     ) -> ApprovalRule:
         """The rule that requires approval; `number` is how many people, where the line gives it."""
         by = self._options.get("by")
+        if until and by is not None:
+            self._wrong.append(until_several(by, tool, after or "<tool>"))
         if by is not None and number is not None:
             self._wrong.append(twice(self._line, self._keyword(by), by))
         window = self._options.get("within")
@@ -109,6 +119,29 @@ class Clauses:
             grants="no_grants" not in self._options,
             because=self.because,
             after=after,
+            until=until,
+        )
+
+    def sequence(
+        self, needed: Sequence[Token], then: Token, source: RuleSource, *, every: bool
+    ) -> SequenceRule:
+        """The rule that requires calls of others before those of a tool."""
+        since, within = self._options.get("since"), self._options.get("within")
+        first, *others = map(str, needed)
+        if since is not None:
+            self._wrong += [fault for fault in since_faults(since, needed, then) if fault is not None]
+        elif within is not None and first == str(then):
+            self._wrong.append(expiring_itself(within, then))
+        return SequenceRule(
+            first,
+            str(then),
+            source,
+            self.when,
+            self.because,
+            others=tuple(others),
+            every=every,
+            since=None if since is None else str(since),
+            within=None if within is None else time(within, self._wrong),
         )
 
     def _keyword(self, by: Token) -> Token:
@@ -183,18 +216,8 @@ def _statement(
             pattern = _pattern(word, wrong)
             tool, _, key = field.partition(".")
             return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
-        case "sequence", [first, then]:
-            return SequenceRule(str(first), str(then), source, clauses.when, clauses.because)
-        case "one_before" | "each_before", [first, *others, then]:
-            return SequenceRule(
-                str(first),
-                str(then),
-                source,
-                clauses.when,
-                clauses.because,
-                others=tuple(map(str, others)),
-                every=str(tree.data) == "each_before",
-            )
+        case "sequence" | "one_before" | "each_before", [*needed, then]:
+            return clauses.sequence(needed, then, source, every=str(tree.data) == "each_before")
         case "approval", [tool]:
             return clauses.approval(str(tool), source)
         case "people", [number, tool]:
@@ -205,6 +228,9 @@ def _statement(
         case "after_people", [cause, number, tool]:
             wrong += after_itself(cause, tool, clauses.when)
             return clauses.approval(str(tool), source, number, str(cause))
+        case "block_until", [tool, cause]:
+            wrong += after_itself(cause, tool, clauses.when) or raised_by_itself(cause, tool)
+            return clauses.approval(str(tool), source, after=str(cause), until=True)
         case "block", [tool]:
             return BlockRule(str(tool), source, clauses.when, clauses.because)
         case "block", [tool, cause]:
@@ -238,7 +264,7 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(tool), _no_tool(tool)
         case "let", _:
             return ()
-        case "after" | "after_people" | "block", [first, *_, last]:
+        case "after" | "after_people" | "block" | "block_until", [first, *_, last]:
             return _pattern_name(first), _pattern_name(last)
         case _:
             return map(_pattern_name, words[-1:])

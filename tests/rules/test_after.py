@@ -257,10 +257,10 @@ class TestErrors:
                 "write: block <tool> after <tool>, or after <tool> require human-approval before <tool>",
             ),
             (
-                "block send after read_web until human-approval",
-                "until",
-                "a block has no end, got 'until'",
-                "write: after read_web require human-approval before send",
+                "block send after read_web until approval",
+                "approval",
+                "a block ends with 'human-approval', got 'approval'",
+                "write: block send after read_web until human-approval",
             ),
             (
                 "block after read_web",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from ...core.rule import cause_of
 from ...net.net import NetError, PendingCall, ToolCall
 from ...net.timed import arrivals
@@ -43,14 +45,24 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
         before = member.state.marking
         if entry.is_error:
             names = [name for name in names if name == cause]
-        for name in in_order(member.net, names, call.tool_name):
-            _replay_name(member, name, call, unlocks=naming.unlocks)
+        called = in_order(member.net, names, call.tool_name)
+        voided = _voided(member, called) if member.net.voiding else ()
+        for name in called:
+            _replay_name(member, name, call, voided, unlocks=naming.unlocks)
         if member.net.timed and member.state.marking != before:
             state = member.state
             state.since = arrivals(member.net, state.since, before, state.marking, context.now())
 
 
-def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) -> None:
+def _voided(member: Member, names: Iterable[str]) -> frozenset[str]:
+    """The deferred transitions that a call of these names voids, since it is one of those that do."""
+    known = [member.knows[name] for name in names if name in member.knows]
+    return frozenset(name for each in known for t, _ in each.gated for name in t.voids)
+
+
+def _replay_name(
+    member: Member, name: str, call: ToolCall, voided: Container[str], *, unlocks: bool
+) -> None:
     known = member.knows.get(name)
     if known is None:
         return
@@ -58,6 +70,8 @@ def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) ->
     if not unlocks:
         verdict = without_unlocking(member, verdict)
     for step in verdict.steps:
+        if step.transition.name in voided:
+            continue
         if step.transition.deferred:
             fire_deferred(member, PendingCall(call, step.transition, name))
         else:

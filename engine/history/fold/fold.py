@@ -366,7 +366,8 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     for step in later:
         transition_of(_net_of(state, event, step).net, step)
     _move(state, _fire(state, event, body.clock, now))
-    state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
+    for step in later:
+        _await_result(state, event, PendingState(call_id=body.call_id, since=event.at, step=step))
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
@@ -380,6 +381,18 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
         },
     )
     replace_call(state, call, decided)
+
+
+def _await_result(state: SessionState, event: JournalEvent, waiting: PendingState) -> None:
+    """Let a step wait for a result, unless one that waits voids it; those that it voids wait no more."""
+    key = waiting.step.net
+    record = _net_of(state, event, waiting.step).net
+    beside = [transition_of(record, p.step) for p in state.pending if p.step.net == key]
+    if any(waiting.step.transition in transition.voids for transition in beside):
+        return
+    void = transition_of(record, waiting.step).voids
+    kept = [p for p in state.pending if p.step.net != key or p.step.transition not in void]
+    state.pending = [*kept, waiting]
 
 
 def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:

@@ -17,7 +17,7 @@ from ...net.net import (
     initial_state,
     unfired,
 )
-from ...net.timed import arrivals, arrivals_before, next_due
+from ...net.timed import arrivals, arrivals_before, arrivals_by, next_due
 from ..model.records import NetRecord, StepRecord
 
 _LIMIT = 4096
@@ -63,6 +63,7 @@ def skill_net(record: NetRecord) -> SkillNet:
                 transfers=t.transfers,
                 after=t.after,
                 partial=t.partial,
+                voids=t.voids,
             )
             for t in record.transitions
         ),
@@ -124,10 +125,10 @@ def arrivals_after(
     """Arrival times of the ageing tokens, once `step` fired at `at`, or by itself when it was due."""
     net = _net(record).net
     transition = transition_of(record, step)
-    if transition.after is not None:
-        due = next_due(net, before, since, at)
-        at = at if due is None else due[0]
-    return arrivals(net, since, before, after, at)
+    if transition.after is None:
+        return arrivals_by(net, since, before, transition, after, at)
+    due = next_due(net, before, since, at)
+    return arrivals(net, since, before, after, at if due is None else due[0])
 
 
 def initial_arrivals(record: NetRecord, at: float) -> Since:

@@ -55,7 +55,8 @@ class AppliedRules(Record):
 class TransitionRecord(Record):
     """A transition's structure, enough to fire it again without the rules that made it.
 
-    `after` is in seconds, for one that fires by itself.
+    `after` is in seconds, for one that fires by itself. `voids` names deferred transitions that do not
+    fire for calls which run at the same time as one of its own.
     """
 
     name: str
@@ -67,6 +68,7 @@ class TransitionRecord(Record):
     transfers: tuple[tuple[str, str], ...] = ()
     after: float | None = None
     partial: bool = False
+    voids: tuple[str, ...] = ()
 
 
 class ExtensionRecord(Record):

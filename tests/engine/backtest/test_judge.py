@@ -557,3 +557,16 @@ class TestNames:
         assert asked(*unread) == 1
         assert asked(*(call(f"c{n}", "a", command=str(n)) for n in range(CACHED))) == CACHED
         assert asked(call("c1", "a", command="ls")) == 1
+
+
+class TestOverlaps:
+    async def test_a_call_that_did_not_run_voids_nothing(self) -> None:
+        """A test that ran beside an edit which a person denied still unlocks."""
+        recorder = Recorder(compile_rules("require human-approval before edit").registry)
+        await recorder.call("t", "test")
+        await recorder.call("e", "edit")
+        await recorder.answer("e", False)
+        recorder.result("t")
+        await recorder.call("d", "deploy")
+        found = judged("require test since edit before deploy", items_of(recorder.events))
+        assert [j.now.outcome for j in found] == ["allow", "allow", "allow"]

@@ -71,11 +71,12 @@ class TestAnyText:
 
     @given(st.lists(st.one_of(LINE, SHAPED), min_size=1, max_size=4))
     def test_errors_do_not_depend_on_their_neighbours(self, lines: list[str]) -> None:
-        """G-40: a line's errors are the same alone and in a file."""
+        """G-40: a line's errors are the same alone and in a file, but for names with values."""
 
         def found(text: str) -> list[tuple[int, str]]:
             error = failure(text)
             return [(p.column, p.message) for p in error.problems] if error else []
 
-        separate = [line for block in lines for line in block.split("\n")]
-        assert found("\n".join(lines)) == [problem for line in separate for problem in found(line)]
+        each = [line for block in lines for line in block.split("\n")]
+        separate = [line for line in each if not line.strip().startswith("let")]
+        assert found("\n".join(separate)) == [problem for line in separate for problem in found(line)]

@@ -124,6 +124,34 @@ CLAUSES = [
         for sign, statement in (("or", "one_before"), ("and", "each_before"))
         for more, names in (("", []), (f" {sign} c", ["WORD c"]))
     ),
+    *(
+        (
+            f"require {first}{since} before d{within}{clause}",
+            statement,
+            [*names, *since_words, "WORD d", *within_words, *clause_words],
+        )
+        for first, statement, names in (
+            ("2", "sequence", ["NUMBER 2"]),
+            ("a", "sequence", ["WORD a"]),
+            ("a or b", "one_before", ["WORD a", "WORD b"]),
+            ("a or b or c", "one_before", ["WORD a", "WORD b", "WORD c"]),
+            ("a and b", "each_before", ["WORD a", "WORD b"]),
+            ("a and b and c", "each_before", ["WORD a", "WORD b", "WORD c"]),
+        )
+        for since, since_words in (("", []), (" since since", ["WORD since"]))
+        for within, within_words in (("", []), (" within 1h", ["WITHIN within", "DURATION 1h"]))
+        for clause, clause_words in (("", []), (" when x", ["CONDITION x"]))
+        if since or within
+    ),
+    *(
+        (f"block a after b until human-approval{more}", "block_until", ["WORD a", "WORD b", *words])
+        for more, words in (
+            ("", []),
+            (" risk low", ["RISK risk", "LOW low"]),
+            (" when x", ["CONDITION x"]),
+            (" risk low when x", ["RISK risk", "LOW low", "CONDITION x"]),
+        )
+    ),
     ("block a after after", "block", ["WORD a", "WORD after"]),
     ("block a after b when x", "block", ["WORD a", "WORD b", "CONDITION x"]),
     ("after a require human-approval before b when x", "after", ["WORD a", "WORD b", "CONDITION x"]),

@@ -209,7 +209,7 @@ TABLE: list[tuple[str, ...]] = [
         "write a rule of its own: require human-approval before <tool> by",
     ),
     (
-        "require a before b «within» 1h",
+        "limit a to 1 per session «within» 1h",
         "'within' is an option of 'require human-approval before <tool>'",
         "write a rule of its own: require human-approval before <tool> within",
     ),
