@@ -162,9 +162,14 @@ def read_text(name: str) -> str | Problem:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         return whole(f"cannot be read: {reason or error}", "check the path and its permissions")
+    return checked_text(name, data)
+
+
+def checked_text(name: str, data: bytes) -> str | Problem:
+    """The text in the bytes of a file, or what keeps it from being one of rules or scenarios."""
     if len(data) > MAX_FILE_BYTES:
         message = f"is larger than {MAX_FILE_BYTES:,} bytes"
-        return whole(message, "is this a rules file? Split it if it is")
+        return Problem(name, 0, 0, 0, "", message, "is this a rules file? Split it if it is")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -48,6 +48,7 @@ COMMANDS = {
     ),
     "test": ("rules.test", "run the scenarios of *_test.rules files"),
     "explain": ("rules.explain", "say what rules do with a call, and the way to have it allowed"),
+    "lsp": ("rules.lsp", "check and complete rules in an editor (Language Server Protocol)"),
     "draw": ("rules.draw", "draw the nets of a rules file"),
     "history": ("history.history", "list recorded sessions; check, export, import, prune them"),
     "backtest": ("history.backtest", "judge recorded calls again under other rules; nothing is run"),

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from lark import Token, Tree
 
 from ...engine.net.net import Input
+from ..compiler import load_rules
 from ..compiler import read_text as read_file
 from ..errors.fault import Fault, start
 from ..errors.option_errors import no_time
@@ -25,6 +26,7 @@ from ..errors.problems import Problem, RuleError
 from ..errors.scenario_errors import scenario_faults
 from ..parse.durations import seconds
 from ..parse.grammar import LineReading, grammar
+from ..ruleset import RuleSet
 from .call_input import read_input, read_output, read_text
 
 GRAMMAR = "scenario.lark"
@@ -154,6 +156,15 @@ def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
     if isinstance(text, Problem):
         raise RuleError([text])
     return parse_scenarios(text, file=name)
+
+
+def load_used_rules(file: ScenarioFile) -> RuleSet:
+    """The rules that scenarios use. Raises `RuleError`, at the `use` of a missing file."""
+    missing = [use for use in file.uses if not os.path.isfile(use.path)]
+    if missing:
+        remedy = "the path counts from the folder of this file"
+        raise RuleError(use.spot.problem(f"no such rules file: {use.path}", remedy) for use in missing)
+    return load_rules(*(use.path for use in file.uses))
 
 
 def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:

@@ -16,7 +16,7 @@ from ...config.arguments import BAD_INPUT, refuse
 
 if TYPE_CHECKING:
     from ....rules import Problem, RuleSet
-    from ....rules.scenarios.scenarios import Scenario, ScenarioFile
+    from ....rules.scenarios.scenarios import Scenario
     from .scenario_runner import ScenarioDivergence
 
 FAILED = 1
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     Returns 0, 1 when a scenario diverges, or 2 after printing what is wrong with the files.
     """
     from ....rules import RuleError
-    from ....rules.scenarios.scenarios import load_scenarios
+    from ....rules.scenarios.scenarios import load_scenarios, load_used_rules
 
     files, problems = _find(args.paths)
     suites = [Suite(problem.file, problems=(problem,)) for problem in problems]
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     for path in files:
         try:
             file = load_scenarios(path)
-            rules = _rules(file)
+            rules = load_used_rules(file)
         except RuleError as error:
             print(error, file=sys.stderr)
             suites.append(Suite(path, problems=error.problems))
@@ -179,17 +179,6 @@ def _scenario_files(folder: str) -> Iterator[str]:
         for name in sorted(files):
             if name.endswith(SUFFIX):
                 yield os.path.normpath(os.path.join(here, name))
-
-
-def _rules(file: ScenarioFile) -> RuleSet:
-    """The rules that scenarios use. Raises `RuleError`, at the `use` of a missing file."""
-    from ....rules import RuleError, load_rules
-
-    missing = [use for use in file.uses if not Path(use.path).is_file()]
-    if missing:
-        remedy = "the path counts from the folder of this file"
-        raise RuleError(use.spot.problem(f"no such rules file: {use.path}", remedy) for use in missing)
-    return load_rules(*(use.path for use in file.uses))
 
 
 def _outcome(scenario: Scenario, rules: RuleSet) -> Outcome:

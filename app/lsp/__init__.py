@@ -1,0 +1,1 @@
+"""Rules in editors: a server of the Language Server Protocol."""

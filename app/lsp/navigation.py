@@ -1,0 +1,131 @@
+"""Definitions, references, outline and renaming of names in rules files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ...engine.core.sanitize import visible
+from ...rules import RuleError
+from ...rules.editing.occurrences import VALUE_ROLES, Occurrence, rule_names, scenario_names
+from ...rules.errors.problems import cut, quote
+from ...rules.parse.lines import code
+from ...rules.parse.statements import Let, Map
+from ...rules.scenarios.scenarios import parse_scenarios
+from .analysis import Analysis, analyse, is_scenarios, statements
+from .hover import occurrence_at
+
+LineKind: TypeAlias = Literal["rule", "map", "let", "use", "scenario"]
+
+
+class RenameError(ValueError):
+    """Reason why a name keeps its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLine:
+    """A statement of a file: its text, kind, line and column from 1."""
+
+    text: str
+    kind: LineKind
+    line: int
+    column: int
+
+
+def names_in(file: str, text: str) -> list[Occurrence]:
+    """The names in a file of rules or scenarios."""
+    return scenario_names(text) if is_scenarios(file) else rule_names(text)
+
+
+def references(file: str, text: str, line: int, column: int) -> list[Occurrence]:
+    """All occurrences of the name at a place; none where there is no name."""
+    names = names_in(file, text)
+    here = occurrence_at(names, line, column)
+    return [] if here is None else [each for each in names if each.same_name(here)]
+
+
+def definitions(file: str, text: str, line: int, column: int) -> list[Occurrence]:
+    """The maps and the `let` that give the name at a place its meaning."""
+    return [each for each in references(file, text, line, column) if each.defines]
+
+
+def used_file(file: str, text: str, line: int) -> str | None:
+    """The path of the rules file that a `use` line of scenarios names first; `None` for other lines."""
+    row = text.split("\n")[line - 1].split()
+    if not is_scenarios(file) or len(row) < 2 or row[0] != "use":
+        return None
+    path = os.path.join(os.path.dirname(file), row[1].strip('"'))
+    return path if os.path.isfile(path) else None
+
+
+def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
+    """The name at a place, where it can be renamed. Raises `RenameError`."""
+    here = occurrence_at(names_in(analysis.file, analysis.text), line, column)
+    if here is None or is_scenarios(analysis.file):
+        raise RenameError("only names of values and mapped names can be renamed, in their rules file")
+    found = references(analysis.file, analysis.text, line, column)
+    if not any(each.defines for each in found):
+        raise RenameError(f"{visible(quote(here.name))} is a tool's own name, which no file gives")
+    if here.role not in VALUE_ROLES and any(each.role == "own" for each in found):
+        raise RenameError(f"{visible(quote(here.name))} is also a tool's own name")
+    if analysis.rules is None:
+        raise RenameError("the file has errors, behind which names are not found: correct them first")
+    return here
+
+
+def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occurrence]:
+    """The occurrences that change when the name at a place becomes `name`. Raises `RenameError`."""
+    here = renamable(analysis, line, column)
+    names = names_in(analysis.file, analysis.text)
+    is_value = here.role in VALUE_ROLES
+    taken = {each.name for each in names if (each.role in VALUE_ROLES) == is_value}
+    if name in taken:
+        raise RenameError(f"{visible(quote(name))} is a name of this file already")
+    found = [each for each in names if each.same_name(here)]
+    lines = analysis.text.split("\n")
+    for each in reversed(found):
+        row, at = lines[each.line - 1], each.column - 1
+        lines[each.line - 1] = row[:at] + name + row[at + len(each.name) :]
+    changed = "\n".join(lines)
+    problems = analyse(analysis.file, changed).errors
+    known = {problem.message for problem in analysis.errors}
+    wrong = next((problem for problem in problems if problem.message not in known), None)
+    if wrong is not None:
+        raise RenameError(visible(f"{wrong.message}: {wrong.remedy}" if wrong.remedy else wrong.message))
+    again = [each.name for each in names_in(analysis.file, changed)]
+    if again != [name if each in found else each.name for each in names]:
+        raise RenameError(f"{visible(quote(name))} would not be read as one name")
+    return found
+
+
+def outline(file: str, text: str) -> Iterator[OutlineLine]:
+    """The statements of a file that can be read, in their order."""
+    if is_scenarios(file):
+        yield from _scenario_outline(file, text)
+        return
+    for statement in statements(file, text)[0]:
+        source = statement.source
+        kind: LineKind = "map" if isinstance(statement, Map) else "rule"
+        if isinstance(statement, Let):
+            kind = "let"
+        if source is not None:
+            yield OutlineLine(_shown(source.text), kind, source.line, source.column)
+
+
+def _scenario_outline(file: str, text: str) -> Sequence[OutlineLine]:
+    try:
+        parsed = parse_scenarios(text, file=file)
+    except RuleError:
+        return ()
+    uses = {use.spot.line: use.spot for use in parsed.uses}
+    found = [OutlineLine(_shown(spot.text), "use", spot.line, spot.column) for spot in uses.values()]
+    for scenario in parsed.scenarios:
+        spot = scenario.spot
+        found.append(OutlineLine(visible(scenario.name), "scenario", spot.line, spot.column))
+    return found
+
+
+def _shown(line: str) -> str:
+    return visible(cut(code(line).strip()))

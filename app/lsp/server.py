@@ -1,0 +1,261 @@
+"""Server of the Language Server Protocol for rules files and files of scenarios."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from ...engine.core.lazy_names import installed_version
+from ...rules.compiler import MAX_FILE_BYTES
+from .analysis import Analysis, is_scenarios
+from .checks import PAUSE, Checks
+from .completion import proposals
+from .hover import hover_text
+from .messages import (
+    code_action,
+    completion_item,
+    diagnostic,
+    diagnostics,
+    edits,
+    name_range,
+    symbols,
+)
+from .navigation import (
+    RenameError,
+    definitions,
+    outline,
+    references,
+    renamable,
+    renamed,
+    used_file,
+)
+from .positions import UTF_16, TextPositions
+from .quick_fixes import fixes
+
+UNNAMED = "<rules>"
+"""The file of a text that has not been saved."""
+TRIGGERS = (" ", ".", ",")
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """An open document: its file's name and its text."""
+
+    uri: str
+    file: str
+    text: str
+    positions: TextPositions
+
+
+def place(positions: TextPositions, position: types.Position) -> tuple[int, int]:
+    """Line and column, from 1, of an editor's position."""
+    return positions.place(position.line, position.character)
+
+
+class RulesServer(LanguageServer):
+    """Open documents and their analyses; `checks` is set by `create_server`."""
+
+    checks: Checks
+
+    def change(self, uri: str) -> None:
+        """Analyse a document that was opened or changed."""
+        document = self.document(uri)
+        if document is not None:
+            self.checks.start(uri, document.file, document.text)
+
+    def close(self, uri: str) -> None:
+        """Forget a document."""
+        self.checks.stop(uri)
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    def publish(self, uri: str, analysis: Analysis) -> None:
+        """Show the problems of a document, unless it has another text by now."""
+        open_document = self.workspace.text_documents.get(uri)
+        if open_document is None or open_document.source != analysis.text:
+            return
+        found = diagnostics(analysis, self.positions(analysis.text))
+        version = open_document.version
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+    def document(self, uri: str) -> _Document | None:
+        """An open document; `None` for others, which are not read."""
+        found = self.workspace.text_documents.get(uri)
+        if found is None:
+            return None
+        file = to_fs_path(uri) or UNNAMED
+        return _Document(uri, file, found.source, self.positions(found.source))
+
+    def positions(self, text: str) -> TextPositions:
+        """The positions of a text, in the encoding agreed with the editor."""
+        encoding = self.workspace.position_encoding
+        is_kind = isinstance(encoding, types.PositionEncodingKind)
+        return TextPositions(text, encoding.value if is_kind else encoding or UTF_16)
+
+    async def analysed(self, uri: str) -> tuple[Analysis, TextPositions] | None:
+        """The analysis of a document's latest text; `None` for one that is closed or too large."""
+        found = await self.checks.latest(uri)
+        if found is None or len(found.text) > MAX_FILE_BYTES:
+            return None
+        return found, self.positions(found.text)
+
+    def readable(self, uri: str) -> _Document | None:
+        """An open document that is small enough to be looked at at once."""
+        found = self.document(uri)
+        return None if found is None or len(found.text) > MAX_FILE_BYTES else found
+
+
+async def hover(server: RulesServer, params: types.HoverParams) -> types.Hover | None:
+    """The text on a place of a rules file."""
+    found = await server.analysed(params.text_document.uri)
+    if found is None or is_scenarios(found[0].file):
+        return None
+    text = hover_text(found[0], *place(found[1], params.position))
+    plain = types.MarkupKind.PlainText
+    return None if text is None else types.Hover(types.MarkupContent(plain, text))
+
+
+def complete(server: RulesServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """The words that may be written at a place."""
+    document = server.readable(params.text_document.uri)
+    if document is None:
+        return []
+    line, column = place(document.positions, params.position)
+    found = proposals(document.file, document.text, line, column)
+    return [completion_item(each, document.positions, line, column) for each in found]
+
+
+def define(server: RulesServer, params: types.DefinitionParams) -> list[types.Location]:
+    """The lines that give a name its meaning, or the file that scenarios use."""
+    document = server.readable(params.text_document.uri)
+    if document is None:
+        return []
+    line, column = place(document.positions, params.position)
+    path = used_file(document.file, document.text, line)
+    uri = None if path is None else from_fs_path(str(Path(path).absolute()))
+    if uri is not None:
+        beginning = types.Position(0, 0)
+        return [types.Location(uri, types.Range(beginning, beginning))]
+    found = definitions(document.file, document.text, line, column)
+    return [types.Location(document.uri, name_range(document.positions, each)) for each in found]
+
+
+def refer(server: RulesServer, params: types.ReferenceParams) -> list[types.Location]:
+    """The occurrences of a name."""
+    document = server.readable(params.text_document.uri)
+    if document is None:
+        return []
+    found = references(document.file, document.text, *place(document.positions, params.position))
+    return [
+        types.Location(document.uri, name_range(document.positions, each))
+        for each in found
+        if params.context.include_declaration or not each.defines
+    ]
+
+
+def list_symbols(server: RulesServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    """The statements of a file."""
+    document = server.readable(params.text_document.uri)
+    if document is None:
+        return []
+    return [*symbols([*outline(document.file, document.text)], document.positions)]
+
+
+async def prepare_rename(
+    server: RulesServer, params: types.PrepareRenameParams
+) -> types.PrepareRenamePlaceholder | None:
+    """The name that can be renamed at a place."""
+    found = await server.analysed(params.text_document.uri)
+    if found is None:
+        return None
+    analysis, positions = found
+    try:
+        name = renamable(analysis, *place(positions, params.position))
+    except RenameError as error:
+        raise JsonRpcInvalidParams(str(error)) from error
+    return types.PrepareRenamePlaceholder(name_range(positions, name), name.name)
+
+
+async def rename(server: RulesServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    """The change of a name in its whole file."""
+    found = await server.analysed(params.text_document.uri)
+    if found is None:
+        return None
+    analysis, positions = found
+    try:
+        names = renamed(analysis, *place(positions, params.position), params.new_name)
+    except RenameError as error:
+        raise JsonRpcInvalidParams(str(error)) from error
+    return edits(params.text_document.uri, names, positions, params.new_name)
+
+
+async def correct(server: RulesServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """The replacements that correct the problems of a range."""
+    uri = params.text_document.uri
+    analysed = await server.analysed(uri)
+    if analysed is None:
+        return []
+    analysis, positions = analysed
+    severity = types.DiagnosticSeverity
+    problems = [(severity.Error, each) for each in analysis.errors]
+    problems += [(severity.Warning, each) for each in analysis.warnings]
+    found: list[types.CodeAction] = []
+    for level, problem in problems:
+        about = diagnostic(problem, positions, level)
+        if params.range.start.line <= about.range.start.line <= params.range.end.line:
+            found += [code_action(uri, fix, positions, about) for fix in fixes(analysis.text, problem)]
+    return found
+
+
+async def check_document(
+    server: RulesServer,
+    params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams,
+) -> None:
+    """Analyse a document that was opened or changed."""
+    server.change(params.text_document.uri)
+
+
+async def check_all(
+    server: RulesServer, _params: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams
+) -> None:
+    """Analyse all documents again: a file that they name may have changed."""
+    for uri in [*server.workspace.text_documents]:
+        server.change(uri)
+
+
+async def close(server: RulesServer, params: types.DidCloseTextDocumentParams) -> None:
+    """Forget a document."""
+    server.close(params.text_document.uri)
+
+
+def create_server(pause: float = PAUSE) -> RulesServer:
+    """A server with all that it answers."""
+    # Whole texts: where an editor and Python differ in what a line is, no change is applied amiss.
+    whole = types.TextDocumentSyncKind.Full
+    server = RulesServer("interlock", installed_version(), text_document_sync_kind=whole)
+    server.checks = Checks(server.publish, pause)
+    completion = types.CompletionOptions(trigger_characters=[*TRIGGERS])
+    fixing = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    server.feature(types.TEXT_DOCUMENT_DID_OPEN)(check_document)
+    server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(check_document)
+    server.feature(types.TEXT_DOCUMENT_DID_SAVE)(check_all)
+    server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(check_all)
+    server.feature(types.TEXT_DOCUMENT_DID_CLOSE)(close)
+    server.feature(types.TEXT_DOCUMENT_HOVER)(hover)
+    server.feature(types.TEXT_DOCUMENT_COMPLETION, completion)(complete)
+    server.feature(types.TEXT_DOCUMENT_DEFINITION)(define)
+    server.feature(types.TEXT_DOCUMENT_REFERENCES)(refer)
+    server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(list_symbols)
+    server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(prepare_rename)
+    server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(rename)
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, fixing)(correct)
+    return server
+
+
+def serve() -> None:
+    """Serve an editor over the standard streams until it ends the connection."""
+    create_server().start_io()

@@ -1,0 +1,1 @@
+"""Names and next words of a text that is being written, for editors."""

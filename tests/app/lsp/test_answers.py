@@ -1,0 +1,186 @@
+"""Answers to an editor about one text: hover, completion, quick fixes, navigation and renaming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.lsp.analysis import analyse
+from interlock.app.lsp.completion import Seen, proposals
+from interlock.app.lsp.hover import hover_text
+from interlock.app.lsp.messages import diagnostics
+from interlock.app.lsp.navigation import RenameError, definitions, outline, renamed, used_file
+from interlock.app.lsp.positions import TextPositions
+from interlock.app.lsp.quick_fixes import fixes
+from interlock.rules import load_rules
+from interlock.rules.analysis.findings import examine
+
+RULES = """\
+let team = ["ada@x.org", "bob@x.org"]
+map bash.command ./deploy as deploy
+require lint before deploy
+require human-approval before send by 2 when every input.to in team because "people read it"
+limit send to 2 per sesion
+"""
+
+
+def hovered(line: int, column: int, text: str = RULES) -> str:
+    return hover_text(analyse("a.rules", text), line, column) or ""
+
+
+class TestDiagnostics:
+    def test_are_what_check_prints(self, tmp_path: Path) -> None:
+        """Messages, remedies and places are those of a check of the file."""
+        path = tmp_path / "a.rules"
+        path.write_text(f"{RULES}block deploy\n")
+        rules = load_rules(path)
+        checked = examine(rules)
+        found = analyse(str(path), path.read_text())
+        assert (found.errors, found.warnings) == (checked.errors, checked.warnings)
+        shown = diagnostics(found, TextPositions(found.text))
+        assert [each.message for each in shown] == [
+            f"{each.message}\n{each.remedy}" for each in (*checked.errors, *checked.warnings)
+        ]
+
+    def test_of_a_whole_file_stand_at_its_beginning(self) -> None:
+        """A text with more than a million bytes has one problem, and a NUL character its own place."""
+        found = analyse("a.rules", "#" * 1_000_001)
+        [shown] = diagnostics(found, TextPositions(found.text))
+        assert shown.message.startswith("is larger than 1,000,000 bytes")
+        assert (shown.range.start.line, shown.range.end.character) == (0, 0)
+        [problem] = analyse("a.rules", "block a\nblock \0b").errors
+        assert (problem.line, problem.column) == (2, 7)
+
+    def test_show_hidden_characters(self) -> None:
+        """What turns the direction of text is shown, not obeyed."""
+        found = analyse("a.rules", "blo\u202ek a")
+        [shown] = diagnostics(found, TextPositions(found.text))
+        assert "\u202e" not in shown.message
+        assert r"\u202e" in shown.message
+
+    def test_after_a_byte_order_mark_keep_their_columns(self) -> None:
+        """The mark is a blank of the first line."""
+        [problem] = analyse("a.rules", "\ufeffblok rm").errors
+        assert (problem.line, problem.column, problem.length) == (1, 2, 4)
+
+
+class TestHover:
+    def test_says_what_a_rule_does(self) -> None:
+        """Effect, reason, net, and the shortest way under all rules of the file."""
+        text = hovered(4, 2)
+        assert "send needs approval by 2 different people\nonly when every input.to in team" in text
+        assert "because people read it" in text
+        assert "net approve-before-send\n  places: " in text
+        assert "all rules of this file together, send:\n" in text
+
+    def test_says_what_a_name_stands_for(self) -> None:
+        """A value's name shows its values, a mapped one its map."""
+        assert hovered(4, 65).startswith("team: 2 values\n  ada@x.org\n  bob@x.org\n")
+        assert hovered(3, 22).startswith(
+            "calls of bash with ./deploy in command are also calls of deploy"
+        )
+
+    def test_of_a_good_line_in_a_faulty_file(self) -> None:
+        """The effect is known without the other lines; nothing is claimed of all of them."""
+        text = hovered(3, 2, RULES + "blok x\n")
+        assert text == "a successful lint unlocks one deploy"
+
+    def test_of_nothing_is_empty(self) -> None:
+        """A blank line, a comment and a faulty line say nothing."""
+        assert hovered(2, 1, "block a\n\nblok a # x") == hovered(3, 7, "block a\n\nblok a # x") == ""
+
+
+class TestCompletion:
+    def test_proposes_names_of_the_file_and_those_seen(self) -> None:
+        """Tools, fields and values come from other lines and from elsewhere, not from the word typed."""
+        seen = Seen(("deploy", "kubectl"), (("kubectl", "args"),))
+        text = f"{RULES}block kub"
+        words = [each.word for each in proposals("a.rules", text, 6, 10, seen)]
+        assert {"deploy", "lint", "send", "kubectl", "anything-else"} <= set(words)
+        assert "kub" not in words
+        assert len(words) == len(set(words))
+        fields = [each.word for each in proposals("a.rules", f"{RULES}block x when ", 6, 14, seen)]
+        assert {"input.to", "input.args"} <= set(fields)
+        mapped = [each.word for each in proposals("a.rules", f"{RULES}map ", 6, 5, seen)]
+        assert {"bash.command", "kubectl.args"} <= set(mapped)
+        assert "team" in [e.word for e in proposals("a.rules", f"{RULES}block x when input.a in ", 6, 25)]
+
+
+class TestQuickFixes:
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("require lint befor deploy  # why", "require lint before deploy  # why"),
+            ("  blok rm", "  block rm"),
+            ("block rm when input.a == 1 # why", "block rm when input.a = 1 # why"),
+            ("limit rm to 2 per sesion", "limit rm to 2 per session"),
+        ],
+    )
+    def test_write_the_remedy(self, text: str, line: str) -> None:
+        """The replacement that a remedy names corrects the line, and leaves its comment."""
+        found = analyse("a.rules", text)
+        [fix] = [fix for each in (*found.errors, *found.warnings) for fix in fixes(text, each)]
+        at = fix.column - 1
+        assert text[:at] + fix.text + text[at + fix.length :] == line
+
+    @pytest.mark.parametrize("text", ["ask rm", "block rm rm rm", "limit rm to no per session"])
+    def test_offer_nothing_that_is_to_be_filled_in(self, text: str) -> None:
+        """A remedy with a place to fill in, or with words about it, is no replacement."""
+        [problem] = analyse("a.rules", text).errors
+        assert list(fixes(text, problem)) == []
+
+
+class TestNavigation:
+    def test_outline_has_every_statement(self, tmp_path: Path) -> None:
+        """Statements of rules, also of a file with errors; uses and names of scenarios."""
+        assert [each.kind for each in outline("a.rules", RULES + "blok\n")] == [
+            *("let", "map", "rule", "rule", "rule")
+        ]
+        scenarios = 'use a.rules\nscenario "one"\n  call a\n'
+        assert [each.text for each in outline("a_test.rules", scenarios)] == ["use a.rules", "one"]
+        file = tmp_path / "a_test.rules"
+        assert used_file(str(file), scenarios, 1) is None
+        (tmp_path / "a.rules").touch()
+        assert used_file(str(file), scenarios, 1) == str(tmp_path / "a.rules")
+        assert used_file(str(file), scenarios, 2) is None
+
+    def test_definitions_are_all_maps_of_a_name(self) -> None:
+        """Several maps give one name; a tool's own name has none."""
+        text = "map bash.command a as x\nmap bash.command b as x\nblock x\nblock y\n"
+        assert [each.line for each in definitions("a.rules", text, 3, 7)] == [1, 2]
+        assert definitions("a.rules", text, 4, 7) == []
+
+
+class TestRenaming:
+    def test_changes_a_name_wherever_it_stands(self) -> None:
+        """A mapped name changes in its map and in all rules; texts that hold it do not."""
+        text = RULES + 'block rm because "deploy"\n'
+        found = renamed(analyse("a.rules", text), 3, 22, "ship")
+        assert [(each.line, each.column) for each in found] == [(2, 30), (3, 21)]
+
+    @pytest.mark.parametrize(
+        ("line", "column", "name", "reason"),
+        [
+            (1, 6, "input", "input"),
+            (1, 6, "a b", "expected|token|name"),
+            (2, 31, "lint", "a name of this file already"),
+            (2, 31, "unclear", "reserved"),
+            (2, 31, "a # b", "one name|expects|expected"),
+            (2, 31, "", "expects|one name"),
+            (2, 6, "sh", "a tool's own name"),
+            (3, 9, "check", "a tool's own name"),
+            (3, 1, "x", "only names"),
+        ],
+    )
+    def test_is_refused_where_rules_would_change(
+        self, line: int, column: int, name: str, reason: str
+    ) -> None:
+        """A name that is none, is in use or is a tool's own is refused with the reason."""
+        with pytest.raises(RenameError, match=reason):
+            renamed(analyse("a.rules", RULES), line, column, name)
+
+    def test_is_refused_in_a_faulty_file(self) -> None:
+        """Behind an error names are not found, so none is changed."""
+        with pytest.raises(RenameError, match="has errors"):
+            renamed(analyse("a.rules", RULES + "blok deploy\n"), 2, 31, "ship")

@@ -1,0 +1,203 @@
+"""`interlock lsp` over its standard streams, driven by the client of pygls."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+
+RULES = """\
+let team = ["ada@x.org", "bob@x.org"]
+map bash.command ./deploy as deploy
+require lint befor deploy
+require human-approval before send when every input.to in team
+"""
+
+
+class Editor:
+    """An editor with one document, which is kept as the server last heard of it."""
+
+    def __init__(self, client: LanguageClient, uri: str) -> None:
+        self.client = client
+        self.uri = uri
+        self.document = types.TextDocumentIdentifier(uri)
+        self.shown: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
+        self._version = 0
+
+        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def show(params: types.PublishDiagnosticsParams) -> None:
+            self.shown.put_nowait(params)
+
+    def open(self, text: str) -> None:
+        item = types.TextDocumentItem(self.uri, "interlock-rules", self._next(), text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def type(self, text: str) -> None:
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        document = types.VersionedTextDocumentIdentifier(uri=self.uri, version=self._next())
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+
+    async def problems(self) -> list[tuple[str, int, int, int]]:
+        """First line of each problem shown for the latest text, with line, beginning and end."""
+        while (shown := await self.shown.get()).version not in (None, self._version):
+            pass
+        return [
+            (
+                d.message.partition("\n")[0],
+                d.range.start.line,
+                d.range.start.character,
+                d.range.end.character,
+            )
+            for d in shown.diagnostics
+        ]
+
+    def _next(self) -> int:
+        self._version += 1
+        return self._version
+
+
+@asynccontextmanager
+async def editor(folder: Path, name: str, *encodings: str) -> AsyncIterator[Editor]:
+    """An editor of a file, connected to the command as a process of its own."""
+    client = LanguageClient("test", "1")
+    connection = Editor(client, (folder / name).as_uri())
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
+    await client.start_io(sys.executable, "-m", "interlock.app.cli", "lsp", env=env, cwd=folder)
+    kinds = [types.PositionEncodingKind(each) for each in encodings] or None
+    general = types.GeneralClientCapabilities(position_encodings=kinds)
+    capabilities = types.ClientCapabilities(general=general)
+    answer = await client.initialize_async(types.InitializeParams(capabilities, root_uri=folder.as_uri()))
+    assert answer.capabilities.position_encoding == (encodings[0] if encodings else "utf-16")
+    client.initialized(types.InitializedParams())
+    try:
+        yield connection
+    finally:
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+
+def at(line: int, character: int) -> types.Position:
+    return types.Position(line, character)
+
+
+class TestRulesFile:
+    async def test_is_served_from_open_to_close(self, tmp_path: Path) -> None:
+        """A file is opened, corrected by what the server proposes, read, renamed in, and closed."""
+        async with editor(tmp_path, "a.rules") as my:
+            my.open(RULES)
+            assert await my.problems() == [("expected 'before' at position 3, got 'befor'", 2, 13, 18)]
+
+            whole = types.Range(at(2, 0), at(2, 5))
+            context = types.CodeActionContext([])
+            actions = await my.client.text_document_code_action_async(
+                types.CodeActionParams(my.document, whole, context)
+            )
+            assert actions is not None
+            [action] = actions
+            assert isinstance(action, types.CodeAction)
+            assert action.edit is not None
+            assert action.edit.changes is not None
+            [edit] = action.edit.changes[my.uri]
+            assert (edit.new_text, edit.range) == ("before", types.Range(at(2, 13), at(2, 18)))
+
+            my.type(RULES.replace("befor ", "before "))
+            assert await my.problems() == []
+            hover = await my.client.text_document_hover_async(types.HoverParams(my.document, at(2, 22)))
+            assert hover is not None
+            assert isinstance(hover.contents, types.MarkupContent)
+            assert "a successful lint unlocks one deploy" in hover.contents.value
+            assert "  lint → deploy" in hover.contents.value
+
+            found = await my.client.text_document_definition_async(
+                types.DefinitionParams(my.document, at(2, 22))
+            )
+            assert isinstance(found, list)
+            assert [each.range for each in found if isinstance(each, types.Location)] == [
+                types.Range(at(1, 29), at(1, 35))
+            ]
+            used = await my.client.text_document_references_async(
+                types.ReferenceParams(types.ReferenceContext(False), my.document, at(0, 5))
+            )
+            assert used is not None
+            assert [each.range for each in used] == [types.Range(at(3, 58), at(3, 62))]
+            listed = await my.client.text_document_document_symbol_async(
+                types.DocumentSymbolParams(my.document)
+            )
+            assert listed is not None
+            assert [each.name for each in listed][2] == "require lint before deploy"
+
+            place = types.PrepareRenameParams(my.document, at(0, 5))
+            ready = await my.client.text_document_prepare_rename_async(place)
+            assert ready == types.PrepareRenamePlaceholder(types.Range(at(0, 4), at(0, 8)), "team")
+            change = await my.client.text_document_rename_async(
+                types.RenameParams(my.document, at(0, 5), "crew")
+            )
+            assert change is not None
+            assert change.changes is not None
+            assert [each.range.start for each in change.changes[my.uri]] == [at(0, 4), at(3, 58)]
+            with pytest.raises(JsonRpcException, match="input"):
+                await my.client.text_document_rename_async(
+                    types.RenameParams(my.document, at(0, 5), "input")
+                )
+
+            my.client.text_document_did_close(types.DidCloseTextDocumentParams(my.document))
+            assert await my.problems() == []
+
+    async def test_completes_and_follows_files_of_values(self, tmp_path: Path) -> None:
+        """Words are proposed while a line is written; a file of values counts as it is on the disk."""
+        text = 'let payees = lines "payees.txt"\nblock pay when not input.to in payees\nrequire pa'
+        async with editor(tmp_path, "a.rules") as my:
+            my.open(text)
+            [missing, _] = await my.problems()
+            assert missing == ("'payees.txt': no such file of values", 0, 19, 31)
+            items = await my.client.text_document_completion_async(
+                types.CompletionParams(my.document, at(2, 10))
+            )
+            assert isinstance(items, list)
+            assert {"human-approval", "pay"} <= {each.label for each in items}
+            [pay] = [each for each in items if each.label == "pay"]
+            assert isinstance(pay.text_edit, types.TextEdit)
+            assert pay.text_edit.range == types.Range(at(2, 8), at(2, 10))
+
+            (tmp_path / "payees.txt").write_text("ada\nbob\n")
+            my.type(text.rpartition("\n")[0])
+            assert await my.problems() == []
+            (tmp_path / "payees.txt").unlink()
+            my.client.text_document_did_save(types.DidSaveTextDocumentParams(my.document))
+            assert [each[0] for each in await my.problems()] == [missing[0]]
+
+    async def test_counts_as_the_editor_does(self, tmp_path: Path) -> None:
+        """Where the editor counts bytes, so does the server."""
+        async with editor(tmp_path, "a.rules", "utf-8") as my:
+            my.open('block rm when input.a = "é😀" an input.b = 1\n')
+            [(_, line, first, last)] = await my.problems()
+            assert (line, last - first) == (0, 2)
+            assert first == len('block rm when input.a = "é😀" '.encode())
+
+
+class TestScenarios:
+    async def test_are_checked_with_their_rules(self, tmp_path: Path) -> None:
+        """Faults of scenarios are shown, then those of the rules they use, at their `use`."""
+        good = 'use a.rules\nscenario "x"\n  call deploy\n  expect block\n'
+        async with editor(tmp_path, "a_test.rules") as my:
+            my.open(good.replace("block", "blok"))
+            [(message, line, *_)] = await my.problems()
+            assert (message.split(" ")[0], line) == ("expected", 3)
+            my.type(good)
+            [(message, line, *_)] = await my.problems()
+            assert (message, line) == (f"no such rules file: {tmp_path}/a.rules", 0)
+            (tmp_path / "a.rules").write_text("blok deploy\n")
+            my.type(good)
+            [(message, line, *_)] = await my.problems()
+            assert message.startswith(f"{tmp_path}/a.rules:1:1: unknown keyword 'blok'")
+            (tmp_path / "a.rules").write_text("block deploy\n")
+            my.type(good)
+            assert await my.problems() == []
