@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -257,5 +260,9 @@ def create_server(pause: float = PAUSE) -> RulesServer:
 
 
 def serve() -> None:
-    """Serve an editor over the standard streams until it ends the connection."""
-    create_server().start_io()
+    """Serve an editor over the standard streams until it ends the connection.
+
+    What anything else prints goes to the error stream: the editor takes all output for the protocol.
+    """
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, redirect_stdout(sys.stderr):
+        create_server().start_io(stdout=output)

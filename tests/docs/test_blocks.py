@@ -36,7 +36,9 @@ from ..engine.gateway.served import served
 from ..support.forked import COMMANDS, python_with
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
 
-LANGUAGES = {"bash", "json", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"}
+LANGUAGES = {
+    *("bash", "elisp", "json", "lua", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"),
+}
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
 

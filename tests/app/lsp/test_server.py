@@ -21,6 +21,15 @@ require human-approval before send when every input.to in team
 """
 
 
+class Client(LanguageClient):
+    """A client that keeps the exit code of its server."""
+
+    code: int | None = None
+
+    async def server_exit(self, server: asyncio.subprocess.Process) -> None:
+        self.code = server.returncode
+
+
 class Editor:
     """An editor with one document, which is kept as the server last heard of it."""
 
@@ -66,7 +75,7 @@ class Editor:
 @asynccontextmanager
 async def editor(folder: Path, name: str, *encodings: str) -> AsyncIterator[Editor]:
     """An editor of a file, connected to the command as a process of its own."""
-    client = LanguageClient("test", "1")
+    client = Client("test", "1")
     connection = Editor(client, (folder / name).as_uri())
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
     await client.start_io(sys.executable, "-m", "interlock.app.cli", "lsp", env=env, cwd=folder)
@@ -82,6 +91,7 @@ async def editor(folder: Path, name: str, *encodings: str) -> AsyncIterator[Edit
         await client.shutdown_async(None)
         client.exit(None)
         await client.stop()
+    assert client.code == 0
 
 
 def at(line: int, character: int) -> types.Position:

@@ -1,0 +1,57 @@
+"""The extension for VS Code: what it declares, and colours that know the whole language."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from interlock.rules.library import LIBRARY
+from tests.support.textmate import EXTENSION, FILE, current, patterns
+
+PACKAGE = json.loads((EXTENSION / "package.json").read_text("utf-8"))
+
+
+class TestPackage:
+    def test_names_files_that_exist(self) -> None:
+        """Program, language and grammar are files of the extension, and JSON where they are to be."""
+        contributed = PACKAGE["contributes"]
+        [language], [colours] = contributed["languages"], contributed["grammars"]
+        assert (language["id"], language["extensions"]) == ("interlock-rules", [".rules"])
+        assert colours["language"] == language["id"]
+        assert (EXTENSION / colours["path"]).resolve() == FILE
+        for path in (language["configuration"], colours["path"]):
+            assert isinstance(json.loads((EXTENSION / path).read_text("utf-8")), dict)
+        assert (EXTENSION / PACKAGE["main"]).is_file()
+
+    def test_lets_no_workspace_choose_the_program(self) -> None:
+        """A folder's settings cannot name what is started."""
+        command = PACKAGE["contributes"]["configuration"]["properties"]["interlock.command"]
+        assert command["scope"] == "machine"
+        assert PACKAGE["capabilities"]["untrustedWorkspaces"]["supported"] == "limited"
+
+    @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+    def test_has_a_program_that_can_be_read(self) -> None:
+        """The program has no fault of syntax."""
+        subprocess.run(["node", "--check", str(EXTENSION / PACKAGE["main"])], check=True)
+
+
+class TestColours:
+    def test_know_every_word_of_the_language(self) -> None:
+        """The keywords are those of the grammars; `python -m tests.support.textmate` writes them."""
+        text = FILE.read_text("utf-8")
+        assert json.loads(text) == json.loads(current(text))
+
+    def test_find_words_where_rules_have_them(self) -> None:
+        """Each line of the library begins with a statement; names with hyphens are no words."""
+        statement, word = (re.compile(patterns()[name]) for name in ("statement", "word"))
+        for path in sorted(LIBRARY.glob("*.rules")):
+            for line in path.read_text("utf-8").splitlines():
+                if line.strip() and not line.lstrip().startswith("#"):
+                    assert statement.match(line), line
+        line = "require human-approval before per-session when not input.a in to-do because"
+        found = [each[1] for each in word.finditer(line)]
+        assert found == ["human-approval", "before", "when", "not", "in", "because"]
