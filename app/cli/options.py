@@ -32,11 +32,16 @@ def add_switch(parser: argparse.ArgumentParser, name: str, text: str) -> None:
     parser.add_argument(name, action="store_true", default=None, help=text)
 
 
-def add_journal(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the journal and its masking."""
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the journal."""
     parser.add_argument(
         "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
     )
+
+
+def add_journal(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the journal and its masking."""
+    add_database(parser)
     parser.add_argument(
         "--redact",
         metavar="A,B",

@@ -11,6 +11,7 @@ from ...rules import Problem
 from ...rules.editing.occurrences import Occurrence
 from .analysis import Analysis
 from .completion import Proposal, ProposalKind
+from .journal import AnsweredRule
 from .navigation import LineKind, OutlineLine
 from .positions import TextPositions
 from .quick_fixes import Fix
@@ -106,3 +107,9 @@ def edits(
     """The change of all these names to another."""
     changes = [types.TextEdit(name_range(positions, each), name) for each in names]
     return types.WorkspaceEdit(changes={uri: changes})
+
+
+def lens_of(rule: AnsweredRule, positions: TextPositions) -> types.CodeLens:
+    """The answers to a rule's requests, as a text that does nothing when it is chosen."""
+    place = range_of(positions, rule.line, 1, 0)
+    return types.CodeLens(place, types.Command(rule.text, ""))

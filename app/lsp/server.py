@@ -19,12 +19,14 @@ from .analysis import Analysis, is_scenarios
 from .checks import PAUSE, Checks
 from .completion import proposals
 from .hover import hover_text
+from .journal import LatestHistory, answered_rules
 from .messages import (
     code_action,
     completion_item,
     diagnostic,
     diagnostics,
     edits,
+    lens_of,
     name_range,
     symbols,
 )
@@ -61,15 +63,17 @@ def place(positions: TextPositions, position: types.Position) -> tuple[int, int]
 
 
 class RulesServer(LanguageServer):
-    """Open documents and their analyses; `checks` is set by `create_server`."""
+    """Open documents, their analyses, and what a journal has; `create_server` sets these."""
 
     checks: Checks
+    recorded: LatestHistory
 
     def change(self, uri: str) -> None:
         """Analyse a document that was opened or changed."""
         document = self.document(uri)
         if document is not None:
             self.checks.start(uri, document.file, document.text)
+            self.recorded.refresh()
 
     def close(self, uri: str) -> None:
         """Forget a document."""
@@ -84,6 +88,13 @@ class RulesServer(LanguageServer):
         found = diagnostics(analysis, self.positions(analysis.text))
         version = open_document.version
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+    def show_lenses(self) -> None:
+        """Have the editor ask again for the answers above rules, if it can be asked to."""
+        workspace = self.client_capabilities.workspace
+        lens = None if workspace is None else workspace.code_lens
+        if lens is not None and lens.refresh_support:
+            self.workspace_code_lens_refresh(None)
 
     def document(self, uri: str) -> _Document | None:
         """An open document; `None` for others, which are not read."""
@@ -128,7 +139,7 @@ def complete(server: RulesServer, params: types.CompletionParams) -> list[types.
     if document is None:
         return []
     line, column = place(document.positions, params.position)
-    found = proposals(document.file, document.text, line, column)
+    found = proposals(document.file, document.text, line, column, server.recorded.history.seen)
     return [completion_item(each, document.positions, line, column) for each in found]
 
 
@@ -214,6 +225,16 @@ async def correct(server: RulesServer, params: types.CodeActionParams) -> list[t
     return found
 
 
+async def list_answers(server: RulesServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+    """The answers to requests of rules, each above its rule."""
+    history = await server.recorded.latest()
+    document = server.readable(params.text_document.uri)
+    if document is None or is_scenarios(document.file):
+        return []
+    found = answered_rules(document.file, document.text, history)
+    return [lens_of(rule, document.positions) for rule in found]
+
+
 async def check_document(
     server: RulesServer,
     params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams,
@@ -235,12 +256,13 @@ async def close(server: RulesServer, params: types.DidCloseTextDocumentParams) -
     server.close(params.text_document.uri)
 
 
-def create_server(pause: float = PAUSE) -> RulesServer:
-    """A server with all that it answers."""
+def create_server(journal: Path, pause: float = PAUSE) -> RulesServer:
+    """A server with all that it answers; in `journal` it looks for names and answers."""
     # Whole texts: where an editor and Python differ in what a line is, no change is applied amiss.
     whole = types.TextDocumentSyncKind.Full
     server = RulesServer("interlock", installed_version(), text_document_sync_kind=whole)
     server.checks = Checks(server.publish, pause)
+    server.recorded = LatestHistory(journal, server.show_lenses)
     completion = types.CompletionOptions(trigger_characters=[*TRIGGERS])
     fixing = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
     server.feature(types.TEXT_DOCUMENT_DID_OPEN)(check_document)
@@ -256,13 +278,18 @@ def create_server(pause: float = PAUSE) -> RulesServer:
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(prepare_rename)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(rename)
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, fixing)(correct)
+    server.feature(types.TEXT_DOCUMENT_CODE_LENS)(list_answers)
     return server
 
 
-def serve() -> None:
+def serve(journal: Path) -> None:
     """Serve an editor over the standard streams until it ends the connection.
 
     What anything else prints goes to the error stream: the editor takes all output for the protocol.
     """
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, redirect_stdout(sys.stderr):
-        create_server().start_io(stdout=output)
+        server = create_server(journal)
+        try:
+            server.start_io(stdout=output)
+        finally:
+            server.recorded.close()

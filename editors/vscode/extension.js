@@ -13,11 +13,13 @@ async function start() {
   if (!workspace.isTrusted || client !== undefined) {
     return;
   }
-  const command = workspace.getConfiguration("interlock").get("command") || "interlock";
+  const settings = workspace.getConfiguration("interlock");
+  const command = settings.get("command") || "interlock";
+  const journal = settings.get("journal");
   client = new LanguageClient(
     "interlock",
     "Interlock",
-    { command, args: ["lsp"] },
+    { command, args: journal ? ["lsp", "--db", journal] : ["lsp"] },
     {
       documentSelector: [
         { language: LANGUAGE, scheme: "file" },
@@ -54,7 +56,7 @@ exports.activate = async function activate(context) {
     commands.registerCommand("interlock.restart", restart),
     workspace.onDidGrantWorkspaceTrust(start),
     workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration("interlock.command")) {
+      if (event.affectsConfiguration("interlock")) {
         restart();
       }
     }),

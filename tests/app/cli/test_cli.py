@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.forked import COMMANDS, python_with
 
-HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich")
+HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich", "pygls")
 
 PROBE = """
 import sys

@@ -13,6 +13,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
+from interlock.app.cli.main import main
+from tests.support.approvals import RULES as APPROVALS
+from tests.support.approvals import tired
+
 RULES = """\
 let team = ["ada@x.org", "bob@x.org"]
 map bash.command ./deploy as deploy
@@ -73,12 +77,14 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(folder: Path, name: str, *encodings: str) -> AsyncIterator[Editor]:
-    """An editor of a file, connected to the command as a process of its own."""
+async def editor(
+    folder: Path, name: str, *encodings: str, line: tuple[str, ...] = ()
+) -> AsyncIterator[Editor]:
+    """An editor of a file, connected to the command, a process with these options."""
     client = Client("test", "1")
     connection = Editor(client, (folder / name).as_uri())
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
-    await client.start_io(sys.executable, "-m", "interlock.app.cli", "lsp", env=env, cwd=folder)
+    await client.start_io(sys.executable, "-m", "interlock.app.cli", "lsp", *line, env=env, cwd=folder)
     kinds = [types.PositionEncodingKind(each) for each in encodings] or None
     general = types.GeneralClientCapabilities(position_encodings=kinds)
     capabilities = types.ClientCapabilities(general=general)
@@ -191,6 +197,37 @@ class TestRulesFile:
             [(_, line, first, last)] = await my.problems()
             assert (line, last - first) == (0, 2)
             assert first == len('block rm when input.a = "é😀" '.encode())
+
+
+class TestJournal:
+    async def test_adds_answers_and_names(self, tmp_path: Path) -> None:
+        """Above a rule stands how often it asked; tools of recorded calls are proposed."""
+        journal = tired(tmp_path / "my.db")
+        async with editor(tmp_path, "deploy.rules", line=("--db", str(journal))) as my:
+            my.open(f"{APPROVALS}block ")
+            lenses = await my.client.text_document_code_lens_async(types.CodeLensParams(my.document))
+            assert lenses is not None
+            assert lenses[0].command is not None
+            assert lenses[0].command.title == "asked 30 times, approved 30"
+            assert [each.range.start for each in lenses] == [at(0, 0), at(1, 0), at(2, 0)]
+            my.type("require human-approval before x when ")
+            items = await my.client.text_document_completion_async(
+                types.CompletionParams(my.document, at(0, 37))
+            )
+            assert isinstance(items, list)
+            assert {"input.env", "input.commit"} <= {each.label for each in items}
+
+
+class TestCommand:
+    def test_without_the_library_says_how_to_install_it(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The extra is named, and nothing is served."""
+        monkeypatch.setattr("interlock.app.cli.rules.lsp.find_spec", lambda _name: None)
+        assert main(["lsp"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "pip install 'interlock[lsp]'" in printed.err
 
 
 class TestScenarios:

@@ -28,9 +28,9 @@ class TestPackage:
         assert (EXTENSION / PACKAGE["main"]).is_file()
 
     def test_lets_no_workspace_choose_the_program(self) -> None:
-        """A folder's settings cannot name what is started."""
-        command = PACKAGE["contributes"]["configuration"]["properties"]["interlock.command"]
-        assert command["scope"] == "machine"
+        """A folder's settings cannot name what is started, nor what it reads."""
+        settings = PACKAGE["contributes"]["configuration"]["properties"]
+        assert {setting["scope"] for setting in settings.values()} == {"machine"}
         assert PACKAGE["capabilities"]["untrustedWorkspaces"]["supported"] == "limited"
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

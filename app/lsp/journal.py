@@ -1,0 +1,151 @@
+"""Names and answers that a journal has: for completion, and for the line above a rule that asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from ...engine.core.rule import ApprovalRule
+from ...engine.history.decisions.approval_stats import Tally, fatigue
+from ...engine.history.decisions.call_pages import call_pages
+from ...engine.history.errors import JournalError
+from ...engine.history.journal.reader import open_reader
+from ...engine.history.model.events import CallDecided, event_body
+from ...rules.parse.lines import code
+from ..format.text import count
+from .analysis import statements
+from .completion import Seen
+
+AGE = 60.0
+"""Seconds after which a history is read again."""
+MOST_SESSIONS = 50
+MOST_CALLS = 5_000
+"""The latest sessions and the calls in them that are looked at for names."""
+RuleKey: TypeAlias = tuple[str, str]
+"""The name of a rule's file, and its text without a comment."""
+Answers: TypeAlias = Mapping[str, int]
+"""Numbers of requests, and of those approved, denied and expired."""
+log = logging.getLogger(__name__)
+_NUMBERS = ("requests", "approved", "denied", "expired")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Tools and fields of recorded calls, and the answers to the requests of each rule."""
+
+    seen: Seen = field(default_factory=Seen)
+    answers: Mapping[RuleKey, Answers] = field(default_factory=dict[RuleKey, Answers])
+
+
+def read_history(path: Path, stop: threading.Event) -> History:
+    """Read a journal, which is not changed.
+
+    Raises `JournalError`, also once `stop` is set, and `ValueError` for an event that is none.
+    """
+    reader = open_reader(path)
+    sessions = [summary.id for summary in reader.sessions(MOST_SESSIONS)]
+    tools: dict[str, None] = {}
+    fields: dict[tuple[str, str], None] = {}
+    for call in _calls(reader.path, sessions):
+        tools[call.tool] = None
+        fields.update(dict.fromkeys((call.tool, name) for name in call.input))
+    answers: dict[RuleKey, Counter[str]] = {}
+    for rule in fatigue(reader.path, stop=stop).rules:
+        if rule.rule is not None:
+            numbers = answers.setdefault(_key(rule.rule.file, rule.rule.text), Counter())
+            numbers.update(_numbers(rule.tally))
+    return History(Seen(tuple(tools), tuple(fields)), answers)
+
+
+def _calls(path: Path, sessions: list[str]) -> Iterator[CallDecided]:
+    left = MOST_CALLS
+    for _, rows in call_pages(path, sessions):
+        for _, _, kind, text in rows:
+            if kind == "call.decided" and left:
+                left -= 1
+                event = event_body.validate_json(text)
+                if isinstance(event, CallDecided):
+                    yield event
+        if not left:
+            return
+
+
+def _numbers(tally: Tally) -> Answers:
+    return {name: getattr(tally, name) for name in _NUMBERS}
+
+
+def _key(file: str, text: str) -> RuleKey:
+    return os.path.basename(file), code(text).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredRule:
+    """A rule that has asked: its line from 1, and the answers in words."""
+
+    line: int
+    text: str
+
+
+def answered_rules(file: str, text: str, history: History) -> Iterator[AnsweredRule]:
+    """The rules of a file that asked in recorded sessions, each by its words and its file's name."""
+    for statement in statements(file, text)[0]:
+        source = statement.source if isinstance(statement, ApprovalRule) else None
+        numbers = None if source is None else history.answers.get(_key(file, source.text))
+        if source is not None and numbers is not None:
+            yield AnsweredRule(source.line, answers_text(numbers))
+
+
+def answers_text(numbers: Answers) -> str:
+    """`asked 41 times, approved 40, denied 1`."""
+    rest = [f"{name} {numbers[name]:,}" for name in ("denied", "expired") if numbers[name]]
+    asked = f"asked {count(numbers['requests'], 'time')}"
+    return ", ".join((asked, f"approved {numbers['approved']:,}", *rest))
+
+
+class LatestHistory:
+    """The history of a journal, read beside the server's loop, and again when it is old.
+
+    `finish` is called when it has been read. Without a journal, or with one that cannot be read, it stays
+    as it was: nothing rests on it.
+    """
+
+    def __init__(self, path: Path, finish: Callable[[], None]) -> None:
+        self.history = History()
+        self._path = path
+        self._finish = finish
+        self._stop = threading.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._begun = 0.0
+
+    def refresh(self) -> None:
+        """Read the journal unless it is being read, or was a short time ago."""
+        now = asyncio.get_running_loop().time()
+        if self._task is None or (self._task.done() and now - self._begun > AGE):
+            self._begun = now
+            self._task = asyncio.create_task(self._read())
+
+    async def latest(self) -> History:
+        """The history once it has been read for the first time."""
+        self.refresh()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        return self.history
+
+    def close(self) -> None:
+        """End the reading, for which nobody waits any more."""
+        self._stop.set()
+
+    async def _read(self) -> None:
+        try:
+            self.history = await asyncio.to_thread(read_history, self._path, self._stop)
+        except (JournalError, ValueError, OSError) as error:
+            log.info("The journal is not read: %s", error)
+            return
+        self._finish()

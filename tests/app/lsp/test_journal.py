@@ -1,0 +1,73 @@
+"""What a journal adds: tools and fields for completion, answers above rules that ask."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.app.lsp.journal import History, LatestHistory, answered_rules, read_history
+from interlock.engine.history.errors import JournalError
+from tests.support.approvals import RULES, tired
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tired(tmp_path_factory.mktemp("tired") / "deploy.db")
+
+
+@pytest.fixture(scope="module")
+def history(journal: Path) -> History:
+    return read_history(journal, threading.Event())
+
+
+class TestHistory:
+    def test_has_the_names_of_recorded_calls(self, history: History) -> None:
+        """Tools and their fields, and no value of a field."""
+        assert set(history.seen.tools) == {"deploy", "push", "migrate"}
+        assert ("deploy", "env") in history.seen.fields
+        assert "staging" not in str(history.seen)
+
+    def test_says_how_rules_were_answered(self, history: History) -> None:
+        """A rule is known by its words and its file's name, wherever it stands in the file now."""
+        moved = f"# moved\n{RULES.replace('deploy', 'deploy  # comment', 1)}block rm\n"
+        found = {rule.line: rule.text for rule in answered_rules("/other/deploy.rules", moved, history)}
+        assert found[2] == "asked 30 times, approved 30"
+        assert set(found) == {2, 3, 4}
+        assert found[4].startswith("asked 14 times, approved ")
+        assert ", denied " in found[4]
+        assert ", expired " in found[4]
+
+    def test_of_other_rules_is_silent(self, history: History) -> None:
+        """The same words in another file, and other words in this one, were never asked about."""
+        assert list(answered_rules("other.rules", RULES, history)) == []
+        changed = "require human-approval before deploy by 2\n"
+        assert list(answered_rules("deploy.rules", changed, history)) == []
+
+
+class TestReading:
+    async def test_is_finished_once_for_many_documents(self, journal: Path) -> None:
+        """The journal is read once while it is fresh, and the editor is told when it was."""
+        finished: list[None] = []
+        latest = LatestHistory(journal, lambda: finished.append(None))
+        first, second = await asyncio.gather(latest.latest(), latest.latest())
+        latest.refresh()
+        assert first is second is await latest.latest()
+        assert first.answers
+        assert finished == [None]
+
+    async def test_of_no_journal_is_empty(self, tmp_path: Path) -> None:
+        """Without a journal, and with a file that is none, there is nothing to show."""
+        (tmp_path / "broken.db").write_bytes(b"no journal")
+        for name in ("missing.db", "broken.db"):
+            assert await LatestHistory(tmp_path / name, pytest.fail).latest() == History()
+        assert not (tmp_path / "missing.db").exists()
+
+    def test_ends_when_nobody_waits(self, journal: Path) -> None:
+        """A long journal does not hold up the end of an editor."""
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(JournalError):
+            read_history(journal, stop)
