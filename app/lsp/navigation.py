@@ -9,12 +9,18 @@ from typing import Literal, TypeAlias
 
 from ...engine.core.sanitize import visible
 from ...rules import RuleError
-from ...rules.editing.occurrences import VALUE_ROLES, Occurrence, rule_names, scenario_names
+from ...rules.editing.occurrences import (
+    VALUE_ROLES,
+    Occurrence,
+    rule_names,
+    scenario_names,
+    used_paths,
+)
 from ...rules.errors.problems import cut, quote
 from ...rules.parse.lines import code
 from ...rules.parse.statements import Let, Map
 from ...rules.scenarios.scenarios import parse_scenarios
-from .analysis import Analysis, analyse, is_scenarios, statements
+from .analysis import Analysis, is_scenarios, statements
 from .hover import occurrence_at
 
 LineKind: TypeAlias = Literal["rule", "map", "let", "use", "scenario"]
@@ -51,13 +57,14 @@ def definitions(file: str, text: str, line: int, column: int) -> list[Occurrence
     return [each for each in references(file, text, line, column) if each.defines]
 
 
-def used_file(file: str, text: str, line: int) -> str | None:
-    """The path of the rules file that a `use` line of scenarios names first; `None` for other lines."""
-    row = text.split("\n")[line - 1].split()
-    if not is_scenarios(file) or len(row) < 2 or row[0] != "use":
-        return None
-    path = os.path.join(os.path.dirname(file), row[1].strip('"'))
-    return path if os.path.isfile(path) else None
+def used_file(file: str, text: str, line: int, column: int) -> str | None:
+    """The path of the rules file that a `use` line of scenarios names at a place; `None` elsewhere."""
+    paths = used_paths(text.split("\n")[line - 1]) if is_scenarios(file) else ()
+    for each in paths:
+        path = os.path.join(os.path.dirname(file), each.path)
+        if each.column <= column <= each.end and os.path.isfile(path):
+            return path
+    return None
 
 
 def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
@@ -89,9 +96,7 @@ def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occur
         row, at = lines[each.line - 1], each.column - 1
         lines[each.line - 1] = row[:at] + name + row[at + len(each.name) :]
     changed = "\n".join(lines)
-    problems = analyse(analysis.file, changed).errors
-    known = {problem.message for problem in analysis.errors}
-    wrong = next((problem for problem in problems if problem.message not in known), None)
+    wrong = next(iter(statements(analysis.file, changed)[1]), None)
     if wrong is not None:
         raise RenameError(visible(f"{wrong.message}: {wrong.remedy}" if wrong.remedy else wrong.message))
     again = [each.name for each in names_in(analysis.file, changed)]

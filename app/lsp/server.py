@@ -44,6 +44,8 @@ from .quick_fixes import fixes
 
 UNNAMED = "<rules>"
 """The file of a text that has not been saved."""
+MOST_CORRECTED = 20
+"""Problems that are corrected at once: each correction is tried before it is offered."""
 TRIGGERS = (" ", ".", ",")
 
 
@@ -149,7 +151,7 @@ def define(server: RulesServer, params: types.DefinitionParams) -> list[types.Lo
     if document is None:
         return []
     line, column = place(document.positions, params.position)
-    path = used_file(document.file, document.text, line)
+    path = used_file(document.file, document.text, line, column)
     uri = None if path is None else from_fs_path(str(Path(path).absolute()))
     if uri is not None:
         beginning = types.Position(0, 0)
@@ -217,12 +219,14 @@ async def correct(server: RulesServer, params: types.CodeActionParams) -> list[t
     severity = types.DiagnosticSeverity
     problems = [(severity.Error, each) for each in analysis.errors]
     problems += [(severity.Warning, each) for each in analysis.warnings]
-    found: list[types.CodeAction] = []
-    for level, problem in problems:
-        about = diagnostic(problem, positions, level)
-        if params.range.start.line <= about.range.start.line <= params.range.end.line:
-            found += [code_action(uri, fix, positions, about) for fix in fixes(analysis.text, problem)]
-    return found
+    shown = [(problem, diagnostic(problem, positions, level)) for level, problem in problems]
+    first, last = params.range.start.line, params.range.end.line
+    inside = [(problem, about) for problem, about in shown if first <= about.range.start.line <= last]
+    return [
+        code_action(uri, fix, positions, about)
+        for problem, about in inside[:MOST_CORRECTED]
+        for fix in fixes(analysis.text, problem)
+    ]
 
 
 async def list_answers(server: RulesServer, params: types.CodeLensParams) -> list[types.CodeLens]:

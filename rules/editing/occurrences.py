@@ -13,10 +13,11 @@ from lark import Token, Tree
 
 from ...engine.core.rule import RESERVED
 from ...engine.core.sources import USER
-from ..errors.fault import start
+from ..errors.fault import Fault, start
 from ..parse.conditions import GRAMMAR as CONDITIONS
 from ..parse.grammar import Grammar, LineReading, grammar
 from ..parse.syntax import GRAMMAR as RULES
+from ..scenarios.call_input import read_text
 from ..scenarios.scenarios import GRAMMAR as SCENARIOS
 
 Role: TypeAlias = Literal["tool", "own", "map", "let", "value"]
@@ -107,6 +108,25 @@ def scenario_names(text: str) -> list[Occurrence]:
             word = reading.words[1]
             found.append(Occurrence(str(word), "tool", number, start(word) + 1))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class UsedPath:
+    """A path that a `use` line names, with its column from 1 and the column behind it."""
+
+    path: str
+    column: int
+    end: int
+
+
+def used_paths(line: str) -> list[UsedPath]:
+    """The paths of a `use` line of scenarios; none of other lines, nor of one with a faulty text."""
+    reading = grammar(SCENARIOS).read(line.rstrip("\r"))
+    if reading.statement is None or reading.statement.data != "use" or not reading.clean:
+        return []
+    wrong: list[Fault] = []
+    words = [(read_text(word, wrong), start(word) + 1, len(word)) for word in reading.words[1:]]
+    return [] if wrong else [UsedPath(path, column, column + length) for path, column, length in words]
 
 
 def _of_statement(reading: LineReading) -> Iterator[tuple[Token, Role]]:

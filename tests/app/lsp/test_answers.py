@@ -132,18 +132,26 @@ class TestQuickFixes:
 
 
 class TestNavigation:
-    def test_outline_has_every_statement(self, tmp_path: Path) -> None:
+    def test_outline_has_every_statement(self) -> None:
         """Statements of rules, also of a file with errors; uses and names of scenarios."""
         assert [each.kind for each in outline("a.rules", RULES + "blok\n")] == [
             *("let", "map", "rule", "rule", "rule")
         ]
         scenarios = 'use a.rules\nscenario "one"\n  call a\n'
         assert [each.text for each in outline("a_test.rules", scenarios)] == ["use a.rules", "one"]
-        file = tmp_path / "a_test.rules"
-        assert used_file(str(file), scenarios, 1) is None
+
+    def test_files_in_use_are_found(self, tmp_path: Path) -> None:
+        """Each path of a `use` line leads to its file, where there is one."""
+        file, text = (
+            str(tmp_path / "a_test.rules"),
+            'use a.rules "b c.rules" # a.rules\nscenario "a.rules"\n',
+        )
+        assert used_file(file, text, 1, 6) is None
         (tmp_path / "a.rules").touch()
-        assert used_file(str(file), scenarios, 1) == str(tmp_path / "a.rules")
-        assert used_file(str(file), scenarios, 2) is None
+        (tmp_path / "b c.rules").touch()
+        assert used_file(file, text, 1, 6) == str(tmp_path / "a.rules")
+        assert used_file(file, text, 1, 18) == str(tmp_path / "b c.rules")
+        assert used_file(file, text, 1, 30) is used_file(file, text, 2, 12) is None
 
     def test_definitions_are_all_maps_of_a_name(self) -> None:
         """Several maps give one name; a tool's own name has none."""

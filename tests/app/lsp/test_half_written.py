@@ -62,7 +62,7 @@ def ask_everything(file: str, text: str, line: int, character: int) -> None:
     for name in (*references(file, text, *place), *definitions(file, text, *place)):
         assert text.split("\n")[name.line - 1][name.column - 1 : name.end - 1] == name.name
     list(outline(file, text))
-    used_file(file, text, place[0])
+    used_file(file, text, *place)
     for problem in (*found.errors, *found.warnings):
         list(fixes(text, problem))
     with suppress(RenameError):

@@ -124,6 +124,15 @@ class TestRulesFile:
             [edit] = action.edit.changes[my.uri]
             assert (edit.new_text, edit.range) == ("before", types.Range(at(2, 13), at(2, 18)))
 
+            my.type("blok a\n" * 30)
+            assert len(await my.problems()) == 30
+            whole = types.Range(at(0, 0), at(29, 0))
+            many = await my.client.text_document_code_action_async(
+                types.CodeActionParams(my.document, whole, context)
+            )
+            assert many is not None
+            assert len(many) == 20
+
             my.type(RULES.replace("befor ", "before "))
             assert await my.problems() == []
             hover = await my.client.text_document_hover_async(types.HoverParams(my.document, at(2, 22)))
