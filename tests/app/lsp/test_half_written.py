@@ -23,6 +23,7 @@ from interlock.app.lsp.navigation import (
 from interlock.app.lsp.positions import TextPositions
 from interlock.app.lsp.quick_fixes import fixes
 from interlock.rules.library import LIBRARY
+from tests.support.laws import examples
 
 ALL = """\
 let team = ["ada@x.org", 'x']
@@ -85,7 +86,7 @@ class TestHalfWritten:
             typed = text[:length]
             ask_everything("deploy.rules", typed, typed.count("\n"), length - typed.rfind("\n") - 1)
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150), deadline=None)
     @given(
         st.sampled_from(sorted(FILES)),
         st.lists(
