@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -12,7 +14,7 @@ from ...rules.editing.next_words import NameKind, next_rule_words, next_scenario
 from ...rules.editing.occurrences import fields_of, let_names, rule_names, scenario_names
 from .analysis import is_scenarios
 
-ProposalKind: TypeAlias = Literal["keyword", "tool", "field", "value"]
+ProposalKind: TypeAlias = Literal["keyword", "tool", "field", "value", "file"]
 
 _KINDS: Mapping[NameKind, ProposalKind] = {
     "tool": "tool",
@@ -20,6 +22,7 @@ _KINDS: Mapping[NameKind, ProposalKind] = {
     "mapped field": "field",
     "field": "field",
     "value": "value",
+    "file": "file",
 }
 
 
@@ -41,7 +44,7 @@ class Seen:
 
 
 def proposals(file: str, text: str, line: int, column: int, seen: Seen = Seen()) -> list[Proposal]:
-    """Proposals for a place of a file."""
+    """Proposals for a place of a file, the likeliest first."""
     rows = text.split("\n")
     if line > len(rows):
         return []
@@ -51,10 +54,11 @@ def proposals(file: str, text: str, line: int, column: int, seen: Seen = Seen())
     )
     # The word that is being written is no name that the file has.
     rows[line - 1] = before[: found.start] + rows[line - 1][column - 1 :]
-    names = _scenario_names if is_scenarios(file) else _rule_names
+    known = _Known(file, "\n".join(rows), line, seen)
+    names = known.scenario_names if is_scenarios(file) else known.rule_names
     words = _of_kind(found.words, "keyword")
     for kind in sorted(found.names):
-        words += _of_kind(names(kind, "\n".join(rows), seen), _KINDS[kind])
+        words += _of_kind(names(kind), _KINDS[kind])
     return [Proposal(word, shown, found.start + 1) for word, shown in dict.fromkeys(words)]
 
 
@@ -62,25 +66,58 @@ def _of_kind(words: Iterable[str], kind: ProposalKind) -> list[tuple[str, Propos
     return [(word, kind) for word in words]
 
 
-def _scenario_names(_kind: NameKind, text: str, seen: Seen) -> Iterator[str]:
-    """The tools that a file of scenarios calls, and those seen elsewhere."""
-    yield from (each.name for each in scenario_names(text))
-    yield from seen.tools
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Names of a file and those seen elsewhere, for one of its lines."""
+
+    file: str
+    text: str
+    line: int
+    seen: Seen
+
+    def scenario_names(self, kind: NameKind) -> Iterator[str]:
+        """Rules files beside the scenarios, or the tools that they call."""
+        if kind == "file":
+            yield from _rules_files(os.path.dirname(self.file))
+            return
+        yield from (each.name for each in scenario_names(self.text))
+        yield from self.seen.tools
+
+    def rule_names(self, kind: NameKind) -> Iterator[str]:
+        """The names of a kind."""
+        in_conditions, in_maps = fields_of(self.text)
+        match kind:
+            case "tool" | "source":
+                names = rule_names(self.text)
+                yield from (each.name for each in names if each.role in {"tool", "own", "map"})
+                yield from self.seen.tools
+                yield from (USER,) if kind == "source" else (ANYTHING_ELSE, UNCLEAR)
+            case "mapped field":
+                yield from in_maps
+                yield from (f"{tool}.{field}" for tool, field in self.seen.fields)
+            case "field":
+                tools = self._tools_of_line()
+                yield from (f"input.{field}" for tool, field in self.seen.fields if tool in tools)
+                yield from in_conditions
+                yield from (f"input.{field}" for _, field in self.seen.fields)
+            case "value":
+                yield from sorted(let_names(self.text))
+            case "file":
+                return
+
+    def _tools_of_line(self) -> set[str]:
+        """The tools that the line names, and those whose calls maps give such a name."""
+        names = rule_names(self.text)
+        tools = {each.name for each in names if each.line == self.line}
+        maps = {each.line for each in names if each.role == "map" and each.name in tools}
+        return tools | {each.name for each in names if each.role == "own" and each.line in maps}
 
 
-def _rule_names(kind: NameKind, text: str, seen: Seen) -> Iterator[str]:
-    """The names of a kind that a rules file has, and those seen elsewhere."""
-    in_conditions, in_maps = fields_of(text)
-    match kind:
-        case "tool" | "source":
-            yield from (each.name for each in rule_names(text) if each.role in {"tool", "own", "map"})
-            yield from seen.tools
-            yield from (USER,) if kind == "source" else (ANYTHING_ELSE, UNCLEAR)
-        case "mapped field":
-            yield from in_maps
-            yield from (f"{tool}.{field}" for tool, field in seen.fields)
-        case "field":
-            yield from in_conditions
-            yield from (f"input.{field}" for _, field in seen.fields)
-        case "value":
-            yield from sorted(let_names(text))
+def _rules_files(folder: str) -> list[str]:
+    """The rules files of a folder whose names are plain words."""
+    try:
+        names = sorted(os.listdir(folder or os.curdir))
+    except OSError:
+        return []
+    found = [name for name in names if name.endswith(".rules") and not is_scenarios(name)]
+    return [name for name in found if not re.search(r'[\s"#]', name)]

@@ -22,6 +22,7 @@ _PROPOSAL_KINDS: Mapping[ProposalKind, types.CompletionItemKind] = {
     "tool": types.CompletionItemKind.Function,
     "field": types.CompletionItemKind.Field,
     "value": types.CompletionItemKind.Constant,
+    "file": types.CompletionItemKind.File,
 }
 _LINE_KINDS: Mapping[LineKind, types.SymbolKind] = {
     "rule": types.SymbolKind.Event,
@@ -72,13 +73,19 @@ def diagnostic(
 
 
 def completion_item(
-    proposal: Proposal, positions: TextPositions, line: int, column: int
+    proposal: Proposal, positions: TextPositions, line: int, column: int, rank: int
 ) -> types.CompletionItem:
-    """A word that replaces the one being written before a place."""
+    """A word that replaces the one being written before a place; the least `rank` stands first."""
     length = column - proposal.start
     edit = types.TextEdit(range_of(positions, line, proposal.start, length), proposal.word)
     kind = _PROPOSAL_KINDS[proposal.kind]
-    return types.CompletionItem(visible(proposal.word), kind=kind, text_edit=edit)
+    return types.CompletionItem(
+        visible(proposal.word),
+        kind=kind,
+        text_edit=edit,
+        filter_text=proposal.word,
+        sort_text=f"{rank:06}",
+    )
 
 
 def symbols(lines: Sequence[OutlineLine], positions: TextPositions) -> Iterator[types.DocumentSymbol]:

@@ -142,7 +142,9 @@ def complete(server: RulesServer, params: types.CompletionParams) -> list[types.
         return []
     line, column = place(document.positions, params.position)
     found = proposals(document.file, document.text, line, column, server.recorded.history.seen)
-    return [completion_item(each, document.positions, line, column) for each in found]
+    return [
+        completion_item(each, document.positions, line, column, rank) for rank, each in enumerate(found)
+    ]
 
 
 def define(server: RulesServer, params: types.DefinitionParams) -> list[types.Location]:

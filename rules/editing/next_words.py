@@ -16,7 +16,7 @@ from ..parse.syntax import GRAMMAR as RULES
 from ..scenarios.scenarios import GRAMMAR as SCENARIOS
 from .occurrences import condition_grammar
 
-NameKind: TypeAlias = Literal["tool", "source", "mapped field", "field", "value"]
+NameKind: TypeAlias = Literal["tool", "source", "mapped field", "field", "value", "file"]
 
 _PARTIAL = re.compile(r'[^\s()\[\],"=<>!#]*$')
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -63,8 +63,13 @@ def next_scenario_words(before: str) -> NextWords:
     head, scenarios = before[:begin], grammar(SCENARIOS)
     parsed = scenarios.parse(head)
     accepted = _accepted(scenarios, head, parsed)
-    is_call = [word.type for word in parsed.words] == ["CALL"]
-    names = frozenset[NameKind]({"tool"} if is_call else ())
+    match [word.type for word in parsed.words]:
+        case ["CALL"]:
+            names = frozenset[NameKind]({"tool"})
+        case ["USE", *_]:
+            names = frozenset[NameKind]({"file"})
+        case _:
+            names = frozenset[NameKind]()
     return NextWords(begin, _fixed(scenarios, accepted), names)
 
 

@@ -106,6 +106,22 @@ class TestCompletion:
         assert {"bash.command", "kubectl.args"} <= set(mapped)
         assert "team" in [e.word for e in proposals("a.rules", f"{RULES}block x when input.a in ", 6, 25)]
 
+    def test_proposes_fields_of_the_rule_first(self) -> None:
+        """Fields of the tool, or of the one whose calls are mapped to its name, precede all others."""
+        seen = Seen((), (("a", "one"), ("bash", "command"), ("b", "two")))
+        text = f"{RULES}block deploy when "
+        words = [each.word for each in proposals("a.rules", text, 6, 19, seen) if each.kind == "field"]
+        assert words == ["input.command", "input.to", "input.one", "input.two"]
+
+    def test_proposes_files_to_use(self, tmp_path: Path) -> None:
+        """Behind `use` stand the rules files of the folder, not those of scenarios."""
+        for name in ("a.rules", "b.rules", "b_test.rules", "c d.rules", "payees.txt"):
+            (tmp_path / name).touch()
+        file = str(tmp_path / "b_test.rules")
+        assert [each.word for each in proposals(file, "use ", 1, 5)] == ["a.rules", "b.rules"]
+        assert [each.word for each in proposals(file, "use a.rules b", 1, 14)] == ["a.rules", "b.rules"]
+        assert proposals(str(tmp_path / "none" / "b_test.rules"), "use ", 1, 5) == []
+
 
 class TestQuickFixes:
     @pytest.mark.parametrize(
