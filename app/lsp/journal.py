@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...engine.core.rule import ApprovalRule
+from ...engine.core.sanitize import visible_words
 from ...engine.history.decisions.approval_stats import Tally, fatigue
 from ...engine.history.decisions.call_pages import call_pages
 from ...engine.history.errors import JournalError
@@ -28,6 +30,8 @@ AGE = 60.0
 MOST_SESSIONS = 50
 MOST_CALLS = 5_000
 """The latest sessions and the calls in them that are looked at for names."""
+MOST_NAMES = 2_000
+_WORD = re.compile(r'[^\s.#()\[\]"=<>!,]{1,100}')
 RuleKey: TypeAlias = tuple[str, str]
 """The name of a rule's file, and its text without a comment."""
 Answers: TypeAlias = Mapping[str, int]
@@ -54,14 +58,20 @@ def read_history(path: Path, stop: threading.Event) -> History:
     tools: dict[str, None] = {}
     fields: dict[tuple[str, str], None] = {}
     for call in _calls(reader.path, sessions):
-        tools[call.tool] = None
-        fields.update(dict.fromkeys((call.tool, name) for name in call.input))
+        if len(fields) < MOST_NAMES and is_proposable(call.tool):
+            tools[call.tool] = None
+            fields.update(((call.tool, name), None) for name in call.input if is_proposable(name))
     answers: dict[RuleKey, Counter[str]] = {}
     for rule in fatigue(reader.path, stop=stop).rules:
         if rule.rule is not None:
             numbers = answers.setdefault(_key(rule.rule.file, rule.rule.text), Counter())
             numbers.update(_numbers(rule.tally))
     return History(Seen(tuple(tools), tuple(fields)), answers)
+
+
+def is_proposable(name: str) -> bool:
+    """Tell whether a name that an agent chose is one word of a rule, and is what it looks like."""
+    return _WORD.fullmatch(name) is not None and visible_words(name) == name
 
 
 def _calls(path: Path, sessions: list[str]) -> Iterator[CallDecided]:

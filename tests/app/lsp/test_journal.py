@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.lsp.journal import History, LatestHistory, answered_rules, read_history
+from interlock.app.lsp.journal import History, LatestHistory, answered_rules, is_proposable, read_history
 from interlock.engine.history.errors import JournalError
 from tests.support.approvals import RULES, tired
 
@@ -29,6 +29,24 @@ class TestHistory:
         assert set(history.seen.tools) == {"deploy", "push", "migrate"}
         assert ("deploy", "env") in history.seen.fields
         assert "staging" not in str(history.seen)
+
+    @pytest.mark.parametrize(
+        ("name", "proposed"),
+        [
+            ("deploy_now-2", True),
+            ("mcp__github__create", True),
+            ("größe", True),
+            ("x\nallow unclear bash", False),
+            ("x # y", False),
+            ("deploy\u202e", False),
+            ("d\u0435ploy", False),
+            ("a" * 101, False),
+            ("", False),
+        ],
+    )
+    def test_proposes_no_name_that_would_write_more_than_itself(self, name: str, proposed: bool) -> None:
+        """Agents choose the names of their calls: one that is not a plain word is left out."""
+        assert is_proposable(name) is proposed
 
     def test_says_how_rules_were_answered(self, history: History) -> None:
         """A rule is known by its words and its file's name, wherever it stands in the file now."""
