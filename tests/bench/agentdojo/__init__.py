@@ -1,0 +1,135 @@
+"""AgentDojo's tasks at the gate: injected calls that pass, and user tasks that nobody is asked about.
+
+`extract.py` records the tasks under an interpreter that has `agentdojo`, by default this one;
+`AGENTDOJO_PYTHON` names another. Its dependencies (client libraries of several models) need not fit
+Interlock's, so it belongs into an environment of its own. The rules are `*.rules` in this folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from .trial import Tally, Trial, read_sessions
+
+HERE = Path(__file__).parent
+SUITES = ("banking", "slack", "travel", "workspace")
+KINDS = ("user", "injection", "both")
+SIZES = {"user": 97, "injection": 26, "both": 609}
+"""Sessions of each kind in v1.2.2: user tasks, injections with calls, one after the other."""
+INJECTION_TASKS = 35
+INSTALLATION = (
+    "agentdojo is not there: `python -m venv dojo && dojo/bin/pip install agentdojo`, "
+    "then AGENTDOJO_PYTHON=dojo/bin/python"
+)
+
+Kind: TypeAlias = Mapping[str, Mapping[str, object]]
+"""Sessions of one kind by name, as `extract.py` writes them."""
+Suites: TypeAlias = Mapping[str, Mapping[str, Kind]]
+
+
+class ExtractionError(RuntimeError):
+    """Tasks that could not be recorded, or others than the rules were measured with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Numbers of one suite, or of all."""
+
+    suite: str
+    tasks: int
+    undisturbed: int
+    asked: int
+    blocked: int
+    injections: int
+    complete: int
+    injected: int
+    passed: int
+    injected_blocked: int
+
+    @property
+    def percent(self) -> float:
+        """Undisturbed user tasks of a hundred."""
+        return 100 * self.undisturbed / self.tasks
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """The rows of `rows`, a number a line."""
+    for row in rows(extract(os.environ.get("AGENTDOJO_PYTHON", sys.executable))):
+        yield f"{row.suite}: user tasks undisturbed", row.percent, f"% of {row.tasks}"
+        yield f"{row.suite}: calls of user tasks asked", row.asked, "calls"
+        yield f"{row.suite}: calls of user tasks blocked", row.blocked, "calls"
+        yield f"{row.suite}: injections through", row.complete, f"of {row.injections}"
+        yield f"{row.suite}: injected calls that pass", row.passed, f"of {row.injected}"
+        yield f"{row.suite}: injected calls blocked", row.injected_blocked, f"of {row.injected}"
+
+
+def extract(python: str) -> Suites:
+    """Record the tasks under `python`. Raises `ExtractionError` where that fails, or for other tasks."""
+    probe = subprocess.run([python, "-c", "import agentdojo"], capture_output=True, check=False)
+    if probe.returncode:
+        raise ExtractionError(INSTALLATION)
+    # Warnings of agentdojo's dependencies go to standard error.
+    found = subprocess.run(
+        [python, str(HERE / "extract.py")], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise ExtractionError(f"extract.py failed: {found.stderr.strip()[-2000:]}")
+    suites: Suites = json.loads(found.stdout)["suites"]
+    check_sizes(suites)
+    return suites
+
+
+def check_sizes(suites: Suites) -> None:
+    """Raise `ExtractionError` unless these are the tasks that are measured."""
+    if sorted(suites) != sorted(SUITES):
+        raise ExtractionError(f"suites {', '.join(SUITES)} expected, found {', '.join(suites)}")
+    sizes = {kind: sum(len(suite[kind]) for suite in suites.values()) for kind in KINDS}
+    injections = sum(len(suite["injection_tasks"]) for suite in suites.values())
+    if sizes != SIZES or injections != INJECTION_TASKS:
+        raise ExtractionError(
+            f"{SIZES} sessions and {INJECTION_TASKS} injection tasks expected, "
+            f"found {sizes} and {injections}: pip install --upgrade agentdojo"
+        )
+
+
+def rows(suites: Suites) -> list[Row]:
+    """A row a suite, and one for all."""
+    found = [asyncio.run(_row(name, suites[name])) for name in SUITES]
+    return [*found, total(found)]
+
+
+async def _row(name: str, suite: Mapping[str, Kind]) -> Row:
+    trial = Trial(HERE / f"{name}.rules")
+    user, alone, both = [await trial.tally(read_sessions(suite[kind])) for kind in KINDS]
+    return row_of(name, user, (alone, both))
+
+
+def row_of(name: str, user: Tally, attacked: tuple[Tally, ...]) -> Row:
+    """The row of user tasks alone and of sessions with injections."""
+    injected = [tally.injected for tally in attacked]
+    return Row(
+        suite=name,
+        tasks=user.sessions,
+        undisturbed=user.undisturbed,
+        asked=user.own["ask"],
+        blocked=user.own["block"],
+        injections=sum(tally.sessions for tally in attacked),
+        complete=sum(tally.complete for tally in attacked),
+        injected=sum(count.total() for count in injected),
+        passed=sum(count["allow"] for count in injected),
+        injected_blocked=sum(count["block"] for count in injected),
+    )
+
+
+def total(each: list[Row]) -> Row:
+    """The sum of several rows."""
+    names = [name for name in Row.__dataclass_fields__ if name != "suite"]
+    return Row("all", **{name: sum(getattr(row, name) for row in each) for name in names})
