@@ -52,6 +52,7 @@ COMMANDS = {
     "draw": ("rules.draw", "draw the nets of a rules file"),
     "history": ("history.history", "list recorded sessions; check, export, import, prune them"),
     "backtest": ("history.backtest", "judge recorded calls again under other rules; nothing is run"),
+    "suggest": ("history.suggest", "propose rules from recorded calls; nothing is written"),
     "notify": (
         "server.notify",
         "show what is run or sent when nobody decides, see [notify] in interlock.toml",

@@ -38,18 +38,18 @@ def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator
         f"{getattr(counts, kind).calls:,} {word}" for kind, word in _NEWLY if getattr(counts, kind).calls
     ]
     yield visible(report.session)
-    yield from _row("", f"{count(counts.judged.calls, 'call')}: {', '.join(news)}")
-    yield from _row("first", f"{_when(first, report, zone)}")
-    yield from _row("call", f"{first.tool} {first.input}".rstrip())
-    yield from _row("then", then_words(first.then, logged=report.unit == "message"))
-    yield from _row("", rule_line(first.then.rule))
-    yield from _row("now", now_words(first.now))
-    yield from _row("", rule_line(first.now.rule))
+    yield from row("", f"{count(counts.judged.calls, 'call')}: {', '.join(news)}")
+    yield from row("first", f"{_when(first, report, zone)}")
+    yield from row("call", f"{first.tool} {first.input}".rstrip())
+    yield from row("then", then_words(first.then, logged=report.unit == "message"))
+    yield from row("", rule_line(first.then.rule))
+    yield from row("now", now_words(first.now))
+    yield from row("", rule_line(first.now.rule))
     after = report.hypothetical_after
     if after is not None:
         rest = counts.judged.hypothetical
         those = "The call" if rest == 1 else f"The {rest:,} calls"
-        yield from _row(
+        yield from row(
             "",
             f"{those} after {report.unit} {after} {'is' if rest == 1 else 'are'} hypothetical: judged as "
             "recorded, though the agent would have gone on differently.",
@@ -97,15 +97,15 @@ def total_lines(totals: Totals) -> Iterator[str]:
     same = totals.sessions - totals.diverging
     yield f"{count(counts.judged.calls, 'call')} in {count(totals.sessions, 'session')}"
     if totals.cancelled:
-        yield from _row("", "Cancelled: these are the calls judged until then.")
+        yield from row("", "Cancelled: these are the calls judged until then.")
     if not counts.judged.calls:
         return
-    yield from _row("", f"{count(same, 'session')} as recorded, {totals.diverging:,} with a divergence")
+    yield from row("", f"{count(same, 'session')} as recorded, {totals.diverging:,} with a divergence")
     for kind, word in (("same", "as recorded"), *_NEWLY):
         yield f"  {getattr(counts, kind).calls:>9,}  {word}{_hypothetical(getattr(counts, kind))}"
     if totals.following:
         where = count(totals.following, "session")
-        yield from _row(
+        yield from row(
             "",
             f"In {where} nets of these names were switched on or off as operators had them; "
             "--active NET fixes which are active.",
@@ -132,14 +132,14 @@ def _of_rule(rule: RuleCount) -> Iterator[str]:
     """Lines on a rule: calls that it newly blocks or asks about, or did then and no longer does."""
     own = "in no rule's name" if rule.side == "then" else "the gate itself"
     named = rule_line(rule.rule) or (own if rule.net is None else f"net {rule.net}")
-    yield from _row("", named + ("  (as recorded)" if rule.side == "then" else ""))
+    yield from row("", named + ("  (as recorded)" if rule.side == "then" else ""))
     for kind, word in _NEWLY:
         number: Count = getattr(rule, kind)
         if number.calls:
             yield f"  {number.calls:>9,}  {word}{_hypothetical(number)}"
 
 
-def _row(label: str, text: str) -> Iterator[str]:
+def row(label: str, text: str) -> Iterator[str]:
     """`text` after its label, folded; nothing for no text."""
     if not text:
         return

@@ -14,18 +14,15 @@ from dataclasses import replace
 from datetime import datetime
 from math import ceil
 from pathlib import Path
-from re import compile as pattern
-from typing import TypeAlias, cast
 
-from pydantic import JsonValue
-
-from ..core.condition import And, Compare, Scalar, condition_text
+from ..core.condition import And, Compare, condition_text
 from ..history.decisions.approval_stats import RuleFatigue, nets_of
 from ..history.fold.markings import skill_net
 from ..history.model.records import NetRecord, Record
 from ..history.model.times import to_ms
 from ..history.redaction.redaction import Redaction
 from ..net.net import NetError, SkillNet
+from .input_fields import PlainField, is_hidden, plain_fields
 from .journal_reader import recordings
 from .judge import Judge
 from .recording import RecordedCall
@@ -40,13 +37,7 @@ WORTH = 0.8
 COMMON = 10
 """Questions that have to share a value before it says something."""
 
-LONGEST = 80
 FIELDS = 20_000
-DEPTH = 3
-_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
-_CLEAN = pattern(r"[^\x00-\x1f\x7f-\x9f]*")
-
-_Field: TypeAlias = tuple[tuple[str, ...], type, Scalar]
 
 
 class Saved(Record):
@@ -85,12 +76,12 @@ def saved(
     trials = _Trials(path, rule.net, conditions)
     first = to_ms(since) if since is not None else 0
     groups: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
-    fields: Counter[_Field] = Counter()
+    fields: Counter[PlainField] = Counter()
     for session, call in _freed(path, rule, trials, None, first):
         if cancelled():
             return None
         groups[session, call.tool, call.names] += 1
-        fields.update(_fields(call.input) if len(fields) < FIELDS else ())
+        fields.update(_exact(call.input) if len(fields) < FIELDS else ())
     alone = sum(groups.values())
     result = Saved(sessions=len(rule.sessions), asked=sum(rule.sessions.values()), alone=alone)
     if rule.grants:
@@ -178,35 +169,16 @@ class _Trials:
         return replace(skill_net(record), call_names=names, condition=made, governs=governs)
 
 
-def _fields(values: Mapping[str, object], parents: tuple[str, ...] = ()) -> Iterator[_Field]:
-    """The fields of an input that a condition can name, with short plain values."""
-    for name, value in values.items():
-        path = (*parents, name)
-        if not _NAME.fullmatch(name):
-            continue
-        if isinstance(value, str):
-            if 0 < len(value) <= LONGEST and _CLEAN.fullmatch(value):
-                yield path, str, value
-        elif isinstance(value, bool | int):
-            yield path, type(value), value
-        elif isinstance(value, Mapping) and len(path) < DEPTH:
-            yield from _fields(cast("Mapping[str, object]", value), path)
+def _exact(values: Mapping[str, object]) -> Iterator[PlainField]:
+    """The plain fields whose values are compared exactly: no fractions."""
+    return (field for field in plain_fields(values) if field[1] is not float)
 
 
-def _common(fields: Counter[_Field], redaction: Redaction) -> _Field | None:
+def _common(fields: Counter[PlainField], redaction: Redaction) -> PlainField | None:
     """The field and value that most questions share, the plainest of those that are as common."""
     found = [each for each in fields.items() if each[1] >= COMMON]
     found.sort(key=lambda each: (-each[1], len(each[0][0]), len(str(each[0][2])), each[0][0]))
     for field, _ in found:
-        if not _hidden(field, redaction):
+        if not is_hidden(field, redaction):
             return field
     return None
-
-
-def _hidden(field: _Field, redaction: Redaction) -> bool:
-    path, _, value = field
-    held: JsonValue = value
-    for name in reversed(path):
-        held = {name: held}
-    whole = cast("dict[str, JsonValue]", held)
-    return redaction.fields(whole) != whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ..errors.problems import cut
 
@@ -31,6 +32,26 @@ def head(text: str) -> str:
 def code(text: str) -> str:
     """A rule without its comment. In the texts of a condition and of a reason `#` starts none."""
     return text[: _edges(text)[2]].rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class LineParts:
+    """A rule's line: what stands before `when`, its condition without that word, and what follows it.
+
+    `ends` are its reason, from `because` on, and its comment; empty texts stand for what it has not.
+    """
+
+    head: str
+    condition: str
+    ends: tuple[str, str]
+
+
+def parts(text: str) -> LineParts:
+    """The parts of a rule's line, without the blanks between them."""
+    when, because, end = _edges(text)
+    reason = end if because is None else because
+    condition = "" if when is None else text[when + len("when") : reason].strip()
+    return LineParts(head(text), condition, (text[reason:end].strip(), text[end:].strip()))
 
 
 def _edges(text: str) -> tuple[int | None, int | None, int]:

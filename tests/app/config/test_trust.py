@@ -52,7 +52,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "input": (("flow run",), ("{}",), ()),
     "json": (
         (
-            *("check", "explain", "history verify", "history approvals", "backtest", "token"),
+            *("check", "explain", "history verify", "history approvals", "backtest", "token", "suggest"),
             *("approvals list", "approvals show", "approvals approve", "approvals deny"),
         ),
         ("true", "false"),
@@ -78,7 +78,11 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "network": (("run", "resume"), ("false",), ("true",)),
     "plain": (("replay",), ("true", "false"), ()),
     "read_only": ((*HOSTS, "console"), ("true",), ("false",)),
-    "redact": ((*SHOWS, *HISTORY, "serve", "backtest", "flow list", "flow draw"), ("salary",), ()),
+    "redact": (
+        (*SHOWS, *HISTORY, "serve", "backtest", "suggest", "flow list", "flow draw"),
+        ("salary",),
+        (),
+    ),
     "rules": (JUDGES, ("a.rules",), ()),
     "runtime": (("run", "resume"), ("local", "sandbox", "just-bash"), ("vercel",)),
     "strict": (("check",), ("true",), ("false",)),

@@ -76,6 +76,8 @@ def lines_of(name: str) -> list[tuple[str, ...]]:
         ("backtest", named, "--db", "j.db"),
         ("backtest", named, "--db", "j.db", "--json"),
         ("backtest", rules, "--db", "j.db", "--session", text),
+        ("suggest", rules, "--db", "j.db"),
+        ("suggest", named, "--db", "j.db", "--json"),
         ("history", "--db", "j.db"),
         ("history", "approvals", "--db", "j.db"),
         ("history", "approvals", "--json", "--db", "j.db"),
@@ -95,7 +97,7 @@ def lines_of(name: str) -> list[tuple[str, ...]]:
 class TestCommands:
     @pytest.mark.parametrize("name", EACH_GROUP)
     def test_what_is_read_is_told_harmlessly(self, folder: Path, name: str) -> None:
-        """Spoofing: check, explain, draw, test, backtest, history, replay, resume and run."""
+        """Spoofing: check, explain, draw, test, backtest, suggest, history, replay, resume and run."""
         for line in lines_of(name):
             assert strange(run(folder, *line)) == set(), line[:3]
 

@@ -1,0 +1,210 @@
+"""Conditions that separate approved calls of a rule from denied ones, or name what was always approved.
+
+A condition is looked for that holds, or is unknown, for every denied call and for as few approved ones as
+possible: one comparison, or else two of which either keeps the rule in force. Only what was seen is let
+go: single values, ranges between seen numbers, folders of seen paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from posixpath import dirname
+from typing import TypeAlias
+
+from ...core.condition import Compare, Condition, Not, Or, Scalar, condition_text, holds
+from ...core.rule import Rule
+from .facts import Observation, RuleFacts
+from .proposal import Example, Proposal, support_of
+from .suggestion import Kind
+
+ENOUGH = 10
+"""Approved calls that a condition has to let go."""
+
+MOST_VALUES = 8
+"""Values that a condition lists."""
+
+_FIELDS = 100
+_POOL = 40
+_FOLDERS = 5
+_PATH_FIELD = re.compile(r"(?i)path|file|dir|folder")
+_PATH = re.compile(r"[\w.@+~/-]*/[\w.@+~/-]*")
+
+_Path: TypeAlias = tuple[str, ...]
+_Value: TypeAlias = tuple[type, Scalar]
+Narrow: TypeAlias = Callable[[Rule, Condition], str]
+"""The line of a rule with a further condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A condition, the approved calls that it lets go and the denied ones for which the rule stays.
+
+    Both are sets of positions, as bits.
+    """
+
+    condition: Condition
+    freed: int
+    guarded: int
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The best first: what lets go most, then the shortest."""
+        text = condition_text(self.condition)
+        return -self.freed.bit_count(), len(text), text
+
+
+def separating(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
+    """The condition that lets go most approved calls and no denied one, if one lets go enough."""
+    found = _Search(facts)
+    best = found.best(found.pool) or found.best(found.pairs)
+    if best is not None:
+        yield _proposal("condition", facts, best, narrow)
+
+
+def always_approved(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
+    """The values of one field of which each was approved often and never denied."""
+    found = _Search(facts)
+    best = found.best(list(found.common))
+    if best is not None:
+        yield _proposal("value", facts, best, narrow)
+
+
+class _Search:
+    """Candidates for one rule."""
+
+    def __init__(self, facts: RuleFacts) -> None:
+        self._approved = facts.approved if facts.complete else []
+        self._denied = facts.denied
+        self._all_denied = (1 << len(facts.denied)) - 1
+        self._seen = _values(self._approved)
+        self._refused = _values(self._denied)
+        self.pool: list[_Candidate] = []
+        if len(self._approved) >= ENOUGH:
+            self.pool = list(map(self._candidate, dict.fromkeys(self._conditions())))
+
+    @property
+    def common(self) -> Iterator[_Candidate]:
+        """Values that were approved often, field by field."""
+        for path, seen in self._seen.items():
+            kept = [value for value, times in _allowed(seen, self._refused.get(path)) if times >= ENOUGH]
+            if 0 < len(kept) <= MOST_VALUES:
+                yield self._candidate(_none_of(path, kept))
+
+    @property
+    def pairs(self) -> Iterator[_Candidate]:
+        """Two comparisons that are about different fields, of which either keeps the rule in force."""
+        pool = sorted((each for each in self.pool if each.freed), key=lambda each: each.order)[:_POOL]
+        for one, other in combinations(pool, 2):
+            both = Or((one.condition, other.condition))
+            yield _Candidate(both, one.freed & other.freed, one.guarded | other.guarded)
+
+    def best(self, candidates: Iterable[_Candidate]) -> _Candidate | None:
+        """The best of those that keep the rule for every denied call."""
+        safe = [
+            each
+            for each in candidates
+            if each.guarded == self._all_denied and each.freed.bit_count() >= ENOUGH
+        ]
+        return min(safe, key=lambda each: each.order, default=None)
+
+    def _candidate(self, condition: Condition) -> _Candidate:
+        return _Candidate(
+            condition,
+            _bits(holds(condition, each.input, each.surroundings) is False for each in self._approved),
+            _bits(holds(condition, each.input, each.surroundings) is not False for each in self._denied),
+        )
+
+    def _conditions(self) -> Iterator[Condition]:
+        """Comparisons of each field that let seen values go."""
+        for path, seen in self._seen.items():
+            refused = self._refused.get(path)
+            for kept in (list(_allowed(seen, refused)), list(seen.items())):
+                values = [value for value, times in kept if times > 1]
+                if 0 < len(values) <= MOST_VALUES:
+                    yield _none_of(path, values)
+            if len(seen) > MOST_VALUES:
+                yield from _outside_ranges(path, seen, refused or Counter())
+                yield from _outside_folders(path, seen)
+
+
+def _bits(answers: Iterable[bool]) -> int:
+    return sum(1 << position for position, answer in enumerate(answers) if answer)
+
+
+def _values(calls: Sequence[Observation]) -> dict[_Path, Counter[_Value]]:
+    """Counts of the values of each field, for the fields that are seen first."""
+    found: dict[_Path, Counter[_Value]] = {}
+    for call in calls:
+        for path, kind, value in call.fields:
+            if path in found or len(found) < _FIELDS:
+                found.setdefault(path, Counter())[kind, value] += 1
+    return found
+
+
+def _allowed(seen: Counter[_Value], refused: Counter[_Value] | None) -> Iterator[tuple[_Value, int]]:
+    return ((value, times) for value, times in seen.items() if value not in (refused or ()))
+
+
+def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
+    """`!=` one value, or `not in` several, in an order that does not depend on the calls'."""
+    plain = tuple(value for _, value in sorted(values, key=lambda each: (each[0].__name__, str(each[1]))))
+    return Compare(path, "!=", plain[0]) if len(plain) == 1 else Not(Compare(path, "in", plain))
+
+
+def _outside_ranges(path: _Path, seen: Counter[_Value], refused: Counter[_Value]) -> Iterator[Condition]:
+    """Below the smallest or above the largest of approved numbers between which none was denied."""
+    approved = {value for _, value in seen if _is_number(value)}
+    denied = {value for _, value in refused if _is_number(value)}
+    numbers = [value for value in approved | denied if isinstance(value, int | float)]
+    for refusal, group in groupby(sorted(numbers), key=lambda value: value in denied):
+        run = list(group)
+        if not refusal and len(run) > 1:
+            yield Or((Compare(path, "<", run[0]), Compare(path, ">", run[-1])))
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _outside_folders(path: _Path, seen: Counter[_Value]) -> Iterator[Condition]:
+    """Outside a folder of approved paths, for fields that are named like paths and hold nothing else."""
+    if _PATH_FIELD.search(path[-1]) is None:
+        return
+    folders: Counter[str] = Counter()
+    for (_, value), times in seen.items():
+        if isinstance(value, str) and _PATH.fullmatch(value) and ".." not in value:
+            folders.update(dict.fromkeys(_above(value), times))
+    deepest = {times: folder for folder, times in sorted(folders.items(), key=lambda each: len(each[0]))}
+    for times in sorted(deepest, reverse=True)[:_FOLDERS]:
+        yield Not(Compare(path, "under", deepest[times]))
+
+
+def _above(path: str) -> Iterator[str]:
+    """Every folder above a path, but for the root and what relative paths start from."""
+    folder = dirname(path)
+    while folder.strip("/."):
+        yield folder
+        folder = dirname(folder)
+
+
+def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) -> Proposal:
+    freed = [each for position, each in enumerate(facts.approved) if best.freed >> position & 1]
+    kept = [each for position, each in enumerate(facts.approved) if not best.freed >> position & 1]
+    return Proposal(
+        kind,
+        narrow(facts.rule, best.condition),
+        support_of(freed, len(facts.denied)),
+        facts.rule.source,
+        tuple((example,) for some in (freed, facts.denied, kept) for example in _examples(some)),
+    )
+
+
+def _examples(calls: Sequence[Observation]) -> Iterator[Example]:
+    """The call with the shortest input."""
+    shortest = min(calls, key=lambda each: len(str(dict(each.input))), default=None)
+    if shortest is not None:
+        yield shortest.tool, shortest.input

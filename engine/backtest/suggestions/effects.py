@@ -1,0 +1,73 @@
+"""Effect of changed rules on recorded calls: judged under the rules as they are and as they would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from ...history.redaction.redaction import Redaction
+from ...net.net import SkillNet
+from ..judge import Judge, Judgement
+from ..recording import Recorded, RecordedQuestion, Recording
+from ..run import divergence
+from ..trial import Trial
+from .suggestion import LISTED, Effect, ListedCall
+
+_Change: TypeAlias = Literal["allowed", "asked", "blocked"]
+_CHANGES: Mapping[str, _Change] = {"allow": "allowed", "ask": "asked", "block": "blocked"}
+
+
+class EffectCounter:
+    """Counts over sessions what changed rules do; `safe` is false once a denied call would pass.
+
+    `stopped` counts the calls that ran and would be blocked.
+    """
+
+    def __init__(self, nets: Mapping[str, SkillNet], redaction: Redaction, since: int = 0) -> None:
+        self._judge = Judge(Trial.of(nets, nets))
+        self._redaction = redaction
+        self._since = since
+        self._calls = self._saved = 0
+        self._numbers: dict[_Change, int] = dict.fromkeys(_CHANGES.values(), 0)
+        self._listed: dict[_Change, list[ListedCall]] = {change: [] for change in _CHANGES.values()}
+        self.stopped = 0
+        self.safe = True
+
+    def take(self, recording: Recording, items: Sequence[Recorded], base: Sequence[Judgement]) -> None:
+        """Judge the items of a session, of which `base` are the judgements by the rules as they are."""
+        asked = {item.call_id for item in items if isinstance(item, RecordedQuestion)}
+        for before, after in zip(base, self._judge.judge(items, recording.start), strict=True):
+            self._add(recording.name, before, after, asked)
+
+    def _add(self, session: str, before: Judgement, after: Judgement, asked: set[str]) -> None:
+        call, was, now = before.call, before.now.outcome, after.now.outcome
+        if call.then.denied and was != "allow" and now == "allow":
+            self.safe = False
+        if (call.at or 0) < self._since:
+            return
+        self._calls += 1
+        if was == now:
+            return
+        if was == "ask" and now == "allow" and call.then.by and call.call_id in asked:
+            self._saved += 1
+        change = _CHANGES[now]
+        self._numbers[change] += 1
+        self.stopped += change == "blocked" and call.then.ran
+        if len(self._listed[change]) < LISTED:
+            shown = divergence(after, self._redaction)
+            self._listed[change].append(
+                ListedCall(
+                    session=session, event=shown.event, at=shown.at, tool=shown.tool, input=shown.input
+                )
+            )
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(
+            calls=self._calls,
+            saved=self._saved,
+            **self._numbers,
+            listed_allowed=tuple(self._listed["allowed"]),
+            listed_asked=tuple(self._listed["asked"]),
+            listed_blocked=tuple(self._listed["blocked"]),
+        )

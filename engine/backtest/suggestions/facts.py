@@ -1,0 +1,259 @@
+"""Facts of a journal from which rules can be suggested: answers by rule, and what came before calls.
+
+The recorded calls are judged by the rules that are given, all of them active, so that the facts are about
+these rules and not about those of the time. A request that was not answered with yes and the unchanged
+input counts as denied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...core.condition import NOWHERE, Surroundings, holds
+from ...core.rule import RESERVED, ApprovalRule, Rule, people_to_loosen
+from ...history.redaction.redaction import Redaction
+from ...net.net import CallNames, Input, SkillNet, ToolCall
+from ..input_fields import PlainField, shown_fields
+from ..judge import Judge, Judgement
+from ..recording import (
+    Recorded,
+    RecordedCall,
+    RecordedOpening,
+    RecordedQuestion,
+    RecordedResult,
+    RecordedResumption,
+    Recording,
+)
+from ..trial import Trial
+
+MOST = 10_000
+"""Answers of each kind that are kept of one rule; one that denied more gets no suggestion."""
+
+NAMES = 400
+"""Names of which calls are counted; further ones are not looked at."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_KEYWORDS = frozenset(
+    {"human-approval", "human-approvals", "session", "when", "because", "shell", "unclear"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A call that a person was asked about: its input, and the fields that may be written into a rule."""
+
+    session: str
+    tool: str
+    input: Input
+    fields: tuple[PlainField, ...]
+    surroundings: Surroundings
+    at: int | None
+    by: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RuleFacts:
+    """Answers about calls of one approval rule: `approved` as it alone asked, `denied` by whichever."""
+
+    key: str
+    rule: ApprovalRule
+    approved: list[Observation] = field(default_factory=list[Observation])
+    denied: list[Observation] = field(default_factory=list[Observation])
+
+    @property
+    def complete(self) -> bool:
+        """True if every denied call is among those kept."""
+        return len(self.denied) < MOST
+
+
+@dataclass(slots=True)
+class NameFacts:
+    """Calls that ran under one name: in which sessions how many, and what had succeeded before each.
+
+    `before` are the names of which a call succeeded since the last call of this one, every time.
+    `example` is the input of a call of the tool itself.
+    """
+
+    sessions: Counter[str] = field(default_factory=Counter[str])
+    before: frozenset[str] | None = None
+    first: int | None = None
+    last: int | None = None
+    example: Input | None = None
+
+    @property
+    def calls(self) -> int:
+        return self.sessions.total()
+
+
+@dataclass(slots=True)
+class Facts:
+    """Facts of all sessions; `ahead` counts by name the calls that a success of it came before."""
+
+    rules: Mapping[str, RuleFacts]
+    names: dict[str, NameFacts] = field(default_factory=dict[str, NameFacts])
+    ahead: Counter[str] = field(default_factory=Counter[str])
+    calls: int = 0
+    sessions: int = 0
+
+
+def loosenable(rule: Rule | None) -> bool:
+    """True for an approval rule that may be suggested with a further condition.
+
+    One of high risk, by several people or without grants stays as it is, and so does one that follows
+    from a map.
+    """
+    return (
+        isinstance(rule, ApprovalRule)
+        and not people_to_loosen(rule)
+        and not rule.until
+        and rule.source is not None
+        and not rule.source.implied
+    )
+
+
+class FactReader:
+    """Gathers facts session by session; calls before `since`, in milliseconds, count as denials only."""
+
+    def __init__(self, nets: Mapping[str, SkillNet], redaction: Redaction, since: int = 0) -> None:
+        trial = Trial.of(nets, nets)
+        self._judge = Judge(trial)
+        self._redaction = redaction
+        self._since = since
+        self._asking = {k: n.rule for k, n in nets.items() if isinstance(n.rule, ApprovalRule)}
+        self._namer = next((n.call_names for n in trial.nets.values() if n.call_names), None)
+        self.facts = Facts(
+            {key: RuleFacts(key, rule) for key, rule in self._asking.items() if loosenable(rule)}
+        )
+
+    def read(self, recording: Recording, items: Sequence[Recorded]) -> None:
+        """Take the items of a session."""
+        judgements = list(self._judge.judge(items, recording.start))
+        session = _SessionFacts(
+            recording.name, self.facts, self._asking, self._redaction, self._since, self._namer
+        )
+        coming = iter(judgements)
+        for item in items:
+            session.take(item, coming)
+        self.facts.sessions += bool(judgements)
+
+
+class _SessionFacts:
+    """One session under way."""
+
+    def __init__(
+        self,
+        name: str,
+        facts: Facts,
+        asking: Mapping[str, ApprovalRule],
+        redaction: Redaction,
+        since: int,
+        namer: CallNames | None,
+    ) -> None:
+        self._name = name
+        self._facts = facts
+        self._asking = asking
+        self._redaction = redaction
+        self._since = since
+        self._namer = namer
+        self._surroundings = NOWHERE
+        self._questions: dict[str, Input] = {}
+        # Positions in the session of the last success and the last call by name, of results by call.
+        self._running: dict[str, tuple[str, ...]] = {}
+        self._succeeded: dict[str, int] = {}
+        self._called: dict[str, int] = {}
+        self._position = 0
+
+    def take(self, item: Recorded, judgements: Iterator[Judgement]) -> None:
+        self._position += 1
+        match item:
+            case RecordedOpening() | RecordedResumption():
+                self._surroundings = Surroundings(item.workdir, shell=item.shell)
+            case RecordedQuestion():
+                self._questions[item.call_id] = item.input
+            case RecordedResult():
+                for name in self._running.pop(item.call_id, ()) if not item.is_error else ():
+                    self._succeeded[name] = self._position
+            case RecordedCall():
+                self._take_call(item, next(judgements))
+            case _:
+                pass
+
+    def _names(self, call: RecordedCall, values: Input) -> tuple[str, ...]:
+        """The names of a call under the rules; with none that maps, its tool."""
+        if self._namer is None:
+            return (call.tool,)
+        shell = self._surroundings.shell
+        return tuple(self._namer(ToolCall(call.call_id, call.tool, values, shell)))
+
+    def _take_call(self, call: RecordedCall, judgement: Judgement) -> None:
+        question = self._questions.pop(call.call_id, None)
+        edited = question is not None and dict(question) != dict(call.input)
+        if call.then.denied or edited:
+            self._take_denial(call, call.input if question is None else question)
+        names = self._names(call, call.input)
+        recent = (call.at or 0) >= self._since
+        if recent:
+            self._facts.calls += 1
+            if question is not None and not edited:
+                self._take_approval(call, judgement, names)
+        if call.then.ran:
+            self._take_order(call, names, recent)
+
+    def _take_denial(self, call: RecordedCall, values: Input) -> None:
+        names = self._names(call, values)
+        for facts in self._facts.rules.values():
+            if facts.rule.tool in names and facts.complete:
+                facts.denied.append(self._observation(call, values))
+
+    def _take_approval(self, call: RecordedCall, judgement: Judgement, names: tuple[str, ...]) -> None:
+        then, now = call.then, judgement.now
+        facts = self._facts.rules.get(now.net or "")
+        approved = then.by and then.ran and not then.shadow and not then.denied
+        asked = facts is not None and approved and now.outcome == "ask" and len(facts.approved) < MOST
+        if facts is not None and asked and not self._asked_elsewhere(call, facts.key, names):
+            facts.approved.append(self._observation(call, call.input))
+
+    def _asked_elsewhere(self, call: RecordedCall, key: str, names: tuple[str, ...]) -> bool:
+        """True if another approval rule may be about the call, too."""
+        return any(
+            rule.tool in names
+            and (rule.when is None or holds(rule.when, call.input, self._surroundings) is not False)
+            for other, rule in self._asking.items()
+            if other != key
+        )
+
+    def _observation(self, call: RecordedCall, values: Input) -> Observation:
+        fields = shown_fields(values, self._redaction)
+        return Observation(
+            self._name, call.tool, values, fields, self._surroundings, call.at, call.then.by
+        )
+
+    def _take_order(self, call: RecordedCall, names: tuple[str, ...], recent: bool) -> None:
+        """Count a call that ran, and what had succeeded before it."""
+        facts = self._facts
+        plain = tuple(name for name in names if is_plain_name(name))
+        for name in plain:
+            if name not in facts.names and len(facts.names) >= NAMES:
+                continue
+            known = facts.names.setdefault(name, NameFacts())
+            since = self._called.get(name, 0)
+            if recent:
+                before = frozenset(n for n, at in self._succeeded.items() if at > since) - {*names}
+                known.before = before if known.before is None else known.before & before
+                known.sessions[self._name] += 1
+                known.first = call.at if known.first is None else known.first
+                known.last = call.at
+                if known.example is None and name == call.tool:
+                    known.example = call.input
+            self._called[name] = self._position
+        if recent:
+            facts.ahead.update(name for name in self._succeeded if name not in names)
+        self._running[call.call_id] = plain
+
+
+def is_plain_name(name: str) -> bool:
+    """True for a name that stands in any rule for the tool it is."""
+    return _PLAIN_NAME.fullmatch(name) is not None and name not in RESERVED | _KEYWORDS

@@ -1,0 +1,185 @@
+"""Suggestions from a journal, start to end: facts, proposals, what each would have done.
+
+Nothing is applied. A proposal under which a denied call would pass, or with which the rules contradict
+each other, is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+
+from ...core.condition import Condition
+from ...core.rule import Rule, RuleSource
+from ...history.decisions.call_pages import recorded_sessions
+from ...history.model.times import to_ms
+from ...history.redaction.redaction import Redaction
+from ...net.net import SkillNet
+from ..journal_reader import recordings
+from ..judge import Judge
+from ..recording import Recorded, Recording
+from ..trial import Trial
+from .conditions import always_approved, separating
+from .effects import EffectCounter
+from .facts import FactReader, Facts
+from .orders import limits, orders
+from .proposal import Proposal
+from .scenarios import scenarios_of
+from .suggestion import Suggestion
+from .writer import RuleWriter
+
+MOST = 20
+"""Suggestions that are judged, those of conditions first."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Suggestions with what was looked at: judged calls, and requests that people approved or denied."""
+
+    suggestions: tuple[Suggestion, ...]
+    sessions: int
+    calls: int
+    approved: int
+    denied: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A proposal with the rules that it makes, and the count of what they do."""
+
+    proposal: Proposal
+    texts: Mapping[str, str]
+    nets: Mapping[str, SkillNet]
+    counter: EffectCounter
+
+
+def suggest(
+    path: Path,
+    rules: Mapping[str, str],
+    writer: RuleWriter,
+    redaction: Redaction,
+    *,
+    since: datetime | None = None,
+    progress: Callable[[str], object] = lambda session: None,
+) -> History:
+    """Suggestions for `rules`, texts by file name, from the journal at `path`.
+
+    Calls before `since` support nothing; what was denied then stays denied. `progress` gets each session
+    that is read. Raises `JournalError` for what cannot be read, `ValueError` for rules that do not
+    compile.
+    """
+    nets = writer.compiled(rules)
+    first = 0 if since is None else to_ms(since)
+    texts = Trial.of(nets).reads_texts
+    facts = FactReader(nets, redaction, first)
+    for recording, items in _sessions(path, texts, progress):
+        facts.read(recording, items)
+    known = [net.rule for net in nets.values() if net.rule is not None]
+    base = writer.findings(rules)
+    trials = [
+        _Trial(proposal, changed, made, EffectCounter(made, redaction, first))
+        for proposal, changed, made in _compiled(
+            _proposals(facts.facts, known, rules, writer), rules, writer
+        )
+    ]
+    if trials:
+        judge = Judge(Trial.of(nets, nets))
+        for recording, items in _sessions(path, texts, progress):
+            before = list(judge.judge(items, recording.start))
+            for trial in trials:
+                trial.counter.take(recording, items, before)
+    found = (_suggestion(trial, base, writer, redaction) for trial in trials if trial.counter.safe)
+    answers = facts.facts.rules.values()
+    return History(
+        tuple(each for each in found if each is not None),
+        facts.facts.sessions,
+        facts.facts.calls,
+        sum(len(each.approved) for each in answers),
+        sum(len(each.denied) for each in answers),
+    )
+
+
+def _sessions(
+    path: Path, texts: bool, progress: Callable[[str], object]
+) -> Iterator[tuple[Recording, list[Recorded]]]:
+    for recording in recordings(path, list(recorded_sessions(path)), texts=texts):
+        progress(recording.name)
+        yield recording, list(recording.items)
+
+
+def _proposals(
+    facts: Facts, known: list[Rule], rules: Mapping[str, str], writer: RuleWriter
+) -> Iterator[Proposal]:
+    """All proposals, no line twice."""
+
+    def narrow(rule: Rule, condition: Condition) -> str:
+        assert rule.source is not None
+        return writer.narrowed(_line(rules, rule.source), rule, condition)
+
+    of_rules = (
+        kind(each, narrow) for each in facts.rules.values() for kind in (separating, always_approved)
+    )
+    seen: set[tuple[str, str]] = set()
+    for proposal in chain(chain.from_iterable(of_rules), orders(facts, known), limits(facts, known)):
+        place = "" if proposal.replaces is None else proposal.replaces.where
+        if (place, proposal.text) not in seen:
+            seen.add((place, proposal.text))
+            yield proposal
+
+
+def _compiled(
+    proposals: Iterator[Proposal], rules: Mapping[str, str], writer: RuleWriter
+) -> Iterator[tuple[Proposal, Mapping[str, str], Mapping[str, SkillNet]]]:
+    """The first proposals with which the rules compile."""
+    number = 0
+    for proposal in proposals:
+        texts = _changed(rules, proposal)
+        try:
+            nets = writer.compiled(texts)
+        except ValueError:
+            continue
+        yield proposal, texts, nets
+        number += 1
+        if number == MOST:
+            return
+
+
+def _line(rules: Mapping[str, str], source: RuleSource) -> str:
+    return rules[source.file].split("\n")[source.line - 1].rstrip("\r")
+
+
+def _changed(rules: Mapping[str, str], proposal: Proposal) -> dict[str, str]:
+    """The texts with the proposal's line in place of the one it replaces, or behind the last."""
+    place = proposal.replaces
+    if place is None:
+        file = next(iter(rules))
+        return {**rules, file: f"{rules[file].rstrip()}\n{proposal.text}\n"}
+    lines = rules[place.file].split("\n")
+    lines[place.line - 1] = proposal.text
+    return {**rules, place.file: "\n".join(lines)}
+
+
+def _suggestion(
+    trial: _Trial, base: tuple[tuple[str, ...], tuple[str, ...]], writer: RuleWriter, redaction: Redaction
+) -> Suggestion | None:
+    """A proposal with its effect; `None` where it does nothing, or the rules contradict each other."""
+    proposal, effect = trial.proposal, trial.counter.effect
+    errors, warnings = writer.findings(trial.texts)
+    # It would stop what ran: an order or limit that the judge does not find kept.
+    useless = not effect.saved if proposal.loosens else trial.counter.stopped
+    if useless or set(errors) - set(base[0]):
+        return None
+    return Suggestion(
+        kind=proposal.kind,
+        rule=proposal.text,
+        replaces=None if proposal.replaces is None else proposal.replaces.where,
+        before=None if proposal.replaces is None else proposal.replaces.text,
+        loosens=proposal.loosens,
+        support=proposal.support,
+        effect=effect,
+        warnings=tuple(each for each in warnings if each not in base[1]),
+        scenarios=scenarios_of(proposal, trial.nets, writer, redaction),
+    )

@@ -1,0 +1,71 @@
+"""A suggestion, what speaks for it, and its effect on the recorded calls."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from ...history.model.records import Record
+
+Kind: TypeAlias = Literal["condition", "value", "order", "limit"]
+LISTED = 20
+"""Calls of each change that are listed; all are counted."""
+
+
+class Support(Record):
+    """Recorded calls that speak for a suggestion.
+
+    `calls` are those it is about and `denied` the ones that people denied, `people` who approved.
+    """
+
+    calls: int
+    denied: int = 0
+    sessions: int = 0
+    people: tuple[str, ...] = ()
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+class ListedCall(Record):
+    """A recorded call by session and event, its input masked and cut short."""
+
+    session: str
+    event: int
+    at: datetime | None
+    tool: str
+    input: str
+
+
+class Effect(Record):
+    """Recorded calls judged by the rules as they are and with the suggestion.
+
+    `saved` are requests that people answered and that would not have been made. A call that is newly
+    `allowed` passes without approval, as it did not before.
+    """
+
+    calls: int = 0
+    saved: int = 0
+    allowed: int = 0
+    asked: int = 0
+    blocked: int = 0
+    listed_allowed: tuple[ListedCall, ...] = ()
+    listed_asked: tuple[ListedCall, ...] = ()
+    listed_blocked: tuple[ListedCall, ...] = ()
+
+
+class Suggestion(Record):
+    """A rule as a whole line, and where the line stands that it replaces; `None` for a new one.
+
+    `loosens` says that it lets calls pass that need approval now. `warnings` are what `check` finds in
+    the rules with it and not without, `scenarios` the lines of a scenario file.
+    """
+
+    kind: Kind
+    rule: str
+    replaces: str | None = None
+    before: str | None = None
+    loosens: bool = False
+    support: Support
+    effect: Effect = Effect()
+    warnings: tuple[str, ...] = ()
+    scenarios: str = ""

@@ -1,0 +1,35 @@
+"""A recorded call in a scenario's words."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ...engine.net.net import Input
+from ..errors.problems import RuleError
+from .scenarios import parse_call
+
+_PLAIN = re.compile(r"(?!(?:fails|returns)$)[A-Za-z_][A-Za-z0-9_]*")
+
+
+def call_words(tool: str, values: Input) -> str | None:
+    """A call as it stands behind `call`; `None` for one that scenarios cannot say.
+
+    Texts are in quotes, and so are names where they need it.
+    """
+    try:
+        pairs = (word for name, value in values.items() for word in (_name(name), _quoted(value)))
+        text = " ".join((tool, *pairs))
+        read = parse_call(text)
+    except (RuleError, TypeError, ValueError):
+        return None
+    same = read.tool == tool and read.input == dict(values) and not read.fails and read.output is None
+    return text if same else None
+
+
+def _name(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else _quoted(name)
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

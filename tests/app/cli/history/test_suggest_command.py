@@ -1,0 +1,126 @@
+"""`interlock suggest`: rules proposed from the journal, printed or as JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.rules import compile_rules
+from tests.engine.backtest.suggestions.learning import Did, deploys, record
+from tests.support.clock import NOON, Clock
+
+RULES = "require human-approval before deploy  # ask\n"
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal in which deploys to staging are approved, and a rules file beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("TZ", "UTC")
+    Path("deploy.rules").write_text(RULES)
+    path = tmp_path / "journal.db"
+    calls = [*deploys(22, env="staging"), *deploys(2, approved=False, env="prod")]
+    record(path, RULES, [calls], clock=Clock())
+    return path
+
+
+def suggest(capsys: pytest.CaptureFixture[str], *line: str, code: int = 0) -> tuple[str, str]:
+    """What the command prints, for `deploy.rules` and the journal."""
+    assert main(["suggest", "deploy.rules", "--db", "journal.db", *line]) == code
+    return capsys.readouterr()
+
+
+class TestPrinted:
+    @pytest.mark.usefixtures("journal")
+    def test_suggestion(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The old line and the new one, what speaks for it, what it would have done, and scenarios."""
+        out, err = suggest(capsys)
+        assert err == ""
+        head, _, rest = out.partition("    bot-0 event 4, ")
+        assert head == (
+            "24 calls in 1 session, 22 approved and 2 denied under these rules: 1 suggestion\n"
+            "\n"
+            "1. fewer approvals: a condition that every denied call meets\n"
+            "  deploy.rules:1\n"
+            "  - require human-approval before deploy  # ask\n"
+            '  + require human-approval before deploy when input.env != "staging" # ask\n'
+            "  why   22 calls in 1 session approved by maria, 2026-03-14 12:00 to 2026-03-14\n"
+            "        12:00; 2 denied calls it still asks about\n"
+            "  does  of 24 calls: 22 approval requests saved, 22 newly allowed, 0 newly\n"
+            "        asked, 0 newly blocked\n"
+            "  newly allowed\n"
+        )
+        assert rest.endswith(
+            "    and 2 more\n"
+            "  check no new findings\n"
+            "  scenarios\n"
+            '    scenario "deploy passes (1)"\n'
+            '      call deploy env "staging"\n'
+            "      expect allow\n"
+            '    scenario "deploy needs approval (2)"\n'
+            '      call deploy env "prod"\n'
+            "      expect ask\n"
+            "\n"
+            "What held in this history says nothing of calls that are not in it. Read each\n"
+            "rule, then write it into your file and run `interlock check` and `interlock\n"
+            "test`.\n"
+        )
+        assert rest.count("bot-0 event ") == 19
+
+    def test_nothing_is_written(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Neither the rules nor the journal change."""
+        before = journal.read_bytes()
+        suggest(capsys)
+        assert Path("deploy.rules").read_text() == RULES
+        assert journal.read_bytes() == before
+
+    @pytest.mark.usefixtures("journal")
+    def test_nothing_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """An empty time says what is missing, and so do calls that say nothing."""
+        later = (NOON + timedelta(days=1)).date().isoformat()
+        out, _ = suggest(capsys, "--since", later)
+        assert out.startswith("No recorded call to learn from: let an agent work")
+        Path("deploy.rules").write_text("require human-approval before deploy by 2\n")
+        out, _ = suggest(capsys)
+        assert "0 suggestions" in out
+        assert "Nothing to suggest. A condition needs 10 approved calls" in out
+
+    def test_new_rules(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Orders and limits are lines to add."""
+        calls = [Did("look"), *[Did("test"), Did("ship")] * 4]
+        record(journal, RULES, [calls] * 5, bot="ship")
+        out, _ = suggest(capsys)
+        assert "2. new rule: an order that always held\n  + require test before ship\n" in out
+
+
+class TestJson:
+    @pytest.mark.usefixtures("journal")
+    def test_object(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """One object with all of it, for programs."""
+        out, _ = suggest(capsys, "--json")
+        found = json.loads(out)
+        assert (found["files"], found["calls"], found["approved"]) == (["deploy.rules"], 24, 22)
+        [suggestion] = found["suggestions"]
+        assert len(compile_rules(suggestion["rule"])) == 1
+        assert suggestion["replaces"] == "deploy.rules:1"
+        assert suggestion["loosens"] is True
+        assert suggestion["effect"]["saved"] == 22
+        assert len(suggestion["effect"]["listed_allowed"]) == 20
+
+
+class TestRefused:
+    @pytest.mark.usefixtures("journal")
+    def test_what_cannot_be_read(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Faulty rules, no journal and no moment end with 2 and a reason."""
+        _, err = suggest(capsys, "--since", "soon", code=2)
+        assert "soon" in err
+        assert main(["suggest", "deploy.rules", "--db", "none.db"]) == 2
+        assert "none.db" in capsys.readouterr().err
+        Path("deploy.rules").write_text("require\n")
+        _, err = suggest(capsys, code=2)
+        assert "deploy.rules:1" in err

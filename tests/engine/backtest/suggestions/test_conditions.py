@@ -1,0 +1,177 @@
+"""Conditions that separate approved calls from denied ones."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.redaction.redaction import Redaction
+from tests.support.clock import Clock
+
+from .learning import Did, deploys, divergences, learned, record, suggested
+
+ASKS = "require human-approval before deploy"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+class TestConditions:
+    def test_one_value(self, path: Path) -> None:
+        """The value that approved calls have and denied ones do not, in one comparison."""
+        calls = [*deploys(12, env="staging"), *deploys(3, approved=False, env="prod")]
+        [found] = learned(path, f"# releases\n{ASKS}", [calls])
+        assert found.rule == f'{ASKS} when input.env != "staging"'
+        assert (found.kind, found.replaces, found.before) == ("condition", "deploy.rules:2", ASKS)
+        assert found.loosens
+        assert (found.support.calls, found.support.denied, found.support.sessions) == (12, 3, 1)
+        assert found.support.people == ("maria",)
+        effect = found.effect
+        assert (effect.calls, effect.saved, effect.allowed) == (15, 12, 12)
+        assert (effect.asked, effect.blocked) == (0, 0)
+        assert [call.event for call in effect.listed_allowed][:2] == [4, 8]
+        assert found.warnings == ()
+
+    def test_several_values(self, path: Path) -> None:
+        """Values seen more than once each, in a list."""
+        calls = [*deploys(6, env="staging"), *deploys(6, env="dev"), *deploys(1, env="lab")]
+        [found] = learned(path, ASKS, [[*calls, *deploys(2, approved=False, env="prod")]])
+        assert found.rule == f'{ASKS} when input.env not in ["dev", "staging"]'
+
+    def test_numbers(self, path: Path) -> None:
+        """A range of approved numbers in which nothing was denied."""
+        amounts = [1.5 + number for number in range(12)]
+        calls = [Did("deploy", {"amount": amount}) for amount in amounts]
+        refused = [Did("deploy", {"amount": amount}, approved=False) for amount in (0, 13, 400)]
+        [found] = learned(path, ASKS, [[*calls, *refused]])
+        assert found.rule == f"{ASKS} when input.amount < 1.5 or input.amount > 12.5"
+
+    def test_no_range_across_a_denial(self, path: Path) -> None:
+        """A denied number among approved ones ends the range."""
+        calls = [Did("deploy", {"amount": n}) for n in range(30)]
+        [found] = learned(path, ASKS, [[*calls, Did("deploy", {"amount": 9}, approved=False)]])
+        assert found.rule == f"{ASKS} when input.amount < 10 or input.amount > 29"
+        assert found.effect.saved == 20
+
+    def test_folders(self, path: Path) -> None:
+        """The folder that approved paths share, for fields that hold paths."""
+        names = [f"/srv/web/page{n}.html" for n in range(12)]
+        calls = [Did("deploy", {"file": name}) for name in names]
+        refused = [Did("deploy", {"file": "/srv/keys/a"}, approved=False)]
+        [found] = learned(path, ASKS, [[*calls, *refused]])
+        assert found.rule == f'{ASKS} when input.file not under "/srv/web"'
+
+    def test_no_folder_of_commands(self, path: Path) -> None:
+        """A text that a shell may read has no folder: what follows in it would pass as well."""
+        calls = [Did("deploy", {"command": f"/srv/web/run{n}"}) for n in range(12)]
+        assert learned(path, ASKS, [calls]) == []
+
+    def test_two_comparisons(self, path: Path) -> None:
+        """Where no field alone tells them apart, two do."""
+        calls = [
+            *deploys(12, env="staging", force=False),
+            *deploys(2, approved=False, env="staging", force=True),
+            *deploys(2, approved=False, env="prod", force=False),
+        ]
+        [found] = learned(path, ASKS, [calls])
+        assert found.rule == f'{ASKS} when input.force != false or input.env != "staging"'
+        assert found.effect.saved == 12
+
+    def test_beside_a_condition(self, path: Path) -> None:
+        """A rule that has a condition, a reason and a comment keeps them."""
+        rules = f'{ASKS} when input.n > 1 or input.m = 2 because "it is live"  # ops'
+        calls = [*deploys(12, n=2, env="dev"), *deploys(1, approved=False, n=2, env="prod")]
+        [found] = learned(path, rules, [calls])
+        condition = '(input.n > 1 or input.m = 2) and input.env != "dev"'
+        assert found.rule == f'{ASKS} when {condition} because "it is live" # ops'
+
+    def test_always_approved(self, path: Path) -> None:
+        """Values that were approved ten times are told apart from those that were twice."""
+        calls = [*deploys(12, env="dev"), *deploys(2, env="lab")]
+        found = learned(path, ASKS, [calls])
+        assert [(each.kind, each.rule) for each in found] == [
+            ("condition", f'{ASKS} when input.env not in ["dev", "lab"]'),
+            ("value", f'{ASKS} when input.env != "dev"'),
+        ]
+
+
+class TestNone:
+    @pytest.mark.parametrize("term", ["risk high", "by 2", "no grants"])
+    def test_strict_rules(self, path: Path, term: str) -> None:
+        """A rule that several people, or no grants, or a high risk make strict is not loosened."""
+        assert learned(path, f"{ASKS} {term}", [deploys(15, env="dev")]) == []
+        assert learned(path.with_name("usual.db"), ASKS, [deploys(15, env="dev")]) != []
+
+    def test_implied_rules(self, path: Path) -> None:
+        """A rule that follows from a map is nobody's line to change."""
+        rules = "map bash.command ./deploy as deploy\nblock deploy"
+        calls = [Did("bash", {"command": 'eval "$X"', "n": n // 9}) for n in range(18)]
+        record(path, rules, [calls])
+        found = suggested(path, rules)
+        assert found.calls == 18
+        assert found.suggestions == ()
+
+    def test_few_calls(self, path: Path) -> None:
+        """Nine approved calls say nothing, ten do."""
+        assert learned(path, ASKS, [deploys(9, env="dev")]) == []
+        assert len(learned(path.with_name("ten.db"), ASKS, [deploys(10, env="dev")])) == 1
+
+    def test_alike(self, path: Path) -> None:
+        """Calls of which some were approved and some denied, with the same input, stay as they are."""
+        calls = [*deploys(20, env="dev"), *deploys(1, approved=False, env="dev")]
+        assert learned(path, ASKS, [calls]) == []
+
+    def test_edited_inputs(self, path: Path) -> None:
+        """An input that a person changed was not approved as it came."""
+        edited = [Did("deploy", {"env": "prod"}, edited={"env": "dev"})] * 12
+        assert learned(path, ASKS, [[*edited, *deploys(9, env="prod")]]) == []
+
+    def test_masked_values(self, path: Path) -> None:
+        """What is masked is written into no rule and no scenario."""
+        record(path, ASKS, [deploys(12, password="hunter2hunter2", env="dev")])
+        [found] = suggested(path, ASKS).suggestions
+        assert found.rule == f'{ASKS} when input.env != "dev"'
+        assert "hunter2" not in found.model_dump_json()
+        assert found.scenarios == ""
+        assert suggested(path, ASKS, redaction=Redaction(["env"])).suggestions == ()
+
+    @pytest.mark.parametrize("value", ["a\nb", "a\u202eb", "\x1b[2J", "x" * 81, None, ["a"]])
+    def test_values_that_are_not_written(self, path: Path, value: object) -> None:
+        """Texts with hidden signs, long ones and lists make no condition."""
+        assert learned(path, ASKS, [deploys(12, v=value)]) == []
+
+    def test_another_rule_asks(self, path: Path) -> None:
+        """A condition that would save no request is not suggested."""
+        rules = f"{ASKS}\nrequire human-approval before deploy risk high"
+        assert learned(path, rules, [deploys(12, env="dev")]) == []
+
+
+class TestTimes:
+    def test_old_denials_hold(self, path: Path) -> None:
+        """Calls before the time support nothing, and what was denied then stays denied."""
+        clock = Clock()
+        record(path, ASKS, [deploys(1, approved=False, env="dev")], clock=clock)
+        clock.now += timedelta(days=40)
+        record(path, ASKS, [deploys(12, env="dev"), deploys(12, env="lab")], clock=clock, bot="new")
+        since = clock.now - timedelta(days=1)
+        [found] = suggested(path, ASKS, since=since).suggestions
+        assert found.rule == f'{ASKS} when input.env != "lab"'
+        assert (found.effect.calls, found.effect.saved) == (24, 12)
+        later = suggested(path, ASKS, since=clock.now + timedelta(days=1))
+        assert (later.calls, later.suggestions) == (0, ())
+
+
+class TestScenarios:
+    def test_what_passes_and_what_does_not(self, path: Path) -> None:
+        """A recorded call that passes and a denied one, with the decisions that the rules give."""
+        calls = [*deploys(12, env="dev"), *deploys(3, approved=False, env="prod")]
+        [found] = learned(path, ASKS, [calls])
+        assert found.scenarios == (
+            'scenario "deploy passes (1)"\n  call deploy env "dev"\n  expect allow\n'
+            'scenario "deploy needs approval (2)"\n  call deploy env "prod"\n  expect ask'
+        )
+        assert divergences(ASKS, found) == [None, None]
