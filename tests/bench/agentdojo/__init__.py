@@ -14,10 +14,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from .trial import Tally, Trial, read_sessions
+from .trial import Tally, Trial, read_sessions, with_every_source
 
 HERE = Path(__file__).parent
 SUITES = ("banking", "slack", "travel", "workspace")
@@ -100,15 +101,17 @@ def check_sizes(suites: Suites) -> None:
         )
 
 
-def rows(suites: Suites) -> list[Row]:
-    """A row a suite, and one for all."""
-    found = [asyncio.run(_row(name, suites[name])) for name in SUITES]
+def rows(suites: Suites, every_source: bool = False) -> list[Row]:
+    """A row a suite, and one for all; by rules to which every look-up is a source, if so."""
+    found = [asyncio.run(_row(name, suites[name], every_source)) for name in SUITES]
     return [*found, total(found)]
 
 
-async def _row(name: str, suite: Mapping[str, Kind]) -> Row:
-    trial = Trial(HERE / f"{name}.rules")
-    user, alone, both = [await trial.tally(read_sessions(suite[kind])) for kind in KINDS]
+async def _row(name: str, suite: Mapping[str, Kind], every_source: bool) -> Row:
+    rules = (HERE / f"{name}.rules").read_text(encoding="utf-8")
+    sessions = [list(read_sessions(suite[kind])) for kind in KINDS]
+    trial = Trial(with_every_source(rules, chain(*sessions)) if every_source else rules)
+    user, alone, both = [await trial.tally(each) for each in sessions]
     return row_of(name, user, (alone, both))
 
 

@@ -40,9 +40,10 @@ def main() -> int:
     parser = ArgumentParser(prog="python -m tests.bench.agentdojo")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has agentdojo")
     parser.add_argument("--json", type=Path, help="file that gets the numbers")
+    parser.add_argument("--every-source", action="store_true", help="take every look-up for a source")
     args = parser.parse_args()
     try:
-        found = rows(extract(args.python))
+        found = rows(extract(args.python), args.every_source)
     except ExtractionError as problem:
         print(problem, file=sys.stderr)
         return 1

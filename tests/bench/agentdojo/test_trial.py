@@ -10,7 +10,14 @@ import pytest
 
 from tests.bench.agentdojo import KINDS, SUITES, ExtractionError, check_sizes, extract, row_of, total
 from tests.bench.agentdojo.__main__ import table
-from tests.bench.agentdojo.trial import Call, Session, SessionOutcome, Trial, read_sessions
+from tests.bench.agentdojo.trial import (
+    Call,
+    Session,
+    SessionOutcome,
+    Trial,
+    read_sessions,
+    with_every_source,
+)
 from tests.support.command import command
 
 HERE = Path(__file__).parent
@@ -24,10 +31,8 @@ ATTACK = Call("send", {"to": "eve"}, "sent")
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
-    path = tmp_path / "mail.rules"
-    path.write_text(RULES)
-    return Trial(path)
+def trial() -> Trial:
+    return Trial(RULES)
 
 
 def run(trial: Trial, session: Session) -> SessionOutcome:
@@ -59,6 +64,12 @@ class TestTrial:
         assert outcome.calls == ("allow",)
         assert outcome.injected == ((ATTACK, "ask"),)
         assert (outcome.passed, outcome.complete) == (0, False)
+
+    def test_with_every_look_up_as_a_source_it_passes(self) -> None:
+        session = Session("read the page", (PAGE,), (ATTACK,))
+        rules = with_every_source(RULES, [session])
+        assert "not from user, read_page\n" in rules
+        assert run(Trial(rules), session).complete
 
     def test_an_injection_through_is_counted(self, trial: Trial) -> None:
         """A careless source would be seen: what passes is no zero of the bench's own making."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from interlock.engine import ApprovalAnswer, GateContext, GateManager, ToolCall, ToolResult
 from interlock.engine.gate.types import ApprovalRequest
@@ -83,10 +83,10 @@ class Tally:
 
 
 class Trial:
-    """Decides sessions by one rules file."""
+    """Decides sessions by the text of one rules file."""
 
-    def __init__(self, rules: Path) -> None:
-        self._registry = compile_rules(rules.read_text(encoding="utf-8")).registry
+    def __init__(self, rules: str) -> None:
+        self._registry = compile_rules(rules).registry
 
     async def tally(self, sessions: Iterable[Session]) -> Tally:
         """The numbers of these sessions."""
@@ -128,6 +128,13 @@ async def _outcome(manager: GateManager, call_id: str, call: Call, *, approve: b
     if asked:
         return "ask"
     return "block" if decision.block else "allow"
+
+
+def with_every_source(rules: str, sessions: Iterable[Session]) -> str:
+    """The rules with every look-up of these sessions as a source: what a value's source is worth."""
+    calls = (call for session in sessions for call in (*session.calls, *session.injected))
+    tools = sorted({call.tool for call in calls if call.tool.startswith(LOOK_UPS)})
+    return re.sub(r"not from user(?:, \w+)*", ", ".join(("not from user", *tools)), rules)
 
 
 def read_sessions(recorded: Mapping[str, Mapping[str, object]]) -> Iterator[Session]:
