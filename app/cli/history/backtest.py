@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from ...config.arguments import BAD_INPUT, database, redaction, refuse
 from ..options import add_journal, add_switch, positive
+from .progress import INTERRUPTED, Progress
 
 if TYPE_CHECKING:
     from ....engine.backtest import Backtest, Recording, SessionReport, Trial
     from ....engine.history.journal.reader import HistoryReader
     from ....rules import RuleSet
 
-INTERRUPTED = 130
 NOTHING = "Nothing was judged: what was chosen holds no call."
 LOGGED = (
     "In message logs no gate decided: a call that has a result counts as allowed, and as a success "
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
     except (NetError, JournalError, SessionNotFound, FoldError, ValueError) as error:
         return refuse("backtest", error)
     backtest = Backtest(trial, redaction(args))
-    progress = _Progress()
+    progress = Progress()
     reports = backtest.run(recorded, total=total, progress=progress)
     try:
         text = _text(rules, reports, backtest, zone, logged=bool(args.messages))
@@ -195,22 +195,3 @@ def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) 
 def _ascii(text: str) -> str:
     """JSON with escapes for all characters that a terminal might obey, hide or reorder."""
     return re.sub(r"[^\x00-\x7e]", lambda found: json.dumps(found[0])[1:-1], text)
-
-
-class _Progress:
-    """Progress line on a terminal, which is removed when other output is printed."""
-
-    def __init__(self) -> None:
-        self._err = sys.stderr if sys.stderr.isatty() else None
-        self._shown = False
-
-    def __call__(self, done: int, total: int | None) -> None:
-        if self._err is not None:
-            of = "" if total is None else f" of {total:,}"
-            print(f"\r  {done:,}{of} calls", end="", file=self._err, flush=True)
-            self._shown = True
-
-    def clear(self) -> None:
-        if self._shown:
-            print("\r\x1b[K", end="", file=self._err, flush=True)
-            self._shown = False

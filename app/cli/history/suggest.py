@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...config.arguments import BAD_INPUT, database, redaction, refuse
 from ..options import add_journal, add_switch
+from .progress import INTERRUPTED, Progress
 
 if TYPE_CHECKING:
     from ....engine.backtest.suggestions import History
@@ -52,16 +53,21 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
     from ....rules import RuleError, read_rules
     from ...config.rules_writer import RulesWriter
 
+    progress = Progress()
     try:
         rules = read_rules(*args.files)
         since = None if args.since is None else moment(args.since, now or datetime.now(UTC), zone)
         path = open_reader(database(args)).path
-        history = suggest(path, rules, RulesWriter(), redaction(args), since=since)
+        history = suggest(path, rules, RulesWriter(), redaction(args), since=since, progress=progress)
     except RuleError as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
     except (JournalError, ValueError) as error:
         return refuse("suggest", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        progress.clear()
     for line in [_json(history, args.files)] if args.json else _lines(history, zone):
         print(line.rstrip())
     return 0

@@ -6,7 +6,7 @@ each other, is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -14,13 +14,14 @@ from pathlib import Path
 
 from ...core.condition import Condition
 from ...core.rule import Rule, RuleSource
-from ...history.decisions.call_pages import recorded_sessions
+from ...history.decisions.call_pages import count_calls, recorded_sessions
 from ...history.model.times import to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
 from ..journal_reader import recordings
 from ..judge import Judge
-from ..recording import Recorded, Recording
+from ..recording import Recorded, RecordedCall, Recording
+from ..run import Progress
 from ..trial import Trial
 from .conditions import always_approved, separating
 from .effects import EffectCounter
@@ -63,13 +64,13 @@ def suggest(
     redaction: Redaction,
     *,
     since: datetime | None = None,
-    progress: Callable[[str], object] = lambda session: None,
+    progress: Progress = lambda done, total: None,
 ) -> History:
     """Suggestions for `rules`, texts by file name, from the journal at `path`.
 
-    Calls before `since` support nothing; what was denied then stays denied. `progress` gets each session
-    that is read. Raises `JournalError` for what cannot be read, `ValueError` for rules that do not
-    compile.
+    Calls before `since` support nothing; what was denied then stays denied. All calls are read twice;
+    `progress` gets the number that are read, and of how many. Raises `JournalError` for what cannot be
+    read, `ValueError` for rules that do not compile.
     """
     nets = writer.compiled(rules)
     first = 0 if since is None else to_ms(since)
@@ -102,12 +103,13 @@ def suggest(
     )
 
 
-def _sessions(
-    path: Path, texts: bool, progress: Callable[[str], object]
-) -> Iterator[tuple[Recording, list[Recorded]]]:
+def _sessions(path: Path, texts: bool, progress: Progress) -> Iterator[tuple[Recording, list[Recorded]]]:
+    done, total = 0, count_calls(path)
     for recording in recordings(path, list(recorded_sessions(path)), texts=texts):
-        progress(recording.name)
-        yield recording, list(recording.items)
+        items = list(recording.items)
+        yield recording, items
+        done += sum(isinstance(item, RecordedCall) for item in items)
+        progress(done, total)
 
 
 def _proposals(

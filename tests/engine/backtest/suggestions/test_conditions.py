@@ -103,8 +103,9 @@ class TestNone:
     @pytest.mark.parametrize("term", ["risk high", "by 2", "no grants"])
     def test_strict_rules(self, path: Path, term: str) -> None:
         """A rule that several people, or no grants, or a high risk make strict is not loosened."""
-        assert learned(path, f"{ASKS} {term}", [deploys(15, env="dev")]) == []
-        assert learned(path.with_name("usual.db"), ASKS, [deploys(15, env="dev")]) != []
+        record(path, ASKS, [deploys(15, env="dev")])
+        assert suggested(path, f"{ASKS} {term}").suggestions == ()
+        assert len(suggested(path, ASKS).suggestions) == 1
 
     def test_implied_rules(self, path: Path) -> None:
         """A rule that follows from a map is nobody's line to change."""
@@ -128,7 +129,7 @@ class TestNone:
     def test_edited_inputs(self, path: Path) -> None:
         """An input that a person changed was not approved as it came."""
         edited = [Did("deploy", {"env": "prod"}, edited={"env": "dev"})] * 12
-        assert learned(path, ASKS, [[*edited, *deploys(9, env="prod")]]) == []
+        assert learned(path, ASKS, [[*edited, *deploys(12, env="prod")]]) == []
 
     def test_masked_values(self, path: Path) -> None:
         """What is masked is written into no rule and no scenario."""
