@@ -11,7 +11,7 @@ from ..history.model.state import SessionState
 from ..net.net import ToolCall
 from ..recording.explain import view_of
 from ..recording.explanation import ExplanationView, NetView
-from ..recording.source_texts import recorded_texts
+from ..recording.source_texts import recorded_texts, session_fields
 from . import Trial
 from .trial import ReadCondition
 
@@ -29,7 +29,7 @@ def explain_recorded_call(
     if trial.names is not None:
         trial.names.current = decided.names
     clock = at.timestamp() if decided.clock is None else decided.clock
-    around = Surroundings(before.workdir, shell=before.shell)
+    around = Surroundings(before.workdir, shell=before.shell, session=session_fields(before))
     manager = GateManager(
         trial.nets, active=trial.active, quote_calls=True, clock=lambda: clock, surroundings=around
     )

@@ -261,11 +261,15 @@ class RecordedItems:
                 self._kind = body.kind
                 known = frozenset(net.key for net in body.nets)
                 branch = event if body.kind == "branch" else None
-                return RecordedOpening(known, body.active, branch, body.workdir, body.shell)
+                session = {"agent": body.agent, "started_by": body.opened_by}
+                return RecordedOpening(known, body.active, branch, body.workdir, body.shell, session)
             case SessionResumed() as body:
                 self._asked.clear()
                 added = tuple(net.key for net in body.nets)
-                return RecordedResumption(added, body.dropped, body.active, body.workdir, body.shell)
+                session = {"agent": body.agent, "started_by": body.by}
+                return RecordedResumption(
+                    added, body.dropped, body.active, body.workdir, body.shell, session
+                )
             case RulesReplaced() as body:
                 added = tuple(net.key for net in body.nets)
                 return RecordedReplacement(added, body.dropped, body.active)

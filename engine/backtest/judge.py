@@ -144,7 +144,7 @@ class Judge:
             mode="enforce",
             latest=-inf,
         )
-        self._manager.surroundings = Surroundings(start.workdir, shell=start.shell)
+        self._manager.surroundings = Surroundings(start.workdir, shell=start.shell, session=start.session)
         self._manager.hear_again(start.texts)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
@@ -177,14 +177,14 @@ class Judge:
                 self._manager.hear(source, text)
             case RecordedOpening():
                 self._known = item.known
-                self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
+                self._manager.surroundings = _surroundings(item)
                 if item.branch is not None:
                     begun = initial_markings(fold([item.branch]), self._trial)
                     self._manager.restore(markings=begun.markings, since=begun.since)
                 self._activate(self._merge_active(item.active))
             case RecordedResumption() | RecordedReplacement():
                 if isinstance(item, RecordedResumption):
-                    self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
+                    self._manager.surroundings = _surroundings(item)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
                 self._activate(self._merge_active(item.active, of=self._manager.active))
@@ -339,6 +339,10 @@ class Judge:
         return TrialOutcome(
             decision.outcome, decision.net, rule, decision.reason, decision.names[0], assumed
         )
+
+
+def _surroundings(item: RecordedOpening | RecordedResumption) -> Surroundings:
+    return Surroundings(item.workdir, shell=item.shell, session=item.session)
 
 
 def _runs(now: TrialOutcome, recorded: RecordedOutcome) -> bool:

@@ -126,7 +126,7 @@ class RecordedOpening:
     """A session began under the nets `known`, of which `active` were active.
 
     `branch` is the event itself where nets began at other than their initial markings, `workdir`
-    where its calls ran, `shell` what ran the commands in them.
+    where its calls ran, `shell` what ran the commands in them, `session` what conditions know of it.
     """
 
     known: frozenset[str]
@@ -134,6 +134,7 @@ class RecordedOpening:
     branch: JournalEvent | None = None
     workdir: str | None = None
     shell: Shell | None = None
+    session: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @frozen
@@ -145,6 +146,7 @@ class RecordedResumption:
     active: tuple[str, ...]
     workdir: str | None = None
     shell: Shell | None = None
+    session: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ class Start:
     workdir: str | None = None
     shell: Shell | None = None
     texts: tuple[tuple[str, str], ...] = ()
+    session: Mapping[str, object] | None = None
 
 
 BEGINNING = Start()

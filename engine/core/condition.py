@@ -23,6 +23,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 Operator: TypeAlias = Literal[
     "=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is", "from"
 ]
+Root: TypeAlias = Literal["input", "session"]
 Quantifier: TypeAlias = Literal["every", "any"]
 
 _OTHER: Mapping[Quantifier | None, Quantifier | None] = {"every": "any", "any": "every", None: None}
@@ -84,7 +85,8 @@ class Surroundings:
     `workdir` is what relative paths start from, `home` what `~` means. `real` follows symbolic links
     on the machine where the tools run; `None` where that is impossible, and raising `OSError` for a path
     that cannot be followed. `shell` is what runs the shell commands in calls, `None` where unknown.
-    `said` is what `from` looks for values in; without it no value's source is known.
+    `said` is what `from` looks for values in; without it no value's source is known. `session` has the
+    fields of the session itself, see `SESSION_FIELDS`; `None` where they are not known.
     """
 
     workdir: str | None = None
@@ -92,6 +94,11 @@ class Surroundings:
     real: Callable[[str], str] | None = None
     shell: Shell | None = None
     said: Said | None = None
+    session: Mapping[str, object] | None = None
+
+
+SESSION_FIELDS = ("agent", "started_by")
+"""The name of the session's agent, and who opened or resumed it last: a person, or an agent's token."""
 
 
 NOWHERE = Surroundings()
@@ -103,7 +110,9 @@ _OF_ONE_PROCESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """One comparison of the field at `path` (`("env",)` for `input.env`).
+    """One comparison of the field at `path` (`("env",)` for `input.env`) of a call's input.
+
+    With the `root` `session` it is a field of the session.
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
     `ABSENT` for `is`, for `from` a tuple of sources: `user` and names of tools. With `quantifier` it is
@@ -118,6 +127,7 @@ class Compare:
     end: int = field(default=0, compare=False)
     quantifier: Quantifier | None = None
     name: str | None = field(default=None, compare=False)
+    root: Root = "input"
     kinds: tuple[bool, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -128,7 +138,7 @@ class Compare:
     @property
     def field_name(self) -> str:
         """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
-        return ".".join(("input", *map(_written_name, self.path)))
+        return ".".join((self.root, *map(_written_name, self.path)))
 
     @property
     def subject(self) -> str:
@@ -183,10 +193,12 @@ def unknown_reason(
     if holds(condition, value, surroundings) is not None:
         return None
     match condition:
+        case Compare(root="session") if surroundings.session is None:
+            return f"{condition.field_name} is not known here"
         case Compare():
-            found = _at(value, condition.path)
+            found = _found(condition, value, surroundings)
             if found is MISSING:
-                return f"the call has no {condition.field_name}"
+                return f"{_OWNERS[condition.root]} has no {condition.field_name}"
             if found is DOUBLED:
                 return f"another field differs from {condition.field_name} only in looks"
             if condition.quantifier is not None and not isinstance(found, list | tuple):
@@ -203,6 +215,9 @@ def unknown_reason(
             )
         case _:
             assert_never(condition)
+
+
+_OWNERS: Mapping[Root, str] = {"input": "the call", "session": "the session"}
 
 
 def _unknown_source(part: Compare, found: object, surroundings: Surroundings) -> str:
@@ -333,8 +348,15 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
     return any(other != name and folded_name(other) == folded for other in fields)
 
 
+def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
+    """The value of a comparison's field."""
+    return _at(value if part.root == "input" else surroundings.session, part.path)
+
+
 def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
-    found = _at(value, part.path)
+    if part.root == "session" and surroundings.session is None:
+        return None
+    found = _found(part, value, surroundings)
     if part.operator == "is" and found is not DOUBLED:
         # Agents and frameworks write `null` for what they leave out.
         return (found is MISSING or found is None) is (part.value == ABSENT)

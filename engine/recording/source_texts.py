@@ -1,4 +1,4 @@
-"""Texts of a record in which rules look for values (`from`): what people said, what tools returned."""
+"""What conditions know of a session by its record: its fields, and texts in which to look for values."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def recorded_texts(state: SessionState) -> Iterator[tuple[str, str]]:
                 yield USER, entry.text
         elif entry.call is not None and entry.call.status == "done" and entry.call.output is not None:
             yield entry.call.tool, entry.call.output
+
+
+def session_fields(state: SessionState) -> dict[str, object]:
+    """The fields of a session that conditions can ask for: see `SESSION_FIELDS`."""
+    return {"agent": state.agent, "started_by": state.started_by}
 
 
 _SPOKEN_TO_BY_PROGRAMS = frozenset[Kind]({"child", "flow"})

@@ -18,6 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -92,7 +93,7 @@ from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
 from ..recording.resume_checks import ResumePoint
-from ..recording.source_texts import recorded_texts, texts_in
+from ..recording.source_texts import recorded_texts, session_fields, texts_in
 from .config import SessionConfig
 from .messages import OperatorMessages, stopped
 from .profile import AgentProfile
@@ -232,6 +233,10 @@ class HostedSession:
         for source, text in texts_in(event.body, self.kind):
             self.manager.hear(source, text)
         match event.body:
+            case SessionOpened() | SessionResumed():
+                self.manager.surroundings = replace(
+                    self.manager.surroundings, session=session_fields(self.state)
+                )
             case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
                 self.questions.schedule_block_check()
             case RulesReplaced():

@@ -220,7 +220,8 @@ def _case_action(action: Action, fields: Sequence[_Field], values: tuple[Values,
 def _base(condition: Condition) -> tuple[Base, bool]:
     """The key that a condition shares with its negation, and whether it is the negation."""
     match condition:
-        case Compare(path=path, operator=operator, value=value):
+        case Compare(operator=operator, value=value):
+            path = (condition.root, *condition.path)
             if operator == "is":
                 return (path, operator, PRESENT), value == ABSENT
             if condition.quantifier is not None:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TypeAlias, assert_never
 
-from ...engine.core.condition import ABSENT, And, Compare, Condition, Not, Or, holds
+from ...engine.core.condition import ABSENT, And, Compare, Condition, Not, Or, Surroundings, holds
 from ...engine.verify.budget import Effort, SpentError
 
 Answers: TypeAlias = frozenset[bool | None]
@@ -105,7 +105,7 @@ def _can_be(conjunction: _Conjunction, effort: Effort) -> bool:
     """Tell whether every field may have a value with which its comparisons come out as wanted."""
     by_field: dict[tuple[str, ...], list[Compare]] = {}
     for comparison in conjunction:
-        by_field.setdefault(comparison.path, []).append(comparison)
+        by_field.setdefault((comparison.root, *comparison.path), []).append(comparison)
     return all(_has_value(about, conjunction, effort) for about in by_field.values())
 
 
@@ -150,7 +150,8 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
             value = at.value
             for name in reversed(names):
                 value = {name: value}
-            return frozenset([holds(comparison, {field: value})])
+            fields = {field: value}
+            return frozenset([holds(comparison, fields, Surroundings(session=fields))])
 
 
 def _values(about: Iterable[Compare]) -> Iterator[_Value]:

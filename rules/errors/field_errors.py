@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from lark import Token
 
+from ...engine.core.condition import SESSION_FIELDS
 from ..parse.lines import code, write
-from .fault import Fault, start
+from .fault import Fault, closest, one_of, start
 from .problems import cut, quote
 
 _TEXT = r'"(?:[^"\\]|\\.)*"'
@@ -40,6 +42,21 @@ def misnamed(line: str, word: Token) -> Fault | None:
             return Fault(begin, len(got), message, write(line, end, 1, ""))
         return Fault(begin, len(got), message, write(line, end, 0, "."))
     return None
+
+
+def no_session_field(line: str, field: Token, names: Sequence[str]) -> Fault | None:
+    """The fault of a field that a session does not have; `None` for one that it has."""
+    if len(names) == 1 and names[0] in SESSION_FIELDS:
+        return None
+    known = [f"session.{name}" for name in SESSION_FIELDS]
+    message = f"a session has {one_of(known)}, got {quote(field)}"
+    near = closest(str(field), known, 0.6)
+    remedy = (
+        write(line, start(field), len(field), near)
+        if near
+        else f'write for example: when {known[0]} = "bot"'
+    )
+    return Fault.at(field, message, remedy)
 
 
 def in_single_quotes(line: str, field: Token) -> Fault | None:

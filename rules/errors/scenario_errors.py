@@ -25,6 +25,7 @@ USAGE = {
     "mode": "mode enforce, or mode shadow",
     "wait": "wait <time>",
     "say": 'say "<text>"',
+    "session": "session agent <name>, or session started_by <name>",
 }
 
 _MEANT = {

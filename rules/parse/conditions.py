@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
-from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Quantifier, Scalar
+from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Quantifier, Root, Scalar
 from ..errors.condition_errors import (
     bad_escape,
     bad_pattern,
@@ -29,6 +29,7 @@ from ..errors.condition_errors import (
     wrong_value,
 )
 from ..errors.fault import Fault
+from ..errors.field_errors import no_session_field
 from ..errors.problems import quote
 from ..errors.value_errors import unexpected_value
 from .grammar import Parsed, grammar
@@ -184,13 +185,13 @@ class _ConditionReader:
             self.wrong.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
-        compare = Compare(path, name, meant, start, end, quantifier, given)
+        compare = Compare(path, name, meant, start, end, quantifier, given, _root(field))
         return Not(compare) if negated else compare
 
     def _presence(self, tree: _Tree) -> Condition:
         field, words = (_first(part) for part in tree.children)
         start, end = field.start_pos or 0, (words.start_pos or 0) + len(words)
-        return Compare(self._path(field), "is", words.split()[-1], start, end)
+        return Compare(self._path(field), "is", words.split()[-1], start, end, root=_root(field))
 
     def _sourced(self, tree: _Tree) -> Condition:
         field, origin, *sources = (part for part in tree.children if not _is_quantifier(part))
@@ -200,7 +201,7 @@ class _ConditionReader:
         start, end = field.start_pos or 0, (words[-1].start_pos or 0) + len(words[-1])
         path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
         every = None if quantifier is None else _quantifier(quantifier, turned=turned)
-        compare = Compare(path, "from", names, start, end, every)
+        compare = Compare(path, "from", names, start, end, every, root=_root(field))
         return Not(compare) if turned else compare
 
     def _source(self, word: Token) -> str:
@@ -212,12 +213,14 @@ class _ConditionReader:
 
     def _path(self, field: Token) -> tuple[str, ...]:
         names: list[str] = []
-        for found in _PATH.finditer(field, len("input")):
+        for found in _PATH.finditer(field, field.index(".")):
             name = found[1]
             if name.startswith('"'):
                 begin = (field.start_pos or 0) + found.start(1)
                 name = self.text(Token("TEXT", name, start_pos=begin))
             names.append(name)
+        if _root(field) == "session" and (fault := no_session_field(self._line, field, names)):
+            self.wrong.append(fault)
         return tuple(names)
 
     def value(self, part: Token | _Tree) -> tuple[Value, Token]:
@@ -293,6 +296,10 @@ def _kind(value: Value) -> str:
             return "LSQB"
         case Pattern():
             return "REGEX"
+
+
+def _root(field: Token) -> Root:
+    return "session" if field.startswith("session") else "input"
 
 
 def _is_quantifier(part: Token | _Tree) -> bool:

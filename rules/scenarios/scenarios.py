@@ -128,7 +128,16 @@ class Say:
     spot: Spot
 
 
-Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say
+@dataclass(frozen=True, slots=True)
+class SessionField:
+    """`session agent NAME` or `session started_by NAME`: a field of the session, from here on."""
+
+    name: str
+    value: str
+    spot: Spot
+
+
+Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +199,10 @@ def parse_call(text: str, *, source: str = "<call>") -> Call:
     return step
 
 
-def parse_say(text: str, *, source: str = "<say>") -> Say:
-    """One line `say "TEXT"`. Raises `RuleError` as `parse_call`."""
+def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField:
+    """One line `say "TEXT"` or `session FIELD VALUE`. Raises `RuleError` as `parse_call`."""
     step = _parsed_line(text, source)
-    assert isinstance(step, Say)
+    assert isinstance(step, Say | SessionField)
     return step
 
 
@@ -319,6 +328,8 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Call(str(tool), fields, fails, spot, output)
         case "say", [text]:
             return Say(read_text(text, wrong), spot)
+        case "session", [name, value]:
+            return SessionField(str(name), read_text(value, wrong), spot)
         case "expect", [Token(type="ALLOW")]:
             return Expect("allow", None, spot)
         case "expect", [Token(type="ASK")]:

@@ -8,8 +8,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from ..options import add_switch
 if TYPE_CHECKING:
     from ....engine.core.condition import Surroundings
     from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
-    from ....rules.scenarios.scenarios import Call, Say
+    from ....rules.scenarios.scenarios import Call, Say, SessionField
 
 ASKS = 3
 BLOCKED = 4
@@ -64,13 +64,16 @@ def run(args: argparse.Namespace) -> int:
     from ....rules.scenarios.scenarios import parse_call
     from ...format.explanation import explained
 
-    now = _Clock()
+    now = _World()
     try:
         rules = load_rules(*args.files)
         earlier = list(map(_step, args.after or ()))
         call = parse_call(args.call, source="call")
         manager = create_gate_manager(
-            registry=rules.registry, quote_calls=True, surroundings=_here(), clock=lambda: now.time
+            registry=rules.registry,
+            quote_calls=True,
+            surroundings=_here(now.session),
+            clock=lambda: now.time,
         )
     except (RuleError, NetError) as error:
         print(error, file=sys.stderr)
@@ -88,13 +91,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 @dataclass(slots=True)
-class _Clock:
-    """A clock that advances only by waiting."""
+class _World:
+    """A clock that advances only by waiting, and what is known of the session."""
 
     time: float = 0.0
+    session: dict[str, object] = field(default_factory=lambda: {"agent": None, "started_by": None})
 
 
-def _here() -> Surroundings:
+def _here(session: Mapping[str, object]) -> Surroundings:
     """Surroundings of a session on this machine."""
     from ....engine.core.condition import Surroundings
     from ....engine.sessions.config import real_path
@@ -104,18 +108,18 @@ def _here() -> Surroundings:
     except OSError:
         # The folder is gone; conditions on it cannot be evaluated.
         workdir = None
-    return Surroundings(workdir, os.path.expanduser("~"), real_path)
+    return Surroundings(workdir, os.path.expanduser("~"), real_path, session=session)
 
 
-def _step(text: str) -> Call | Say | int:
+def _step(text: str) -> Call | Say | SessionField | int:
     """A call, what a person says, or the seconds of `wait 1h`. Raises `RuleError` for anything else."""
     from ....rules import Problem, RuleError
     from ....rules.errors.problems import quote
     from ....rules.parse.durations import LIMITS, seconds
-    from ....rules.scenarios.scenarios import parse_call, parse_say
+    from ....rules.scenarios.scenarios import parse_call, parse_setting
 
-    if re.match(r"\s*say\s", text):
-        return parse_say(text, source="--after")
+    if re.match(r"\s*(say|session)\s", text):
+        return parse_setting(text, source="--after")
     found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
     if found is None:
         return parse_call(text, source="--after")
@@ -134,12 +138,14 @@ def _approve(request: ApprovalRequest) -> ApprovalAnswer:
     return ApprovalAnswer(True, by="interlock explain", others=others)
 
 
-async def _make(manager: GateManager, steps: Sequence[Call | Say | int], now: _Clock) -> str | None:
+async def _make(
+    manager: GateManager, steps: Sequence[Call | Say | SessionField | int], now: _World
+) -> str | None:
     """Take the steps one after the other; return the first call that is blocked, with the reason."""
     from ....engine.core.sources import USER
     from ....engine.gate import GateContext, ToolResult
     from ....engine.net.net import ToolCall
-    from ....rules.scenarios.scenarios import Say
+    from ....rules.scenarios.scenarios import Say, SessionField
 
     context = GateContext(confirm=_approve)
     for number, step in enumerate(steps, 1):
@@ -148,6 +154,9 @@ async def _make(manager: GateManager, steps: Sequence[Call | Say | int], now: _C
             continue
         if isinstance(step, Say):
             manager.hear(USER, step.text)
+            continue
+        if isinstance(step, SessionField):
+            now.session[step.name] = step.value
             continue
         call = ToolCall(f"after-{number}", step.tool, step.input)
         decision = await manager.handle_tool_call(call, context)

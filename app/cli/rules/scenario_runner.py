@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ....engine.core.condition import SESSION_FIELDS, Surroundings
 from ....engine.core.durations import format_duration
 from ....engine.core.sources import USER
 from ....engine.gate import (
@@ -24,6 +25,7 @@ from ....rules.scenarios.scenarios import (
     Expect,
     Say,
     Scenario,
+    SessionField,
     SetMode,
     Spot,
     Step,
@@ -145,7 +147,9 @@ class _Run:
 
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
-        self._manager = GateManager(rules.registry, clock=lambda: self._now)
+        self._session: dict[str, object] = {**dict.fromkeys(SESSION_FIELDS)}
+        around = Surroundings(session=self._session)
+        self._manager = GateManager(rules.registry, surroundings=around, clock=lambda: self._now)
         self._calls = 0
         self._ongoing: _Ongoing | None = None
 
@@ -183,6 +187,9 @@ class _Run:
             case Say():
                 await self._conclude()
                 self._manager.hear(USER, step.text)
+            case SessionField():
+                await self._conclude()
+                self._session[step.name] = step.value
             case SetMode():
                 self._manager.mode = step.mode
             case Wait():

@@ -214,6 +214,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.source = body.source
     state.flow = None if body.flow is None else FlowState(flow=body.flow)
     state.opened, state.opened_by = event.at, body.opened_by
+    state.started_by = body.opened_by
     _take_part(state, body.opened_by, "branched" if body.kind == "branch" else "opened")
     _take_part(state, body.owner, "owner")
     if body.parent is not None and body.parent_seq is not None:
@@ -228,6 +229,7 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.labels, state.max_cost = body.labels, body.max_cost
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
+    state.started_by = body.by
     _take_part(state, body.by, "resumed")
     _take_part(state, body.owner, "owner")
     # The turn in which its host died may be the one that goes on.

@@ -18,7 +18,7 @@ MODE = "'enforce' or 'shadow'"
 def unknown(word: str) -> str:
     return (
         f"unknown keyword '{word}'. Expected 'use', 'scenario', 'call', 'expect', 'approve', 'deny', "
-        "'switch', 'mode', 'wait', or 'say'"
+        "'switch', 'mode', 'wait', 'say', or 'session'"
     )
 
 
