@@ -1,4 +1,4 @@
-"""What conditions know of a session by its record: its fields, and texts in which to look for values."""
+"""Session data for conditions, by its record: fields, and the texts in which to look for values."""
 
 from __future__ import annotations
 
