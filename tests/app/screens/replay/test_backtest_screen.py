@@ -203,7 +203,7 @@ class TestRunning:
             for n in range(1, 20_000_000):
                 yield RecordedCall(n, f"c{n}", "deploy", {"path": "build"}, RecordedOutcome())
 
-        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
+        monkeypatch.setattr(source, "chosen", lambda *_, **__: ([Recording("long-1", endless())], 10**12))
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
@@ -230,7 +230,7 @@ class TestRunning:
             finally:
                 ended.append(True)
 
-        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
+        monkeypatch.setattr(source, "chosen", lambda *_, **__: ([Recording("long-1", endless())], 10**12))
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
