@@ -112,6 +112,9 @@ class LitellmModel:
                 usage = getattr(part, "usage", None) or usage
                 for chunk in reader.read(ReplyPart.model_validate(part)):
                     yield chunk
+        except litellm.exceptions.MidStreamFallbackError as error:
+            cause = error.original_exception or error
+            raise ModelError(f"{self._name}: the reply ended before it was complete: {cause}") from error
         finally:
             await response.aclose()
         if not reader.complete or not _provider_ended(response):
