@@ -40,7 +40,7 @@ _LONGEST_USER = 300
 _ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)|\(")
 """Beginnings of values that say where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
-_TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'][^\s|;&),\]}])")
+_TYPE = re.compile(rf"&?[\w.?|\[\]' ]{{1,40}}? ?= ?(?=[\"'][^\s|;&),\]}}]|{re.escape(MASK)})")
 """The type in `password: str = "x"`."""
 _BLANKS = re.compile(r"[ \t]{0,8}")
 _SPACE = re.compile(r"\s{0,64}")
