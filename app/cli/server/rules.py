@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...config.arguments import BAD_INPUT, refuse
 from ..options import add_command, add_operator_connection, add_switch, operator_connection
+from ..rules import import_permissions
 
 if TYPE_CHECKING:
     from ....engine.gateway.client.console import ConsoleClient
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_switch(apply, "--proposed", "apply the rules that another operator has proposed")
     add_switch(apply, "--yes", "do not ask before it is applied")
+    import_permissions.configure(parts)
     drop = add_command(parts, "drop", "take back rules that operators have proposed to a server")
     add_operator_connection(drop)
 
@@ -75,6 +77,8 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
     from ....engine.net.net import NetError
     from ....rules import RuleError
 
+    if args.part == "import":
+        return import_permissions.run(args)
     command = f"rules {args.part}"
     try:
         url, secret = operator_connection(args)

@@ -1,0 +1,1 @@
+"""First rules from permissions that other programs keep."""

@@ -1,0 +1,193 @@
+"""Rules from the `permissions` of Claude Code's settings: `allow`, `ask`, `deny` and `defaultMode`.
+
+A denial is blocked, a question asks, and so does a call of a tool that Claude Code asks about by itself
+unless an entry allows it. Where rules cannot say an entry exactly they ask or block more, never less.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from .draft import ASK, BLOCK, Draft, PermissionsError, allowed_command, escaped, quoted
+
+_ENTRY = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<about>.*)\))?", re.DOTALL)
+_ASKING = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch")
+"""The tools that Claude Code asks about by itself, in its usual mode."""
+_EDITING = ("Edit", "Write", "NotebookEdit")
+_PATHS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+_GLOB = re.compile(r"[*?\[\]{}!]")
+_MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    text: str
+    tool: str
+    about: str | None
+
+
+def from_claude_settings(files: Iterable[tuple[str, str]]) -> Draft:
+    """The rules of several settings files, given as names and texts; all their entries count.
+
+    Raises `PermissionsError` for a file that is none.
+    """
+    entries: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
+    draft, mode = Draft(), "default"
+    for name, text in files:
+        permissions = _permissions(name, text)
+        for kind in entries:
+            entries[kind] += _texts(name, kind, permissions.get(kind, []))
+        mode = str(permissions.get("defaultMode", mode))
+        for key in sorted(permissions.keys() - {*entries, "defaultMode"}):
+            draft.skip(f"permissions.{key}", "rules have nothing like it")
+    for kind, verb in (("deny", BLOCK), ("ask", ASK)):
+        for entry in map(_entry, dict.fromkeys(entries[kind])):
+            _restrict(draft, f"{kind} {entry.text}", entry, verb)
+    _allow(draft, [_entry(text) for text in dict.fromkeys(entries["allow"])], mode)
+    return draft
+
+
+def _permissions(name: str, text: str) -> dict[str, object]:
+    try:
+        settings = cast("object", json.loads(text))
+    except json.JSONDecodeError as error:
+        raise PermissionsError(f"{name}:{error.lineno}:{error.colno}: no JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise PermissionsError(f"{name}: nested too deeply to be settings") from error
+    found = cast("dict[str, object]", settings).get("permissions") if isinstance(settings, dict) else None
+    if not isinstance(found, dict):
+        raise PermissionsError(
+            f"{name}: expected an object with 'permissions', as in .claude/settings.json"
+        )
+    return cast("dict[str, object]", found)
+
+
+def _texts(name: str, kind: str, value: object) -> list[str]:
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    texts = [item for item in items if isinstance(item, str)]
+    if len(texts) < len(items):
+        raise PermissionsError(f"{name}: 'permissions.{kind}' must be a list of texts")
+    return texts
+
+
+def _entry(text: str) -> _Entry:
+    found = _ENTRY.fullmatch(text.strip())
+    if found is None:
+        return _Entry(text, "", None)
+    about = (found["about"] or "").strip()
+    return _Entry(text, found["tool"], None if about in {"", "*"} else about)
+
+
+# What restricts
+
+
+def _restrict(draft: Draft, shown: str, entry: _Entry, verb: str) -> None:
+    """Add the rule of a denial or a question, or of more than that."""
+    tool, about = entry.tool, entry.about
+    if not tool:
+        draft.skip(shown, "no entry that names a tool")
+    elif tool.startswith("mcp__") and tool.count("__") < 2:
+        draft.skip(shown, "a server stands for tools that are not named: add a rule for each")
+    elif about is None:
+        draft.add(shown, f"{verb} {tool}")
+    elif tool == "Bash":
+        draft.add_command(shown, verb, _words(about))
+    elif tool in {"Read", "Edit"}:
+        draft.add(shown, *(f"{verb} {one} when {_about_path(one, about)}" for one in _tools(tool)))
+        draft.skip(
+            shown, f"shell commands and searches that {'read' if tool == 'Read' else 'write'} there"
+        )
+    elif tool == "WebFetch" and about.startswith("domain:"):
+        host = escaped(about.removeprefix("domain:"))
+        draft.add(shown, f"{verb} WebFetch when input.url matches /{host}/i")
+    else:
+        draft.add(shown, f"{ASK} {tool}")
+        draft.skip(shown, f"what is in the brackets: every call of {tool} asks")
+
+
+def _tools(tool: str) -> Sequence[str]:
+    return _EDITING if tool == "Edit" else (tool,)
+
+
+def _words(about: str) -> list[list[str]]:
+    """The words of a command that an entry begins with; a `*` in it stands for any."""
+    text = about.removesuffix(":*").replace("*", " ")
+    return [[word] for word in text.split()] or [["*"]]
+
+
+def _path(about: str) -> str:
+    """A path as rules have it: `//etc` is absolute, `/src` begins where the settings are."""
+    return about[1:] if about.startswith("//") else about.removeprefix("/")
+
+
+def _about_path(tool: str, about: str) -> str:
+    """The condition that a call is about the path, or more; a name alone may stand in any folder."""
+    path, field = _path(about), f"input.{_PATHS[tool]}"
+    folder = path.removesuffix("/**").removesuffix("/*") or "/"
+    if not _GLOB.search(folder) and "/" in path:
+        return f"{field} under {quoted(folder)}"
+    last = [part for part in path.split("/") if part not in {"**", "*", ".", "~", ""}] or ["*"]
+    parts = [_glob(part) for part in last]
+    whole = r"\/(?:.*\/)?".join(parts)
+    return rf"{field} matches /(?:^|\/){whole}(?:\/|$)/i"
+
+
+def _glob(part: str) -> str:
+    return "".join("[^\\/]*" if c in "*?[]{}!" else escaped(c) for c in part)
+
+
+# What allows
+
+
+def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
+    """Have tools ask that Claude Code asks about by itself, but for what is allowed."""
+    if mode not in _MODES:
+        draft.skip(f"defaultMode {mode}", "unknown; taken as default")
+    if mode == "plan":
+        draft.skip("defaultMode plan", "taken as default: rules do not plan")
+    asking = () if mode == "bypassPermissions" else _ASKING
+    if mode == "acceptEdits":
+        asking = tuple(tool for tool in _ASKING if tool not in _EDITING)
+    verb = BLOCK if mode == "dontAsk" else ASK
+    for tool in asking:
+        allowed = [e for e in entries if e.tool == tool or (e.tool == "Edit" and tool in _EDITING)]
+        if any(entry.about is None for entry in allowed):
+            continue
+        conditions = {_condition(tool, entry.about or "") for entry in allowed}
+        conditions.discard(None)
+        found = " or ".join(sorted(map(str, conditions)))
+        shown = f"allow {', '.join(entry.text for entry in allowed)}" if allowed else f"{tool} by default"
+        draft.add(shown, f"{verb} {tool}{f' when not ({found})' if found else ''}")
+        draft.carried += max(0, len(allowed) - 1) - (not allowed)
+    for entry in entries:
+        known = entry.tool in asking or entry.tool in {"Read", "Edit"}
+        if entry.about is not None and _condition(entry.tool, entry.about) is None:
+            draft.skip(f"allow {entry.text}", "rules cannot say this safely: such calls ask")
+        elif not known:
+            draft.skip(f"allow {entry.text}", "needs no rule: what no rule restricts runs")
+    if asking:
+        draft.skip(
+            "other tools", "Claude Code asks about MCP tools by itself; name them in rules of their own"
+        )
+
+
+def _condition(tool: str, about: str) -> str | None:
+    """The condition that a call is allowed by an entry, or by less; `None` where there is none."""
+    if tool == "Bash":
+        exact = not about.endswith("*")
+        text = about.removesuffix(":*").removesuffix("*").strip()
+        if not text or "*" in text:
+            return None
+        return allowed_command([[word] for word in text.split()], exact=exact)
+    if tool in _PATHS:
+        folder = _path(about).removesuffix("/**")
+        if _GLOB.search(folder) or "/" not in _path(about):
+            return None
+        return f"input.{_PATHS[tool]} under {quoted(folder or '/')}"
+    if tool == "WebFetch" and about.startswith("domain:") and "*" not in about:
+        return rf"input.url matches /^https:\/\/{escaped(about.removeprefix('domain:'))}(?:[\/?]|$)/i"
+    return None
