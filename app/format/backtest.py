@@ -91,8 +91,29 @@ def now_words(view: TrialOutcomeView) -> str:
             return f"{to_charset('■')} blocked: {view.reason or 'not available'}"
 
 
+MOST_CHANGED = 3
+"""Tools that are named in the sentence on all changes."""
+
+
+def change_sentence(totals: Totals) -> str:
+    """`12 of 3,436 decisions change, all on deploy`; with several tools the most first."""
+    judged, number = totals.counts.judged.calls, sum(tool.calls for tool in totals.changed)
+    if not number:
+        return f"None of {count(judged, 'decision')} changes." if judged else ""
+    head = f"{number:,} of {count(judged, 'decision')} {'changes' if number == 1 else 'change'}"
+    if len(totals.changed) == 1:
+        return f"{head}, {'' if number == 1 else 'all '}on {totals.changed[0].name}."
+    named = [f"{tool.name} ({tool.calls:,})" for tool in totals.changed[:MOST_CHANGED]]
+    if len(totals.changed) > MOST_CHANGED:
+        named.append(f"{len(totals.changed) - MOST_CHANGED:,} more")
+    return f"{head}: {', '.join(named[:-1])} and {named[-1]}."
+
+
 def total_lines(totals: Totals) -> Iterator[str]:
-    """All sessions together, then what is new rule by rule, the most first."""
+    """A sentence on all changes, the counts, then what is new rule by rule, the most first."""
+    if sentence := change_sentence(totals):
+        yield from wrap(visible(sentence), WIDTH, break_on_hyphens=False)
+        yield ""
     counts = totals.counts
     same = totals.sessions - totals.diverging
     yield f"{count(counts.judged.calls, 'call')} in {count(totals.sessions, 'session')}"

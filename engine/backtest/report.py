@@ -103,11 +103,19 @@ class RuleCount(View):
     allowed: Count = Count()
 
 
+class ToolCount(View):
+    """Number of calls by one name that are judged in another way now."""
+
+    name: str
+    calls: int
+
+
 class Totals(View):
     """All sessions together, those judged so far when `cancelled`.
 
     `diverging` are those with a divergence, `following` those in which a net was off, or switched, since
-    operators had it so when the session was recorded.
+    operators had it so when the session was recorded. `changed` counts the calls that are judged in
+    another way by the name under which a rule is against them, or by their most specific one.
     """
 
     sessions: int = 0
@@ -115,4 +123,5 @@ class Totals(View):
     following: int = 0
     counts: ChangeCounts = ChangeCounts()
     rules: tuple[RuleCount, ...] = ()
+    changed: tuple[ToolCount, ...] = ()
     cancelled: bool = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .check_report import CheckedSet
 
 FAULTY = 1
+LOOSER = 3
 FORMATS = ("text", "json", "sarif", "github")
 
 
@@ -29,6 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         help="what is printed: text (default), json, sarif for code scanning, or github for annotations",
     )
+    parser.add_argument(
+        "--against",
+        metavar="OLD",
+        action="append",
+        help="compare the calls that are allowed with those under this file, or several",
+    )
     add_switch(parser, "--json", "print the findings as JSON: --format json")
     add_switch(parser, "--strict", "warnings fail the check too")
     add_switch(parser, "--quiet", "print only what fails the check")
@@ -39,12 +46,11 @@ def run(args: argparse.Namespace) -> int:
     """Compile the files together, or each by itself, and print what they make and the findings.
 
     Returns 0; 1 when the rules contradict each other, or with `--strict` when there is any warning; 2
-    when errors keep them from being compiled. Those are printed as lines to the error stream, and in
-    every other format as the findings are, with nets and tools of what was compiled.
+    when errors keep them from being compiled; 3 when calls are newly possible or need less approval than
+    under the rules to compare with, or where that is not known. Errors are printed as lines to the error
+    stream, and in every other format as the findings are, with nets and tools of what was compiled.
     """
     from ...agents.tools import ToolsError, known_tools
-    from .check_report import as_json, as_lines
-    from .code_scanning import as_github, as_sarif
 
     if not args.files:
         return refuse("check", "name at least one rules file")
@@ -54,8 +60,20 @@ def run(args: argparse.Namespace) -> int:
         tools = None if args.tools is None else known_tools(args.tools)
     except ToolsError as error:
         return refuse("check", error)
+    if args.against and args.each:
+        return refuse("check", "--against compares whole sets, so it excludes --each")
     groups = [[file] for file in args.files] if args.each else [args.files]
     checked = [_checked(files, tools) for files in groups]
+    if args.against:
+        return _compare(args, checked[0], _checked(args.against, tools), tools)
+    _report(args, checked)
+    return _code(args, checked)
+
+
+def _report(args: argparse.Namespace, checked: Sequence[CheckedSet]) -> None:
+    from .check_report import as_json, as_lines
+    from .code_scanning import as_github, as_sarif
+
     match "json" if args.json else args.format:
         case "json":
             print(json.dumps(as_json(checked), indent=2))
@@ -69,10 +87,44 @@ def run(args: argparse.Namespace) -> int:
                 _print(one, quiet=bool(args.quiet), strict=bool(args.strict))
             for line in () if args.quiet else as_lines(checked):
                 print(line)
+
+
+def _code(args: argparse.Namespace, checked: Sequence[CheckedSet]) -> int:
     if any(one.rules is None for one in checked):
         return BAD_INPUT
     warned = args.strict and any(one.warnings for one in checked)
     return FAULTY if warned or any(one.errors for one in checked) else 0
+
+
+def _compare(
+    args: argparse.Namespace, new: CheckedSet, old: CheckedSet, tools: Sequence[str] | None
+) -> int:
+    """Print what changes for calls, and what fails the check of the new rules."""
+    from dataclasses import replace
+
+    from ....rules.analysis.comparison import compare
+    from .check_report import as_json
+    from .comparison_report import as_json as compared_json
+    from .comparison_report import as_lines, as_problems
+
+    if new.rules is None or old.rules is None:
+        _report(args, [one for one in (new, old) if one.rules is None])
+        return BAD_INPUT
+    comparison = compare(old.rules, new.rules, tools)
+    match "json" if args.json else args.format:
+        case "json":
+            found = as_json([new])
+            assert isinstance(found, dict)
+            print(json.dumps({**found, "against": compared_json(comparison)}, indent=2))
+        case "sarif" | "github":
+            changes = tuple(as_problems(comparison, new.files[0]))
+            _report(args, [replace(new, warnings=(*new.warnings, *changes))])
+        case _:
+            _print(new, quiet=True, strict=bool(args.strict))
+            for line in as_lines(comparison, ", ".join(old.files)):
+                print(line)
+    failed = _code(args, [new])
+    return failed or (LOOSER if comparison.looser or comparison.unknown else 0)
 
 
 def _checked(files: Sequence[str], tools: Sequence[str] | None) -> CheckedSet:

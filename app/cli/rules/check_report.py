@@ -199,6 +199,7 @@ def _most(most: Most) -> Json:
         "unlimited": most.unlimited,
         "exact": most.exact,
         "paces": [{"calls": pace.calls, "seconds": pace.seconds} for pace in most.paces],
+        "each": list(most.each),
     }
 
 

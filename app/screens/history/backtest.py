@@ -256,13 +256,17 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         blocks += [self._block(report) for report in self._reports]
         if self._progress is not None and not self.judging and not self._reports:
             blocks.append(_none(self._totals))
+        self.query_one(BlockList).show(blocks)
+        # The line of the state above may have become shorter, which is known once it is laid out.
+        self.call_after_refresh(self._leave_totals)
+        self.refresh_bindings()
+
+    def _leave_totals(self) -> None:
+        """Move the cursor from the totals to the first session, where that scrolls none of them away."""
         report = self.query_one(BlockList)
-        report.show(blocks)
-        # The cursor would stay on the totals; it goes on where that scrolls none of them away.
         fits = report.virtual_size.height <= report.size.height
         if report.current == "" and self._reports and fits:
             report.select(self._reports[0].session)
-        self.refresh_bindings()
 
     def _state(self) -> Content:
         if self._error:

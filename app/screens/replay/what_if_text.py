@@ -18,7 +18,7 @@ from ....engine.backtest import (
 )
 from ....engine.gate.types import Outcome
 from ....engine.history.model.records import RuleRecord
-from ...format.backtest import now_words, then_words
+from ...format.backtest import change_sentence, now_words, then_words
 from ...format.text import MUTED, clip, count, in_rows, name_shown, pad, place, shown, spread, wrap_all
 from ...format.times import clock, day_and_time
 from ...terminal.symbols import SHADOW, Look
@@ -156,7 +156,9 @@ def totals_lines(totals: Totals, width: int) -> list[Content]:
     head = Content.styled(f"{said}, {totals.diverging:,} with a divergence", "bold")
     unsure = Content.styled(_unsure(judged), MUTED)
     whole = Content.assemble(head, unsure)
-    lines = [whole] if whole.cell_length <= width else [head, Content("  ") + unsure[len(", ") :]]
+    changes = Content.styled(shown(change_sentence(totals)), "bold $text-accent")
+    lines = [changes] if totals.changed else []
+    lines += [whole] if whole.cell_length <= width else [head, Content("  ") + unsure[len(", ") :]]
     pieces = [(f"{counts.same.calls:,} as recorded", MUTED), *_news(counts)]
     numbers = in_rows([Content.styled(text, style) for text, style in pieces], width - 2)
     lines += [Content.assemble("  ", line) for line in numbers]

@@ -151,8 +151,8 @@ class ApplyRules(Panel[None]):
         try:
             async for part in self._journal.backtest(dict(self._files), since=since):
                 lines += [line for report in part.reports for line in session_lines(report)]
-                totals = [*total_lines(part.totals)] if part.finished else []
-                self.post_message(self.JudgedLines([*lines, *totals], part.finished))
+                totals = [*total_lines(part.totals), ""] if part.finished else []
+                self.post_message(self.JudgedLines([*totals, *lines], part.finished))
         except Exception as error:
             self.post_message(self.JudgedLines([*lines, f"not judged: {error}"], True))
 

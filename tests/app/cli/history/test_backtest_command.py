@@ -98,6 +98,8 @@ class TestPrinted:
             "        The 2 calls after event 7 are hypothetical: judged as recorded, though\n"
             "        the agent would have gone on differently.\n"
             "\n"
+            "3 of 6 decisions change: deploy (1), push (1) and rm (1).\n"
+            "\n"
             "6 calls in 2 sessions\n"
             "        1 session as recorded, 1 with a divergence\n"
             "          3  as recorded\n"

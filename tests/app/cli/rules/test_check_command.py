@@ -22,10 +22,21 @@ PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "secon
 
 
 def check(
-    *files: Path | str, tools: str | None = None, form: str | None = None, **switches: bool
+    *files: Path | str,
+    tools: str | None = None,
+    form: str | None = None,
+    against: list[str] | None = None,
+    **switches: bool,
 ) -> tuple[int, str, str]:
     names = [str(file) for file in files]
-    options = {"json": False, "strict": False, "quiet": False, "each": False, **switches}
+    options = {
+        "json": False,
+        "strict": False,
+        "quiet": False,
+        "each": False,
+        "against": against,
+        **switches,
+    }
     return printed(lambda: run(Namespace(files=names, tools=tools, format=form, **options)))
 
 
@@ -171,7 +182,7 @@ class TestTogether:
             ],
             "shortest": True,
             "within": [],
-            "most": {"least": 0, "most": None, "unlimited": True, "exact": True, "paces": []},
+            "most": {"least": 0, "most": None, "unlimited": True, "exact": True, "paces": [], "each": []},
         }
         assert (c["reachable"], c["blocked"]) == ("never", f"{path}:3")
         assert d["forbidden_by"] == ["block-c", "require-c-before-d"]
@@ -477,3 +488,81 @@ class TestPreCommit:
             assert args.command in ("check", "test")
         done = command(tmp_path, *entries[0].split(), str(path), env={"HOME": str(tmp_path)})
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+class TestAgainst:
+    """`--against OLD`: what changes for calls, with an exit code for CI."""
+
+    OLD = "require test before deploy\nrequire human-approval before push\n"
+
+    @pytest.fixture
+    def old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "old.rules").write_text(self.OLD)
+        return "old.rules"
+
+    def test_the_same(self, old: str) -> None:
+        Path("new.rules").write_text(f"# moved\n{self.OLD}")
+        code, out, err = check("new.rules", against=[old])
+        assert (code, err) == (0, "")
+        assert out == (
+            "Against old.rules\n"
+            "  The same: every sequence of calls is allowed, asked about and blocked as before.\n"
+        )
+
+    def test_what_is_newly_possible_fails(self, old: str) -> None:
+        Path("new.rules").write_text("require human-approval before push by 2\nblock rm\n")
+        code, out, _ = check("new.rules", against=[old])
+        assert (code, out) == (
+            3,
+            "Against old.rules\n"
+            "  newly possible\n"
+            "    deploy\n"
+            "      blocked before, allowed now (old.rules:1: require test before deploy)\n"
+            "  newly blocked\n"
+            "    rm\n"
+            "      allowed before, blocked now (new.rules:2: block rm)\n"
+            "  needs more people\n"
+            "    push (approval)\n"
+            "      asked before, 2 people asked now (new.rules:1: require human-approval\n"
+            "      before push by 2)\n",
+        )
+
+    def test_only_stricter_passes(self, old: str) -> None:
+        Path("new.rules").write_text(f"{self.OLD}block rm\n")
+        assert check("new.rules", against=[old])[0] == 0
+
+    def test_what_is_not_known_fails(self, old: str) -> None:
+        Path(old).write_text("limit push to 3 per 1h\n")
+        Path("new.rules").write_text("limit push to 3 per 2h\n")
+        code, out, _ = check("new.rules", against=[old])
+        assert code == 3
+        assert "not known: times differ" in out
+
+    def test_errors_of_either_come_first(self, old: str) -> None:
+        Path("new.rules").write_text("require test befor deploy\n")
+        assert check("new.rules", against=[old])[0] == 2
+        code, out, err = check(old, against=["new.rules"])
+        assert (code, out) == (2, "")
+        assert "new.rules:1:14" in err
+        Path("new.rules").write_text("block a\nrequire a before b\n")
+        assert check("new.rules", against=[old])[0] == 1
+
+    def test_formats(self, old: str) -> None:
+        Path("new.rules").write_text("require test before deploy\n")
+        found = json_text.loads(check("new.rules", against=[old], form="json")[1])["against"]
+        [difference] = found["differences"]
+        assert (found["same"], found["looser"], found["unknown"]) == (False, True, [])
+        assert (difference["kind"], difference["before"], difference["now"]) == ("fewer", 1, 0)
+        assert difference["rule"] == "old.rules:2"
+        code, out, _ = check("new.rules", against=[old], form="github")
+        assert code == 3
+        assert out == (
+            "::warning file=new.rules,title=interlock check%3A warning::needs fewer people: push%0A"
+            "asked before, allowed now (old.rules:2: require human-approval before push)\n"
+        )
+
+    def test_a_set_is_compared_as_a_whole(self, old: str) -> None:
+        code, _, err = check(old, against=[old], each=True)
+        assert code == 2
+        assert "--each" in err

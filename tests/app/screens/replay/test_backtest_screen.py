@@ -56,7 +56,8 @@ class TestReport:
             assert f"this session: {SESSION}" in shown.painted()
             await shown.press("enter")
             lines = await done(shown)
-            assert lines[:2] == [
+            assert lines[:3] == [
+                "4 of 5 decisions change: test (1), deploy (1), push (1) and 1 more.",
                 "5 calls in 1 session, 1 with a divergence, 3 hypothetical",
                 "1 as recorded ■ 2 newly blocked ◐ 1 newly asked ▸ 1 newly allowed",
             ]
@@ -91,7 +92,8 @@ class TestReport:
             screen.query_one(Choice).chosen = "all"
             await shown.press("enter")
             lines = await done(shown)
-            assert lines[0].startswith("6 calls in 2 sessions, 1 with a divergence")
+            assert lines[0].startswith("4 of 6 decisions change")
+            assert lines[1].startswith("6 calls in 2 sessions, 1 with a divergence")
             assert not any(QUIET in line for line in lines)
 
     async def test_since(self, database: Path) -> None:

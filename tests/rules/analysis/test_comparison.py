@@ -1,0 +1,236 @@
+"""Two rule sets compared: what is found is what their gates do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.gate import ApprovalAnswer, GateContext, ToolResult, create_gate_manager
+from interlock.engine.gate.types import ApprovalRequest
+from interlock.engine.net.net import ToolCall
+from interlock.rules import RuleSet, compile_rules
+from interlock.rules.analysis.comparison import Comparison, compare
+
+
+def compared(old: str, new: str) -> Comparison:
+    return compare(compile_rules(old), compile_rules(new))
+
+
+def found(old: str, new: str) -> list[tuple[str, str]]:
+    """The kind of each difference, with its way."""
+    return [(d.kind, " ".join(map(str, d.way))) for d in compared(old, new).differences]
+
+
+class TestDifferences:
+    @pytest.mark.parametrize(
+        ("old", "new", "expected"),
+        [
+            ("require test before deploy", "block rm", [("possible", "deploy"), ("impossible", "rm")]),
+            (
+                "require test before deploy\nrequire human-approval before deploy",
+                "require test before deploy",
+                [("fewer", "test deploy")],
+            ),
+            (
+                "require 2 human-approvals before deploy",
+                "require human-approval before deploy",
+                [("fewer", "deploy (approval)")],
+            ),
+            (
+                "require human-approval before deploy",
+                "require human-approval before deploy by 3",
+                [("more", "deploy (approval)")],
+            ),
+            (
+                "require human-approval before deploy risk high",
+                "require human-approval before deploy",
+                [("weaker", "deploy (approval)")],
+            ),
+            (
+                "require human-approval before deploy",
+                "require human-approval before deploy no grants",
+                [("stricter", "deploy (approval)")],
+            ),
+            (
+                "limit push to 2 per session",
+                "limit push to 3 per session",
+                [("possible", "push push push")],
+            ),
+            (
+                "limit push to 2 per session",
+                "limit push to 2 per tag",
+                [("possible", "push push tag push")],
+            ),
+            ("require a before b", "require a or c before b", [("possible", "c b")]),
+            ("require a since c before b", "require a before b", [("possible", "a c b")]),
+            ("block b after a", "after a require human-approval before b", [("possible", "a b")]),
+        ],
+    )  # fmt: skip
+    def test_end_the_shortest_sequence(self, old: str, new: str, expected: list[tuple[str, str]]) -> None:
+        assert found(old, new) == expected
+        assert compared(old, new).looser == any(
+            kind in ("possible", "fewer", "weaker") for kind, _ in expected
+        )
+        assert not compared(old, new).same
+
+    def test_name_the_rule_that_makes_them(self) -> None:
+        [difference] = compared("block a\nlimit b to 1 per session", "block a").differences
+        assert difference.rule is not None
+        assert (difference.rule.where, difference.before, difference.now) == ("<rules>:2", None, 0)
+
+    def test_say_under_which_condition(self) -> None:
+        [difference] = compared(
+            'block deploy when input.env = "prod"', 'block deploy when input.env in ["prod", "stage"]'
+        ).differences
+        assert difference.way[-1].when == 'not (input.env = "prod") and input.env in ["prod", "stage"]'
+
+    def test_rules_on_other_calls_are_not_walked(self) -> None:
+        """A thousand of them cost next to nothing."""
+        others = "\n".join(f"limit l{n} to 9 per r{n}\nrequire a{n} before b{n}" for n in range(500))
+        assert found(f"{others}\nblock x", others) == [("possible", "x")]
+
+    def test_rules_that_both_have_keep_calls_apart(self) -> None:
+        """What they forbid is no difference."""
+        assert compared("block b\nrequire a before b", "block b").same
+
+
+class TestSame:
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("require a before b", "require a before b # because"),
+            ("require a before b\nblock c", "block c\nrequire a before b"),
+            ("require a before b\nrequire c before b", "require a and c before b"),
+            ("limit a to 3 per 1h", "limit a to 3 per 60m"),
+            ('block a when input.x in ["p"]', 'block a when input.x = "p"'),
+            ("block a\nblock a when input.x = 1", "block a"),
+            ("limit a to 2 per session\nlimit a to 3 per session", "limit a to 2 per session"),
+            ('block a because "old"', 'block a because "new"'),
+        ],
+    )
+    def test_is_what_no_sequence_tells_apart(self, old: str, new: str) -> None:
+        assert compared(old, new) == Comparison()
+
+
+class TestMaps:
+    def test_a_map_that_is_gone_lets_its_calls_pass(self) -> None:
+        maps = "map bash.command rm as delete\n"
+        differences = compared(f"{maps}block delete", "block delete").differences
+        assert ("possible", "delete") in [(d.kind, d.tool) for d in differences]
+
+    def test_the_same_maps_are_none(self) -> None:
+        maps = "map bash.command rm as delete\nmap bash.command mv as move\n"
+        assert compared(f"{maps}block delete", f"{maps}block delete").same
+        assert found(f"{maps}block delete", f"{maps}block delete\nblock move") == [("impossible", "move")]
+
+    def test_another_pattern_may_take_calls_and_give_others(self) -> None:
+        old, new = (f"map bash.command {p} as delete\nblock delete" for p in ("rm", "/rmdir/"))
+        comparison = compared(old, new)
+        assert {d.kind for d in comparison.differences} == {"possible", "impossible"}
+        assert comparison.unknown
+
+
+class TestUnknown:
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ("limit a to 3 per 1h", "limit a to 3 per 2h", "times differ"),
+            ("limit a to 3 per session for each input.x", "limit a to 4 per session", "one value"),
+            ("limit a to 3 of input.x per session", "limit a to 4 of input.x per session", "of 0"),
+            ("limit a to 3 per 1h across agent", "limit a to 3 per 1h", "over sessions"),
+        ],
+    )
+    def test_is_said(self, old: str, new: str, said: str) -> None:
+        comparison = compared(old, new)
+        assert not comparison.same
+        assert any(said in text for text in comparison.unknown)
+
+    def test_calls_of_several_names_where_their_tool_is_counted(self) -> None:
+        """One command may be both a and c, and then two calls are enough for b."""
+        maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
+        rules = f"{maps}require a and c before b\n"
+        counted = compared(
+            f"{rules}limit bash to 2 per session\nblock b", f"{rules}limit bash to 2 per session"
+        )
+        assert any("several mapped names" in text for text in counted.unknown)
+        assert not compared(f"{rules}block b", rules).unknown
+
+    def test_too_many_states(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("interlock.rules.analysis.comparison.COMPARING_EFFORT", 300)
+        comparison = compared("limit a to 999 per session", "limit a to 998 per session")
+        assert comparison.unknown == ("there are too many states to look at all of them",)
+
+
+LINES = [
+    "require a before b",
+    "require a or c before b",
+    "require a since c before b",
+    "block b after c",
+    "limit b to 1 per session",
+    "limit b to 1 per a",
+    "limit a to 2 per session",
+    "block c",
+    "require human-approval before b",
+    "require human-approval before b by 2",
+    "require human-approval before b when input.x = 1",
+    "block a when input.x = 1",
+    "block a when input.x != 1",
+    "block b after a until human-approval",
+]
+CALLS = list(product("abc", (1, 2)))
+sets = st.lists(st.sampled_from(LINES), max_size=3, unique=True).map("\n".join)
+
+
+class TestLaws:
+    @given(sets, sets)
+    async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
+        """Law: the first calls that two gates treat in different ways are those that are found.
+
+        Over all sequences of up to three calls that both let pass.
+        """
+        sides = compile_rules(old), compile_rules(new)
+        comparison = compare(*sides)
+        assert not comparison.unknown
+        shortest: dict[tuple[str, str], int] = {}
+        prefixes: list[tuple[tuple[str, int], ...]] = [()]
+        for length in range(1, 4):
+            longer: list[tuple[tuple[str, int], ...]] = []
+            for prefix, call in product(prefixes, CALLS):
+                before, now = [await people(side, (*prefix, call)) for side in sides]
+                kind = difference(before, now)
+                if kind is not None:
+                    shortest.setdefault((call[0], kind), length)
+                if before is not None and now is not None:
+                    longer.append((*prefix, call))
+            prefixes = longer
+        told = {(d.tool, d.kind): len(d.way) for d in comparison.differences}
+        told = {k: n for k, n in told.items() if n < 4 and k[1] not in ("weaker", "stricter")}
+        assert told == shortest
+
+
+def difference(before: int | None, now: int | None) -> str | None:
+    if before is None or now is None:
+        return None if before == now else "possible" if before is None else "impossible"
+    return None if before == now else "fewer" if now < before else "more"
+
+
+async def people(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
+    """How many people approve the last call; `None` where it, or one before it, is blocked."""
+    gate, asked = create_gate_manager(registry=rules.registry), 0
+
+    def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+        nonlocal asked
+        asked = max(asked, request.people)
+        others = tuple(f"p{n}" for n in range(1, request.people))
+        return ApprovalAnswer(approved=True, by="p0", others=others)
+
+    for number, (tool, value) in enumerate(sequence):
+        asked, call = 0, ToolCall(f"c{number}", tool, {"x": value})
+        if (await gate.handle_tool_call(call, GateContext(confirm=confirm))).block:
+            return None
+        gate.handle_tool_result(ToolResult(call.tool_call_id, tool, call.input))
+    return asked
