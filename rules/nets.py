@@ -6,8 +6,11 @@ Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
+from ..engine.core.amounts import Amount, SumField
+from ..engine.core.condition import condition_text
 from ..engine.core.durations import as_typed
 from ..engine.core.rule import (
     ApprovalRule,
@@ -17,7 +20,11 @@ from ..engine.core.rule import (
     SequenceRule,
     cause_of,
     restricted,
+    value_key,
+    watched,
 )
+from ..engine.core.shared_limit import SharedLimit
+from ..engine.core.value_key import ValueKey
 from ..engine.net.net import CallNames, SkillNet, Transition, define_skill_net
 from .parse.statements import SESSION
 
@@ -46,14 +53,13 @@ def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
 
 def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
     first, then = rule.prerequisite, rule.dependent
-    name = f"require-{first}-before-{then}"
     unlock = Transition(f"do-{first}", ("ready",), ("gate",), (first,), deferred=True)
     use = Transition(f"do-{then}", ("gate",), ("ready",), (then,))
     if first == then:
         # As the reference has it: one tool, two transitions of one name, of which the marking enables
         # one. Names must be unique for `define_skill_net`, hence the plain constructor.
         return SkillNet(
-            name=name,
+            name=_sequence_name(rule, "-or-"),
             places=("idle", "ready", "gate"),
             transitions=(_START, unlock, use),
             initial_marking={"idle": 1, "ready": 0, "gate": 0},
@@ -61,6 +67,7 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
             rule=rule,
             condition=rule.when,
             governs=_governed(rule),
+            per_value=_per_value(rule),
         )
     unlocking = [_unlocking(rule, one, "ready", "gate") for one in rule.prerequisites]
     transitions = [t for each in unlocking for t in each]
@@ -74,7 +81,8 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
 def _sequence_name(rule: SequenceRule, joined: str) -> str:
     since = "" if rule.since is None else f"-since-{rule.since}"
     within = "" if rule.within is None else f"-within-{as_typed(rule.within)}"
-    return f"require-{joined.join(rule.prerequisites)}{since}-before-{rule.dependent}{within}"
+    name = f"require-{joined.join(rule.prerequisites)}{since}-before-{rule.dependent}{within}"
+    return name + _value_suffix(rule)
 
 
 _RENEWED = "renewed"
@@ -152,6 +160,7 @@ def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
         condition=rule.when,
         governs=_governed(rule),
         leads=_leading(rule),
+        per_value=_per_value(rule),
     )
 
 
@@ -212,21 +221,46 @@ def _until_raised(tool: str, cause: str) -> tuple[Transition, ...]:
 
 
 def _block_after(rule: BlockRule, cause: str, call_names: CallNames | None) -> SkillNet:
-    name = f"block-{rule.tool}-after-{cause}"
+    name = f"block-{rule.tool}-after-{cause}{_value_suffix(rule)}"
     return _net(name, {_RAISED: 0}, _until_raised(rule.tool, cause), rule, call_names)
 
 
 def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
-    name = f"limit-{rule.tool}-{rule.limit}"
+    name, each = f"limit-{rule.tool}-{rule.limit}", _value_suffix(rule)
+    if rule.total is not None:
+        return _sum_limit(rule, rule.total, call_names)
     if rule.scope == SESSION:
         use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready",), (rule.tool,))
-        return _net(name, {"budget": rule.limit}, (use,), rule, call_names)
+        return _net(name + each, {"budget": rule.limit}, (use,), rule, call_names)
     use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready", "spent"), (rule.tool,))
     if rule.window is not None:
         recover = Transition("recover", ("spent",), ("budget",), after=rule.window)
         places = {"budget": rule.limit, "spent": 0}
-        return _net(f"{name}-per-{rule.scope}", places, (use, recover), rule, call_names)
-    refill = Transition(
+        across = "" if rule.across is None else f"-across-{rule.across}"
+        whole = f"{name}-per-{rule.scope}{each}{across}"
+        return _net(whole, places, (use, recover), rule, call_names, _shared(rule, "budget"))
+    places = {"budget": rule.limit, "spent": 0}
+    refill = _refill(rule)
+    return _net(f"{name}-per-{rule.scope}{each}", places, (use, refill), rule, call_names)
+
+
+def _sum_limit(rule: LimitRule, total: SumField, call_names: CallNames | None) -> SkillNet:
+    """A token for each unit of the sum; a call takes as many as its number has."""
+    tools, each = (rule.tool,), _value_suffix(rule)
+    field = total.name.removeprefix("input.")
+    name = f"limit-{rule.tool}-{total.text(rule.limit)}-of-{field}"
+    if rule.scope == SESSION:
+        use = Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools, amount=Amount(total, "budget"))
+        return _net(name + each, {"budget": rule.limit}, (use,), rule, call_names)
+    amount = Amount(total, "budget", "spent")
+    use = Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools, amount=amount)
+    places = {"budget": rule.limit, "spent": 0}
+    refill = _refill(rule)
+    return _net(f"{name}-per-{rule.scope}{each}", places, (use, refill), rule, call_names)
+
+
+def _refill(rule: LimitRule) -> Transition:
+    return Transition(
         "refill",
         ("ready",),
         ("ready",),
@@ -234,8 +268,6 @@ def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
         deferred=True,
         transfers=(("spent", "budget"),),
     )
-    places = {"budget": rule.limit, "spent": 0}
-    return _net(f"{name}-per-{rule.scope}", places, (use, refill), rule, call_names)
 
 
 def _net(
@@ -244,6 +276,7 @@ def _net(
     transitions: tuple[Transition, ...],
     rule: Rule,
     call_names: CallNames | None,
+    shared: SharedLimit | None = None,
 ) -> SkillNet:
     marking = {"idle": 1, "ready": 0, **places}
     return define_skill_net(
@@ -256,7 +289,32 @@ def _net(
         condition=rule.when,
         governs=_governed(rule),
         leads=_leading(rule),
+        per_value=_per_value(rule),
+        shared=shared,
     )
+
+
+def _shared(rule: LimitRule, place: str) -> SharedLimit | None:
+    """The uses that a limit over sessions counts: calls of its tool, by value and under its condition."""
+    if rule.across is None or rule.window is None:
+        return None
+    each = "" if rule.same is None else f" for each {rule.same.field}"
+    when = "" if rule.when is None else f" when {condition_text(rule.when, whole=True)}"
+    return SharedLimit(f"{rule.tool}{each}{when}", rule.across, place, rule.window)
+
+
+def _per_value(rule: Rule) -> ValueKey | None:
+    """The field by which the nets are told apart; what the rule must not miss needs a value there."""
+    key = value_key(rule)
+    return None if key is None else replace(key, needed_by=watched(rule))
+
+
+def _value_suffix(rule: Rule) -> str:
+    """The end of a net's name that says for which values it is one each."""
+    key = value_key(rule)
+    if key is None:
+        return ""
+    return f"-{'each' if isinstance(rule, LimitRule) else 'same'}-{key.field.removeprefix('input.')}"
 
 
 def _leading(rule: Rule) -> tuple[str, ...]:

@@ -48,6 +48,12 @@ def _arcs(key: str, transition: Transition, places: Mapping[str, str]) -> list[E
     """The arcs into a transition, out of it, then those of its transfers."""
     edges = [Edge(places[p], key, label=_weight(n)) for p, n in Counter(transition.inputs).items()]
     edges += [Edge(key, places[p], label=_weight(n)) for p, n in Counter(transition.outputs).items()]
+    amount = transition.amount
+    if amount is not None:
+        edges.append(Edge(places[amount.source], key, label=amount.field.name))
+        edges += (
+            [] if amount.target is None else [Edge(key, places[amount.target], label=amount.field.name)]
+        )
     for source, target in transition.transfers:
         edges.append(Edge(places[source], key, "transfer", "all"))
         edges.append(Edge(key, places[target], "transfer", "all"))

@@ -5,11 +5,12 @@ They hold names as rules files wrote them: the caller that shows them makes them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ...engine.core.shared_limit import Reach
 from ...engine.net.net import SkillNet, Transition
 from ...engine.verify import Answer, Most, Never, Unknown, Way
 from ...rules.analysis.findings import Findings, ToolFinding
@@ -30,7 +31,11 @@ def place_text(net: SkillNet, place: str) -> str:
 
 def transition_text(transition: Transition, arrow: str = "→") -> str:
     """A transition with its arcs, and what fires it."""
-    arcs = f"{', '.join(transition.inputs)} {arrow} {', '.join(transition.outputs)}"
+    inputs, outputs, amount = [*transition.inputs], [*transition.outputs], transition.amount
+    if amount is not None:
+        inputs.append(f"{amount.field.name} of {amount.source}")
+        outputs += [] if amount.target is None else [f"as much of {amount.target}"]
+    arcs = f"{', '.join(inputs)} {arrow} {', '.join(outputs)}"
     moved = "".join(f", all {source} {arrow} {target}" for source, target in transition.transfers)
     fired_by = f"on {', '.join(transition.tools)}" if transition.tools else "structural"
     if transition.after is not None:
@@ -82,7 +87,7 @@ def _way(way: Answer, arrow: str) -> str:
 
 def _limit_words(most: Most) -> str:
     """So often a session, and at which pace."""
-    paces = " and ".join(f"at most {pace}" for pace in most.paces)
+    paces = " and ".join(f"at most {pace}" for pace in (*most.paces, *most.each))
     if most.unlimited:
         return paces or "any number of calls a session"
     if most.most is None:
@@ -134,10 +139,18 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
         yield "no grants"
 
 
+_ACROSS: Mapping[Reach | None, str] = {
+    None: "",
+    "everyone": ", over all sessions together",
+    "agent": ", over all sessions of the agent",
+    "operator": ", over all sessions that the same operator started",
+}
+
+
 def _limit(rule: LimitRule) -> Iterator[str]:
     calls = f"{count(rule.limit, 'call')} of {rule.tool}"
     if rule.window is not None:
-        yield f"{calls} per {rule.scope}"
+        yield f"{calls} per {rule.scope}{_ACROSS[rule.across]}"
         yield f"each comes back after {format_duration(rule.window)}"
     elif rule.scope == SESSION:
         yield f"{calls} a session"

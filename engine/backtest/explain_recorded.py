@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from ..core.condition import Surroundings
-from ..gate import GateManager
+from ..core.shared_limit import SharedLimit
+from ..gate import GateManager, SharedUses
 from ..history.model.events import CallDecided
 from ..history.model.state import SessionState
 from ..net.net import ToolCall
@@ -31,19 +33,47 @@ def explain_recorded_call(
     clock = at.timestamp() if decided.clock is None else decided.clock
     around = Surroundings(before.workdir, shell=before.shell, session=session_fields(before))
     manager = GateManager(
-        trial.nets, active=trial.active, quote_calls=True, clock=lambda: clock, surroundings=around
+        trial.nets,
+        active=trial.active,
+        quote_calls=True,
+        clock=lambda: clock,
+        surroundings=around,
+        uses=_UsedUp(_used_up(trial, decided, session_fields(before))).of_session(before.id),
     )
+    nets = {**before.nets, **before.values}
     manager.restore(
-        markings={key: net.marking for key, net in before.nets.items()},
-        since={key: net.since for key, net in before.nets.items()},
+        markings={key: net.marking for key, net in nets.items()},
+        since={key: net.since for key, net in nets.items()},
     )
     manager.hear_again(recorded_texts(before))
     view = view_of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
-    nets = tuple(_with_rule(net, trial, decided) for net in view.nets)
+    judged = tuple(_with_rule(net, trial, decided) for net in view.nets)
     recorded = {"unclear": decided.uninspectable, "judged_as": decided.judged_as}
     recorded["off"] = _off(before, decided)
     recorded["shell_fields"] = decided.shell_fields
-    return view.model_copy(update={"nets": nets, **recorded})
+    return view.model_copy(update={"nets": judged, **recorded})
+
+
+class _UsedUp(SharedUses):
+    """The uses of other sessions as far as a decision tells: none, or all that one counter has."""
+
+    def __init__(self, counter: str | None) -> None:
+        super().__init__()
+        self._counter = counter
+
+    def left(
+        self, counter: str, limit: SharedLimit, most: int, own: int, session: str, now: float
+    ) -> int:
+        return 0 if counter == self._counter else own
+
+
+def _used_up(trial: Trial, decided: CallDecided, session: Mapping[str, object]) -> str | None:
+    """The counter of the limit over sessions that blocked a call."""
+    net = trial.nets.get(decided.net or "") if decided.outcome == "block" else None
+    if net is None or net.shared is None:
+        return None
+    digest = None if net.per_value is None else net.per_value.digest(decided.input)
+    return net.shared.counter(session, digest or "")
 
 
 def _off(before: SessionState, decided: CallDecided) -> str | None:

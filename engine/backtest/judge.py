@@ -17,12 +17,13 @@ from typing import Literal, TypeAlias
 
 from ..core.condition import Surroundings
 from ..core.frozen import frozen, maker
+from ..core.value_key import split_key, value_net
 from ..gate import GateContext, GateDecision, GateManager, Mode, ToolResult
 from ..gate.commit import MetaKeeper
 from ..gate.types import ApprovalAnswer, ApprovalRequest, Outcome, Step
 from ..history.fold.fold import fold
 from ..history.model.records import RuleRecord
-from ..net.net import Marking, Since, ToolCall, unfired
+from ..net.net import GateState, Marking, Since, SkillNet, ToolCall, initial_state, unfired
 from ..net.timed import arrivals_before
 from .recording import (
     BEGINNING,
@@ -39,6 +40,7 @@ from .recording import (
     Start,
 )
 from .trial import Trial, initial_markings
+from .uses import TrialUses
 
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 """Change of a call: none, or that it would now be blocked, asked about or allowed."""
@@ -87,10 +89,14 @@ _judgement = maker(Judgement)
 
 
 class Judge:
-    """Judges one session after the other under a trial. Raises `NetError` for nets that never rest."""
+    """Judges one session after the other under a trial. Raises `NetError` for nets that never rest.
 
-    def __init__(self, trial: Trial) -> None:
+    Limits over sessions count what `uses` has of others; without it none.
+    """
+
+    def __init__(self, trial: Trial, uses: TrialUses | None = None) -> None:
         self._trial = trial
+        self._uses = uses or TrialUses()
         self._names = trial.names
         self._voiding = any(net.voiding for net in trial.nets.values())
         self._context = GateContext(confirm=self._confirm)
@@ -108,7 +114,12 @@ class Judge:
         """True if nets of this session were off, or switched, because the record says so."""
 
     def _new_manager(self) -> GateManager:
-        return GateManager(self._trial.nets, active=self._trial.active, clock=lambda: self._now)
+        return GateManager(
+            self._trial.nets,
+            active=self._trial.active,
+            clock=lambda: self._now,
+            uses=self._uses.of_session(""),
+        )
 
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
         """A judgement on every call of one session, in the order of the record."""
@@ -136,7 +147,8 @@ class Judge:
             self._states = self._manager.states
         # Until the first call says what time it is; tokens that are there then have always been there.
         self._now = 0.0
-        moved = {k: m for k, m in self._initial.items() if self._states[k].marking != m}
+        states = self._states
+        moved = {k: m for k, m in self._initial.items() if states[k].marking != m or states[k].values}
         self._manager.restore(
             markings={**moved, **start.markings},
             since=start.since,
@@ -267,30 +279,47 @@ class Judge:
         before: dict[str, Marking | None] = {}
         for step in result.undone:
             if step.net in start.markings:
-                marking = before.get(step.net, self._states[step.net].marking)
-                fired = next(
-                    t for t in self._trial.nets[step.net].transitions if t.name == step.transition
-                )
-                before[step.net] = marking and unfired(self._trial.nets[step.net], marking, fired)
+                net = self._net(step.net)
+                marking = before.get(step.net, self._state(step.net).marking)
+                fired = next(t for t in net.transitions if t.name == step.transition)
+                fired = fired if step.units is None else fired.of_units(step.units)
+                before[step.net] = marking and unfired(net, marking, fired)
         markings: dict[str, Marking] = {}
         since: dict[str, Since] = {}
         for key, marking in before.items():
-            state, times = self._states[key], result.arrived.get(key, {})
+            state, times = self._state(key), result.arrived.get(key, {})
             if marking is None:
                 continue
-            came = arrivals_before(self._trial.nets[key], state.since, marking, state.marking, times)
+            came = arrivals_before(self._net(key), state.since, marking, state.marking, times)
             if came is not None:
                 markings[key], since[key] = marking, came
         self._manager.restore(markings=markings, since=since)
 
+    def _net(self, key: str) -> SkillNet:
+        return self._trial.nets[split_key(key)[0]]
+
+    def _state(self, key: str) -> GateState:
+        """The state of a net, or of the net of one value."""
+        registered, digest = split_key(key)
+        state = self._states[registered]
+        return state if digest is None else state.values.get(digest) or initial_state(self._net(key))
+
+    def _every_state(self) -> Iterator[tuple[str, GateState]]:
+        """The state of each net and of each net of one value."""
+        for key, state in self._states.items():
+            yield key, state
+            for digest, each in state.values.items():
+                yield value_net(key, digest), each
+
     def _dry_verdict(self, call: ToolCall, recorded: RecordedOutcome) -> TrialOutcome:
         """Verdict of the nets on a call, with their markings left as they were."""
-        before = {key: (state.marking, state.since) for key, state in self._states.items()}
+        before = {key: (state.marking, state.since) for key, state in self._every_state()}
         keeper = MetaKeeper()
         if self._trial.keeps_notes:
             for state in self._states.values():
                 keeper.keep(state)
         pending = self._manager.pending if self._voiding else ()
+        self._uses.dry = True
         decision = self._decide(call)
         if decision.outcome == "allow":
             keeper.put_back()
@@ -300,12 +329,19 @@ class Judge:
             )
             if self._voiding:
                 self._manager.restore(pending=pending)
-            left = {k: was for k, was in before.items() if self._states[k].marking != was[0]}
+            left = {k: was for k, was in before.items() if self._state(k).marking != was[0]}
+            for key, state in list(self._every_state()):
+                if key not in before:
+                    begins = initial_state(self._net(key))
+                    left |= (
+                        {key: (begins.marking, begins.since)} if state.marking != begins.marking else {}
+                    )
             if left:
                 self._manager.restore(
                     markings={key: marking for key, (marking, _) in left.items()},
                     since={key: since for key, (_, since) in left.items()},
                 )
+        self._uses.dry = False
         if self._question is not None and (recorded.denied or decision.outcome == "allow"):
             return self._question_outcome(self._question, recorded)
         return _ALLOWED if decision.outcome == "allow" else self._refusal(decision, recorded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias, TypeVar, cast
@@ -22,10 +23,12 @@ from .report import (
     RecordedOutcomeView,
     RuleCount,
     SessionReport,
+    ToolCount,
     Totals,
     TrialOutcomeView,
 )
 from .trial import Trial
+from .uses import TrialUses
 
 Progress: TypeAlias = Callable[[int, int | None], object]
 """Gets the number of calls that are judged, and their total where that is known."""
@@ -112,9 +115,11 @@ class Backtest:
 
     def __init__(self, trial: Trial, redaction: Redaction | None = None) -> None:
         self._redaction = redaction or USUAL
-        self._judge = Judge(trial)
+        self._uses = TrialUses() if any(net.shared for net in trial.nets.values()) else None
+        self._judge = Judge(trial, self._uses)
         self._tally = _Tally()
         self._rules: dict[tuple[_Side, str | None, str | None], tuple[RuleRecord | None, _Tally]] = {}
+        self._changed: Counter[str] = Counter()
         self._sessions = 0
         self._diverging = self._following = 0
         self._done = 0
@@ -147,6 +152,7 @@ class Backtest:
                 )
                 for (side, net, _), (rule, tally) in self._rules.items()
             ),
+            changed=tuple(ToolCount(name=name, calls=n) for name, n in self._changed.most_common()),
             cancelled=self._cancelled,
         )
 
@@ -171,7 +177,7 @@ class Backtest:
             self._cancelled = cancelled is not None and cancelled()
             return not self._cancelled
 
-        for recording in recordings:
+        for recording in self._counted(recordings, cancelled):
             session = self._under_way = _Session(self._redaction)
             for judgement in self._judge.judge(recording.items, recording.start):
                 call = judgement.call
@@ -200,8 +206,31 @@ class Backtest:
             if not report_progress():
                 return
 
+    def _counted(
+        self, recordings: Iterable[Recording], cancelled: Callable[[], bool] | None
+    ) -> Iterator[Recording]:
+        """The recordings; where limits hold over sessions all are held in memory and judged before."""
+        uses = self._uses
+        if uses is None:
+            yield from recordings
+            return
+        held: list[Recording] = []
+        for number, recording in enumerate(recordings):
+            held.append(replace(recording, items=list(recording.items)))
+            uses.session = str(number)
+            for _ in self._judge.judge(held[-1].items, recording.start):
+                pass
+            if cancelled is not None and cancelled():
+                break
+        uses.counting = False
+        for number, recording in enumerate(held):
+            uses.session = str(number)
+            yield recording
+
     def _blame(self, judgement: Judgement, change: Change) -> None:
         """Count a change for the net that is behind it: the one that lets go, or the one that is new."""
+        call = judgement.call
+        self._changed[judgement.now.name or next(iter(call.names), call.tool)] += 1
         side: _Side = "then" if change == "allowed" else "now"
         blamed = judgement.call.then if side == "then" else judgement.now
         rule = blamed.rule

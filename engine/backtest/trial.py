@@ -181,13 +181,13 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
 
     found = standing(state, trial.nets, active=trial.active, nets="changed")
     return Start(
-        markings=found.markings,
+        markings=found.every_marking,
         active=found.active,
         known=frozenset(state.nets),
         pending=tuple(
             (p.step.net, p.step.transition, p.step.tool, _call(state, p.call_id))
             for p in state.pending
-            if p.step.net in found.markings
+            if found.keeps(p)
         ),
         since=found.since,
         workdir=state.workdir,

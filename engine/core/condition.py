@@ -138,7 +138,7 @@ class Compare:
     @property
     def field_name(self) -> str:
         """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
-        return ".".join((self.root, *map(_written_name, self.path)))
+        return field_text(self.path, self.root)
 
     @property
     def subject(self) -> str:
@@ -329,7 +329,13 @@ def written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
     return value.text
 
 
-def _at(value: object, path: tuple[str, ...]) -> object:
+def field_text(path: tuple[str, ...], root: Root = "input") -> str:
+    """A field as the rules language writes it: `input.env`, `input."a.b"`."""
+    return ".".join((root, *map(_written_name, path)))
+
+
+def at_path(value: object, path: tuple[str, ...]) -> object:
+    """The value at a path of names; `MISSING`, or `DOUBLED` where another name folds to one of them."""
     for name in path:
         if not isinstance(value, Mapping):
             return MISSING
@@ -350,7 +356,7 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
 
 def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
     """The value of a comparison's field."""
-    return _at(value if part.root == "input" else surroundings.session, part.path)
+    return at_path(value if part.root == "input" else surroundings.session, part.path)
 
 
 def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .amounts import SumField
 from .condition import Condition
 from .sanitize import folded_name
+from .shared_limit import Reach
+from .value_key import ValueKey
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 
@@ -56,7 +59,8 @@ class SequenceRule:
 
     With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`. A call
     of `since` makes them necessary again. Their successes count for `within` seconds, if it says so.
-    `because`, of this and every other rule, is its reason in the author's words.
+    With `same`, here as in other rules, it holds for each value of that field by itself. `because`, of
+    every rule, is its reason in the author's words.
     """
 
     prerequisite: str
@@ -68,6 +72,7 @@ class SequenceRule:
     every: bool = False
     since: str | None = None
     within: float | None = None
+    same: ValueKey | None = None
 
     @property
     def prerequisites(self) -> tuple[str, ...]:
@@ -111,6 +116,7 @@ class BlockRule:
     when: Condition | None = None
     because: str | None = None
     after: str | None = None
+    same: ValueKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,9 @@ class LimitRule:
     """`limit A to N per session`, or per another tool's success: then `scope` is that tool's name.
 
     With `window`, in seconds, uses come back one by one so long after they were made, and `scope` is the
-    time as it was written. `when` is about calls of A.
+    time as it was written. `when` is about calls of A. With `total` the limit is on the sum of a number
+    of theirs, `limit A to 1000.00 of input.amount per session`, in the units of that. With `across` the
+    calls of other sessions count as well.
     """
 
     tool: str
@@ -128,6 +136,16 @@ class LimitRule:
     when: Condition | None = None
     window: float | None = None
     because: str | None = None
+    same: ValueKey | None = None
+    total: SumField | None = None
+    across: Reach | None = None
+
+    @property
+    def most(self) -> str:
+        """Largest number or sum in words: `2 calls`, or `1000.00 of input.amount`."""
+        if self.total is None:
+            return f"{self.limit} calls"
+        return f"{self.total.text(self.limit)} of {self.total.name}"
 
 
 Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
@@ -140,9 +158,14 @@ def cause_of(rule: Rule | None) -> str | None:
     return rule.after if isinstance(rule, ApprovalRule | BlockRule) else None
 
 
+def value_key(rule: Rule | None) -> ValueKey | None:
+    """The field for each value of which a rule holds by itself; `None` for a rule on all calls."""
+    return None if rule is None or isinstance(rule, ApprovalRule) else rule.same
+
+
 def always(rule: Rule) -> bool:
     """Tell whether a rule is about every call of its tool, whatever is in it and came before it."""
-    return rule.when is None and cause_of(rule) is None
+    return rule.when is None and cause_of(rule) is None and value_key(rule) is None
 
 
 def watched(rule: Rule) -> tuple[str, ...]:

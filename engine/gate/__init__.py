@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .grants.net import Grant
     from .grants.store import make_grant
     from .manager import GateManager, composed_tool_call, create_gate_manager
+    from .shared_uses import SharedUses
     from .types import (
         ActiveNet,
         Approval,
@@ -60,6 +61,7 @@ _HOMES = {
     "NetVerdict": "types",
     "ReplayEntry": "types",
     "ResultRecord": "types",
+    "SharedUses": "shared_uses",
     "Step": "types",
     "SyncToolError": "types",
     "ToggleResult": "types",
@@ -99,6 +101,7 @@ __all__ = [
     "NetVerdict",
     "ReplayEntry",
     "ResultRecord",
+    "SharedUses",
     "Step",
     "SyncToolError",
     "ToggleResult",

@@ -214,7 +214,7 @@ class Roster:
             if member.plain:
                 found.append((member, member.knows[tool].verdict(member.state.marking)))
             else:
-                found.append((member, apply_condition(member, (tool,), call, context)))
+                found.append(apply_condition(member, (tool,), call, context))
                 plain = False
         return Classification((tool,), found) if plain else _classification((tool,), found)
 
@@ -304,12 +304,12 @@ class Roster:
             for name in names:
                 for member in group.by_name.get(name, ()):
                     if member.order not in found:
-                        found[member.order] = (member, apply_condition(member, names, call, context))
+                        found[member.order] = apply_condition(member, names, call, context)
         for member, names in collected.mapped:
             if isinstance(names, CallbackError):
                 found[member.order] = (member, _blocked_by_error(member, names, collected.tool))
             elif names[0] in member.knows:
-                found[member.order] = (member, apply_condition(member, names, call, context))
+                found[member.order] = apply_condition(member, names, call, context)
         in_order = [found[order] for order in sorted(found)]
         if self.quotes_calls:
             in_order = [(member, with_deed(member, verdict, call)) for member, verdict in in_order]
@@ -322,7 +322,7 @@ class Roster:
     def verdicts(self, classification: Classification) -> list[NetVerdict]:
         """One verdict per active net, those that abstain included."""
         known = (*classification.verdicts, *classification.abstaining)
-        by_key = {member.key: verdict for member, verdict in known}
+        by_key = {member.registered: verdict for member, verdict in known}
         return [by_key.get(m.key) or m.abstain(classification.names[0]) for m in self.members]
 
 

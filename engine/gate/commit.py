@@ -117,7 +117,7 @@ def commit(
             try:
                 after = fire_and_advance(member.net, marking, step.transition)
             except NetError as problem:
-                return member, member.blocked(step.tool, reasons.cannot_fire(member.key, problem))
+                return member, member.blocked(step.tool, reasons.cannot_fire(member.registered, problem))
             if after is None:
                 return member, member.blocked(step.tool, reasons.state_changed(step.tool))
             marking = after
@@ -128,6 +128,7 @@ def commit(
         if member.net.timed:
             context.note_moved(member, member.state.since, since)
         member.state.marking, member.state.since = marking, since
+        member.keep()
         for step in verdict.steps:
             if step.transition.deferred:
                 pending.add(member, step, call)
@@ -159,7 +160,7 @@ class PendingIndex:
     def of(cls, *members: Member) -> PendingIndex:
         """The index of what is pending in the nets' states."""
         index = cls()
-        for member in members:
+        for member in (each for m in members for each in (m, *m.values())):
             for tool_call_id, calls in member.state.pending.items():
                 index.waiting.setdefault(tool_call_id, []).extend(
                     (member, Step(member.key, call.transition, call.tool), call) for call in calls

@@ -19,11 +19,14 @@ from ..core.condition import (
     sources_of,
     unknown_reason,
 )
+from ..core.shared_limit import SharedLimit
 from ..core.sources import SourceTexts
+from ..core.value_key import MOST_VALUES
 from ..net.net import Marking, NetError, Since, SkillNet, ToolCall
 from ..net.timed import Aged, aged, arrivals, moved_times, timed_places
 from . import reasons
 from .member import Member
+from .shared_uses import SessionUses, SharedUses
 from .types import NetVerdict
 
 # The evaluation context of verdicts: the time, and where the calls run.
@@ -32,8 +35,14 @@ from .types import NetVerdict
 class Timekeeper:
     """A gate's clock, in seconds since 1970, which never goes back: what was over stays over."""
 
-    def __init__(self, clock: Callable[[], float], surroundings: Surroundings = NOWHERE) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        surroundings: Surroundings = NOWHERE,
+        uses: SessionUses | None = None,
+    ) -> None:
         self._clock = clock
+        self.uses = uses or SharedUses().of_session("")
         self.said = SourceTexts()
         self.surroundings = surroundings
         self._latest = -inf
@@ -116,9 +125,24 @@ class EvaluationContext:
             self._aged[member.key] = found
         return found
 
-    def marking(self, member: Member) -> Marking:
-        """Marking of the net by now. Raises as `aged` does."""
+    def own_marking(self, member: Member) -> Marking:
+        """Marking of the net by now, by this session alone. Raises as `aged` does."""
         return self.aged(member).marking if member.net.timed else member.state.marking
+
+    def marking(self, member: Member) -> Marking:
+        """Marking of the net by now, less what other sessions have used. Raises as `aged` does."""
+        marking = self.own_marking(member)
+        return marking if member.net.shared is None else self._left(member, member.net.shared, marking)
+
+    def counter(self, member: Member, shared: SharedLimit) -> str:
+        """The counter of a net whose uses count over sessions."""
+        return shared.counter(self.surroundings.session, member.digest)
+
+    def _left(self, member: Member, shared: SharedLimit, marking: Marking) -> Marking:
+        most, own = member.net.initial_marking[shared.place], marking.get(shared.place, 0)
+        counter = self.counter(member, shared)
+        left = self._timekeeper.uses.left(counter, shared, most, own, self.now())
+        return marking if left == own else {**marking, shared.place: left}
 
 
 def under_condition(
@@ -144,22 +168,112 @@ def under_condition(
 
 def apply_condition(
     member: Member, names: Sequence[str], call: ToolCall, context: EvaluationContext
-) -> NetVerdict:
-    """The net's verdict; it blocks what it cannot judge (G-59)."""
+) -> tuple[Member, NetVerdict]:
+    """The net's verdict, and the net: that of the call's value where there is one for each.
+
+    It blocks what it cannot judge (G-59).
+    """
     if member.plain:
-        return member.verdict(names)
+        return member, member.verdict(names)
     try:
         left, note = under_condition(member.net, names, call, context.surroundings)
     except Exception as problem:
-        return member.blocked(names[0], reasons.callback_failed(member.key, "condition", problem))
+        failed = reasons.callback_failed(member.key, "condition", problem)
+        return member, member.blocked(names[0], failed)
     if not any(name in member.knows for name in left):
-        return replace(member.abstain(names[0]), note=note)
+        return member, replace(member.abstain(names[0]), note=note)
+    if member.net.per_value is not None:
+        found = net_of_value(member, call, context)
+        if isinstance(found, str):
+            return member, _without_net(member, names, left, found)
+        member = found
+    if member.net.measured:
+        return _measured(member, names, left, note, call, context)
+    return member, _verdict_at(member, names, left, note, context)
+
+
+def _measured(
+    member: Member,
+    names: Sequence[str],
+    left: Sequence[str],
+    note: str | None,
+    call: ToolCall,
+    context: EvaluationContext,
+) -> tuple[Member, NetVerdict]:
+    """The verdict of a net that takes tokens for the number in a call, with what is left in its reason.
+
+    A call that should have one and has none is blocked.
+    """
+    amounts = {name: t.amount for t in member.net.transitions if t.amount for name in t.tools}
+    name = next((name for name in left if name in amounts), None)
+    if name is None:
+        return member, _verdict_at(member, names, left, note, context)
+    amount, rule = amounts[name], member.net.rule
+    measured = member.of_call(call.input)
+    if measured is None:
+        reason = reasons.no_value(name, f"the call has no number from 0 in {amount.field.name}")
+        return member, member.blocked(name, reasons.because(reason, rule))
+    verdict = _verdict_at(measured, names, left, note, context)
+    if verdict.kind == "blocked" and verdict.reason == measured.knows[name].blocked.reason:
+        rest = amount.field.text(context.marking(measured).get(amount.source, 0))
+        verdict = replace(verdict, reason=reasons.with_rest(verdict.reason, rest))
+    return measured, verdict
+
+
+def net_of_value(member: Member, call: ToolCall, context: EvaluationContext) -> Member | str:
+    """The net of the value that a call has in the field by which the nets are told apart.
+
+    A reason where there is none: the call has no such value, or there are too many already.
+    """
+    assert member.net.per_value is not None
+    digest = member.net.per_value.digest(call.input)
+    if digest is None:
+        field = member.net.per_value.field
+        return f"the call has no single value in {field}, for each of which the rule holds by itself"
+    values = member.state.values
+    if digest not in values and len(values) >= MOST_VALUES:
+        _forget_values(member, context)
+        if len(values) >= MOST_VALUES:
+            field = member.net.per_value.field
+            return f"{MOST_VALUES:,} other values of {field} are remembered, which is as many as can be"
+    return member.of_value(digest)
+
+
+def _forget_values(template: Member, context: EvaluationContext) -> None:
+    """Forget the nets that are where they began, with nothing that waits."""
+    for member in template.values():
+        begins = context.own_marking(member) == template.state.marking
+        if begins and not member.state.pending:
+            del template.state.values[member.digest]
+
+
+def _without_net(member: Member, names: Sequence[str], left: Sequence[str], reason: str) -> NetVerdict:
+    """The verdict on a call that belongs to no value: what the rule restricts is blocked.
+
+    So is what brings the rule into effect: for which value is unknown. Other calls unlock nothing.
+    """
+    rule, key = member.net.rule, member.net.per_value
+    needed = member.knows if key is None or key.needed_by is None else key.needed_by
+    for name in left:
+        if name in needed:
+            return member.blocked(name, reasons.because(reasons.no_value(name, reason), rule))
+    return replace(member.abstain(names[0]), note=reason)
+
+
+def _verdict_at(
+    member: Member,
+    names: Sequence[str],
+    left: Sequence[str],
+    note: str | None,
+    context: EvaluationContext,
+) -> NetVerdict:
+    """The verdict at the marking by now, on those of the names that are `left` under the condition."""
     try:
         marking = context.marking(member)
     except NetError as problem:
-        return member.blocked(names[0], reasons.cannot_fire(member.key, problem))
+        return member.blocked(names[0], reasons.cannot_fire(member.registered, problem))
     except Exception as problem:
-        return member.blocked(names[0], reasons.callback_failed(member.key, "clock", problem))
+        return member.blocked(names[0], reasons.callback_failed(member.registered, "clock", problem))
     verdict = member.verdict(left, marking)
     if note is None or len(left) < len(names):
         return verdict

@@ -161,7 +161,7 @@ def blocking_calls(
     to nothing, the call is not blocked for the others where this gives none. Deferred transitions take
     nothing before their result.
     """
-    mine = {member.key: names for member, names in claim.moves(roster, context)}
+    mine = {member.key: (member, names) for member, names in claim.moves(roster, context)}
     remaining: dict[str, Marking] = {}
     takers: dict[str, list[str]] = {}
     taken_by: dict[tuple[str, tuple[str, ...]], Marking] = {}
@@ -172,7 +172,7 @@ def blocking_calls(
             key = member.key
             if key not in mine:
                 continue
-            taken = taken_by.get((key, names))
+            taken = None if member.net.measured else taken_by.get((key, names))
             if taken is None:
                 taken = taken_by[key, names] = _tokens_taken(member, names, context.marking(member))
             if not taken:
@@ -182,7 +182,8 @@ def blocking_calls(
                 place: max(0, tokens - taken.get(place, 0)) for place, tokens in before.items()
             }
             takers.setdefault(key, []).append(other.call.tool_call_id)
-            if member.verdict(mine[key], after).kind == "blocked":
+            own, own_names = mine[key]
+            if own.verdict(own_names, after).kind == "blocked":
                 return tuple(takers[key])
     return ()
 

@@ -87,7 +87,7 @@ class _Case:
             reason=self.classification.reason(verdict)
             if verdict is not None and outcome == "block"
             else None,
-            net=None if member is None else member.key,
+            net=None if member is None else member.registered,
             rule=None if member is None else member.net.rule,
             names=self.classification.names,
             steps=steps_of(moved, self.context) if moved else (),
@@ -127,7 +127,7 @@ def enforce(
             "block",
             "enforce",
             verdict.reason if verdict.tool not in RESERVED else classification.reason(verdict),
-            member.key,
+            member.registered,
             member.net.rule,
             classification.names,
             (),
@@ -205,7 +205,7 @@ def _verdict_when_off(member: Member, call: ToolCall, context: EvaluationContext
         callback = "tool_mapper" if member.net.tool_mapper is not None else "call_names"
         reason = reasons.callback_failed(member.key, callback, problem)
         return member.blocked(call.tool_name, reason)
-    return apply_condition(member, names, call, context)
+    return apply_condition(member, names, call, context)[1]
 
 
 def _question_for(

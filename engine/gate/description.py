@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable
 
+from ..core.amounts import SumField
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.rule import (
@@ -16,7 +17,9 @@ from ..core.rule import (
     Rule,
     SequenceRule,
     restricted,
+    value_key,
 )
+from ..core.value_key import ValueKey
 from ..net.firing import passage
 from ..net.net import Marking, enabled_tool_transitions, format_marking
 from .conditions import EvaluationContext
@@ -42,7 +45,15 @@ def status_lines(
         shown.append((name + standing, member))
     for key, member in granted.members.items():
         shown.append((f"{key} (grant for {member.net.transitions[0].tools[0]})", member))
-    return "\n".join(f"{what}: {format_marking(marking_by_now(m, context))}" for what, m in shown)
+    return "\n".join(f"{what}: {_status(m, context)}" for what, m in shown)
+
+
+def _status(member: Member, context: EvaluationContext) -> str:
+    """The marking, and of a net that is one for each value how many have come up."""
+    marking = format_marking(marking_by_now(member, context))
+    if member.net.per_value is None:
+        return marking
+    return f"{marking} for each {member.net.per_value.field} ({len(member.state.values):,} so far)"
 
 
 def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
@@ -109,7 +120,12 @@ def _with_reason(rule: Rule, member: Member, marking: Marking) -> str:
 def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
     tool = restricted(rule)
     subject = _RESERVED_NAMES.get(tool, tool)
+    key = value_key(rule)
     where = "" if rule.when is None else f" when {condition_text(rule.when)}"
+    if key is not None:
+        where += f" for {'each' if isinstance(rule, LimitRule) else 'the same'} {key.field}"
+    if isinstance(rule, LimitRule) and rule.across is not None:
+        where += f" across {rule.across}"
     match rule:
         case BlockRule(after=str(cause)) if member.verdict((tool,), marking).kind == "blocked":
             return f"{subject} is blocked{where}, since {cause} was called."
@@ -134,6 +150,13 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
             if member.verdict((tool,), marking).kind == "gated":
                 return f"{subject} may be called{where}: {needed} {were} successful{since}{ago}."
             return f"{subject} needs a successful {needed} first{since}{ago}{where}."
+        case LimitRule(scope=scope, same=ValueKey()):
+            during = "in this session" if scope == "session" else f"per {scope}"
+            return f"{subject}: at most {rule.most}{where} {during}."
+        case LimitRule(scope=scope, total=SumField() as total):
+            left = total.text(marking["budget"])
+            until = "in this session" if scope == "session" else f"until {scope} succeeds"
+            return f"{subject}: {left} of {rule.most} left{where} {until}."
         case LimitRule(limit=limit, scope=scope, window=window):
             left = _uses_left(member, marking, tool, limit)
             if window is not None:

@@ -79,7 +79,8 @@ class Explanation:
 class GateView:
     """Verdicts of a gate's nets on a call and their markings, taken at one moment.
 
-    `asks` says that the call needs approval that none of the grants in `granted` gives.
+    `asks` says that the call needs approval that none of the grants in `granted` gives, `has_values` that
+    it has a value in every field for each value of which a rule holds.
     """
 
     call: ToolCall
@@ -92,6 +93,7 @@ class GateView:
     names_by_net: tuple[NetNames, ...]
     unclear: str | None
     judged_as: tuple[str, ...]
+    has_values: bool
 
 
 def view_gate(
@@ -99,13 +101,14 @@ def view_gate(
 ) -> GateView:
     """Note what `explain` needs; afterwards the gate may go on."""
     classification = roster.classify(call, context)
+    judged = {m.order: m for m, _ in (*classification.verdicts, *classification.abstaining)}
     covered = granted.covering(classification, call, None, context)
     return GateView(
         call,
         classification.names,
-        tuple(member.net for member in roster.members),
+        tuple(judged.get(member.order, member).net for member in roster.members),
         tuple(
-            _explained(member, verdict, classification.names, context)
+            _explained(judged.get(member.order, member), verdict, classification.names, context)
             for member, verdict in zip(roster.members, roster.verdicts(classification), strict=True)
         ),
         any(asked not in covered for *_, asked in manual_steps(classification.verdicts)),
@@ -114,7 +117,15 @@ def view_gate(
         tuple(roster.naming(call).by_net),
         classification.unclear,
         classification.judged_as,
+        all(_has_values(member) for member, _ in classification.verdicts),
     )
+
+
+def _has_values(member: Member) -> bool:
+    """Tell whether a net judged a call by the value and the number that it looks at."""
+    if member.net.per_value is not None and member.template is None:
+        return False
+    return all(t.amount is None or t.amount.units for t in member.net.transitions)
 
 
 def _explained(
@@ -123,7 +134,7 @@ def _explained(
     net = member.net
     asked = net.condition if any(name in net.governs for name in names) else None
     marking = dict(marking_by_now(member, context))
-    return NetExplanation(member.key, verdict, marking, net.rule, asked)
+    return NetExplanation(member.registered, verdict, marking, net.rule, asked)
 
 
 def explain(seen: GateView) -> Explanation:
@@ -141,6 +152,10 @@ def explain(seen: GateView) -> Explanation:
 
 def _way(seen: GateView) -> Answer:
     """The way to the call from the noted markings; unknown when a net cannot even name the call."""
+    if not seen.has_values:
+        from ..verify import Unknown
+
+        return Unknown()
     # Gates that never explain, a hook's for one, do not pay for the proofs.
     from ..verify import Action, Together, Unknown, vocabulary
 

@@ -7,18 +7,18 @@ import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from threading import RLock
 from types import MappingProxyType
 from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
 from ..core.sources import USER
+from ..core.value_key import split_key
 from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
 from . import reasons
 from .approve import ApprovalProgress, ask
 from .classify import Roster, names_of, unique_keys
 from .commit import NOTHING, PendingIndex
-from .conditions import Timekeeper, apply_condition
+from .conditions import EvaluationContext, Timekeeper, apply_condition
 from .contention import Claims, asking_about
 from .decision import (
     PendingQuestion,
@@ -35,9 +35,18 @@ from .grants.net import Grant, grant_number
 from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
+from .shared_uses import SessionUses, SharedUses
 from .state.recorder import RecordedDecision, Recorder
 from .state.replay import replay_entry
-from .state.restore import Arrivals, Markings, Pending, member_of, pending_step, restored_nets
+from .state.restore import (
+    Arrivals,
+    Markings,
+    Pending,
+    member_of,
+    pending_step,
+    restored_nets,
+    value_members,
+)
 from .state.undo import NO_NETS, NO_TIMES, Moves
 from .types import (
     ActiveNet,
@@ -121,6 +130,8 @@ def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
     for key in keyed:
         if grant_number(key) is not None:
             raise NetError(f"A net cannot have the key '{key}': keys like it are those of grants")
+        if split_key(key)[1] is not None:
+            raise NetError(f"A net cannot have the key '{key}': keys like it are those of single values")
     return keyed
 
 
@@ -175,9 +186,10 @@ class GateManager:
     to say which calls would lead there (see `explain`). With `quote_calls` a reason in a name that a map
     gave goes on with the call and the rule's place: by default it is the reference's sentence (G-18).
 
-    `surroundings` is where the calls run, for conditions on paths. `clock` gives seconds since 1970 and
-    is read only for nets that time moves; should it go back, the time stays the same. Calls may
-    come from several threads; each phase that touches a net is atomic.
+    `uses` counts what calls of all sessions use of limits that hold over sessions; without it only this
+    gate's calls count. `surroundings` is where the calls run, for conditions on paths. `clock` gives
+    seconds since 1970 and is read only for nets that time moves; should it go back, the time stays the
+    same. Calls may come from several threads; each phase that touches a net is atomic.
 
     Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
     that never come to rest and for one under a grant's key, `ValueError` for an unknown mode.
@@ -196,6 +208,7 @@ class GateManager:
         quote_calls: bool = False,
         surroundings: Surroundings = NOWHERE,
         clock: Callable[[], float] = time.time,
+        uses: SessionUses | None = None,
     ) -> None:
         nets, active = split_registry(nets, active)
         nets = one_of(nets, registry)
@@ -204,8 +217,9 @@ class GateManager:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = GrantStore()
-        self._time = Timekeeper(clock, surroundings)
-        self._time.listen(member.net for member in self._members.values())
+        self._uses = uses or SharedUses().of_session("")
+        self._time = Timekeeper(clock, surroundings, self._uses)
+        self._listen(self._members)
         self._time.said.clear()
         context = self._time.context()
         for member in self._members.values():
@@ -215,7 +229,7 @@ class GateManager:
         self._waiting: set[str] = set()
         self._owed: dict[str, tuple[OpenQuestion, ...]] = {}
         self._edits: dict[str, ChosenEdit] = {}
-        self._lock = RLock()
+        self._lock = self._uses.uses.lock
         self._claims = Claims(self._lock)
         self._on_decision = on_decision
         self._recorder = None if record is None else Recorder(record)
@@ -253,6 +267,14 @@ class GateManager:
         """The sources that conditions look for values in: `user`, and names of tools; see `hear`."""
         return self._time.said.sources
 
+    def _listen(self, members: Mapping[str, Member]) -> None:
+        """Keep the texts and uses that these nets look at, from now on."""
+        nets = [member.net for member in members.values()]
+        self._time.listen(nets)
+        limits = [net.shared for net in nets if net.shared is not None]
+        self._uses.uses.keep_for(limits)
+        self._counts = bool(limits)
+
     def hear(self, source: str, text: str) -> None:
         """Take in what a person said, `source` being `user`, or what a tool's call returned.
 
@@ -284,9 +306,10 @@ class GateManager:
     def pending(self) -> tuple[Pending, ...]:
         """The deferred transitions that wait for results, as `restore` takes them."""
         return tuple(
-            (key, waiting.transition.name, waiting.tool, waiting.call)
-            for key, member in self._members.items()
-            for calls in member.state.pending.values()
+            (net.key, waiting.transition.name, waiting.tool, waiting.call)
+            for member in self._members.values()
+            for net in (member, *member.values())
+            for calls in net.state.pending.values()
             for waiting in calls
         )
 
@@ -506,6 +529,8 @@ class GateManager:
         if not isinstance(reached, GateDecision):
             return reached
         self._moves.noted(reached, context.moved or NO_TIMES, roster.members)
+        if self._counts and reached.steps:
+            self._count_uses(reached, context)
         self._owed.pop(tool_call_id, None)
         if reached.steps and self._claims.waiters:
             self._claims.wake()
@@ -513,6 +538,21 @@ class GateManager:
         if self._explain_blocks:
             return with_way(roster, self._granted, reached, self._time.context())
         return reached
+
+    def _count_uses(self, decision: GateDecision, context: EvaluationContext) -> None:
+        """Count what a call has used of limits that hold over sessions."""
+        counters: dict[str, str] = {}
+        for step in decision.steps:
+            member = self._member(step.net)
+            shared = None if member is None else member.net.shared
+            if member is not None and shared is not None and shared.place in step.transition.inputs:
+                counters[step.net] = context.counter(member, shared)
+        if counters:
+            self._uses.take(decision.call.tool_call_id, counters, context.now())
+
+    def uses_of(self, call_id: str) -> dict[str, str]:
+        """The counters of limits over sessions that a call has used, by net."""
+        return self._uses.of_call(call_id) if self._counts else {}
 
     def block_reason(self, call: ToolCall) -> str | None:
         """Reason with which a net would block `call` now; `None` where none would (G-68)."""
@@ -539,9 +579,8 @@ class GateManager:
             for key in keys:
                 member = self._members.get(key)
                 try:
-                    verdict = member and apply_condition(
-                        member, names_of(member.net, call), call, context
-                    )
+                    names = () if member is None else names_of(member.net, call)
+                    verdict = member and apply_condition(member, names, call, context)[1]
                 except Exception:
                     log.exception("Net '%s' cannot judge call '%s'", key, call.tool_call_id)
                     found.append(key)
@@ -634,7 +673,9 @@ class GateManager:
                     self._claims.wake()
             if not result.undo:
                 return record
-            undone = self._moves.undone(result, record, {**self._members, **self._granted.members})
+            undone = self._moves.undone(result, record, self._member)
+            if self._counts:
+                self._uses.give_back(result.tool_call_id, {step.net for step in undone.undone})
             self._claims.wake()
             return undone
         finally:
@@ -764,7 +805,7 @@ class GateManager:
                     raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
             roster = self._roster_of(active, members)
             self._members, self._roster = members, roster
-            self._time.listen(member.net for member in members.values())
+            self._listen(members)
             self.replacements += -1 if undo else 1
             self._pending = PendingIndex.of(*members.values())
             self._moves.forget()
@@ -788,7 +829,8 @@ class GateManager:
         transition that waits, oldest first, and replaces those there are. `grants` are all that were ever
         given and replace those there are; `revoked` are keys of those among them that answer nothing any
         more. `markings` and `since`, when tokens came to places where they age, are of nets and grants
-        alike; in a net that is placed without `since` they count from now, and now is never before
+        alike; of a net that is one for each value of a field, the nets of values that are not among them
+        begin anew. In a net that is placed without `since` they count from now, and now is never before
         `latest`, `-inf` for another record.
         Ends the refusing after a decision that could not be recorded. Raises `NetError` for a net, place
         or transition that is not here, and for a grant that expires without `since`; it then changes
@@ -798,25 +840,29 @@ class GateManager:
             roster = self._roster if active is None else self._roster_of(active)
             granted = self._granted.replaced(grants, revoked)
             members = {**self._members, **granted.members}
+            pending = None if pending is None else list(pending)
+            named = (*(markings or ()), *(since or ()), *(p[0] for p in pending or ()))
+            members.update(value_members(self._members, named))
             markings = {k: marking for k, marking in (markings or {}).items() if k not in revoked}
             since = {k: times for k, times in (since or {}).items() if k not in revoked}
             if latest is not None:
                 self._time.begin_at(latest)
             places = restored_nets(members, markings, since, self._time.context())
             granted.check_times(places)
-            steps = None if pending is None else [pending_step(self._members, p) for p in pending]
+            steps = None if pending is None else [pending_step(members, p) for p in pending]
             if mode is not None:
                 self.mode = mode
             self._roster = roster
             if places or grants is not None or steps is not None:
                 self._moves.forget()
             self._granted = granted
-            for place in places.values():
-                place.put()
             if steps is not None:
                 self._pending.clear()
-                for member, step, call in steps:
-                    self._pending.add(member, step, call)
+            for place in places.values():
+                place.put()
+            for member, step, call in steps or ():
+                member.keep()
+                self._pending.add(member, step, call)
             if self._recorder is not None:
                 self._recorder.restored()
             self._claims.wake()
@@ -829,9 +875,16 @@ class GateManager:
         context = self._time.context()
         with self._lock:
             for member, state in zip(self._members.values(), states, strict=True):
-                member.state = state
+                member.take_state(state)
                 state.since = context.since(member.net, state.marking, state.since)
             self._pending = PendingIndex.of(*self._members.values())
+
+    def _member(self, key: str) -> Member | None:
+        """The net, grant, or net of one value that steps name by this key."""
+        member = self._members.get(key) or self._granted.members.get(key)
+        if member is not None:
+            return member
+        return next(iter(value_members(self._members, (key,)).values()), None)
 
     def _roster_of(self, keys: Iterable[str], members: Mapping[str, Member] | None = None) -> Roster:
         members = self._members if members is None else members

@@ -6,11 +6,24 @@ up by the marking and allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from weakref import WeakValueDictionary
 
+from ..core.value_key import value_net
 from ..net.firing import chain
-from ..net.net import GateState, Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..net.net import (
+    GateState,
+    Input,
+    Marking,
+    NetError,
+    SkillNet,
+    Transition,
+    auto_advance,
+    fire,
+    initial_state,
+    is_enabled,
+)
 from . import reasons
 from .grants.net import Question, question_of
 from .types import NetVerdict, Step
@@ -49,6 +62,13 @@ class KnownTool:
         return replace(first, steps=tuple(steps[t] for t in transitions))
 
 
+def _of_call(transition: Transition, given: Input) -> Transition | None:
+    if transition.amount is None:
+        return transition
+    units = transition.amount.field.units(given)
+    return None if units is None else transition.of_units(units)
+
+
 def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
     """The names of one call in the order in which a net takes them; `own` is its tool's."""
     if net.leads and len(names) > 1:
@@ -56,31 +76,86 @@ def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
     return names
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Member:
     """A net that a gate holds under `key`; `order` is its position among the active ones.
 
-    `plain` ones have a verdict on every call by its names alone, whatever its input and the time.
+    `plain` ones have a verdict on every call by its names alone, whatever its input and the time. A net
+    that is one for each value of a field has a member of its own for each: `template` is then the one
+    that is registered, and `digest` the value's.
     """
 
     key: str
     net: SkillNet
     state: GateState
     order: int = 0
+    template: Member | None = None
+    digest: str = ""
     plain: bool = field(init=False)
     knows: dict[str, KnownTool] = field(init=False)
     _questions: dict[str, Question] = field(init=False, default_factory=dict[str, Question])
+    _by_value: WeakValueDictionary[str, Member] = field(
+        init=False, default_factory=WeakValueDictionary[str, "Member"]
+    )
 
     def __post_init__(self) -> None:
-        self.plain = self.net.condition is None and not self.net.timed
+        per_value = self.net.per_value is not None
+        looks = self.net.timed or per_value or self.net.measured
+        self.plain = self.net.condition is None and not looks
         names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
         self.knows = {name: self._known(name) for name in names}
 
+    @property
+    def registered(self) -> str:
+        """Key of the net that people know and switch: of the net of one value, its template's."""
+        return self.key if self.template is None else self.template.key
+
+    def of_value(self, digest: str) -> Member:
+        """The net of one value; it is forgotten again unless something moves it, see `keep`."""
+        member = self._by_value.get(digest)
+        if member is None:
+            state = self.state.values.get(digest) or initial_state(self.net)
+            member = Member(value_net(self.key, digest), self.net, state, self.order, self, digest)
+            self._by_value[digest] = member
+        member.order = self.order
+        return member
+
+    def of_call(self, given: Input) -> Member | None:
+        """The net as it is for a call with this input, whose number it takes tokens for.
+
+        It has the state in common with this one. `None` where the call has no number in the field.
+        """
+        transitions = [_of_call(transition, given) for transition in self.net.transitions]
+        known = tuple(transition for transition in transitions if transition is not None)
+        if len(known) < len(transitions):
+            return None
+        net = replace(self.net, transitions=known)
+        return Member(self.key, net, self.state, self.order, self.template, self.digest)
+
+    def values(self) -> Iterator[Member]:
+        """The nets of the values that calls have named so far."""
+        return map(self.of_value, list(self.state.values))
+
+    def keep(self) -> None:
+        """Keep the net of a value, now that it has moved or waits for a result."""
+        if self.template is not None:
+            self.template.state.values[self.digest] = self.state
+
+    def forget_values(self) -> None:
+        """Let the nets of all values begin anew."""
+        self.state.values.clear()
+        self._by_value.clear()
+
+    def take_state(self, state: GateState) -> None:
+        """Go on from another state."""
+        self.state = state
+        self._by_value.clear()
+
     def _known(self, tool: str) -> KnownTool:
-        key, rule = self.key, self.net.rule
+        key, rule = self.registered, self.net.rule
         free = NetVerdict(key, "free", tool, rule=rule) if tool in self.net.free_tools else None
         gated = tuple(
-            (t, NetVerdict(key, "gated", tool, (Step(key, t, tool),), rule=rule))
+            (t, NetVerdict(key, "gated", tool, (Step(self.key, t, tool),), rule=rule))
             for t in self.net.transitions
             if tool in t.tools
         )
@@ -99,10 +174,10 @@ class Member:
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:
         """A verdict against the call, in this net's name."""
-        return NetVerdict(self.key, "blocked", tool, reason=reason, rule=self.net.rule)
+        return NetVerdict(self.registered, "blocked", tool, reason=reason, rule=self.net.rule)
 
     def abstain(self, tool: str) -> NetVerdict:
-        return NetVerdict(self.key, "abstain", tool, rule=self.net.rule)
+        return NetVerdict(self.registered, "abstain", tool, rule=self.net.rule)
 
     def verdict(self, names: Sequence[str], marking: Marking | None = None) -> NetVerdict:
         """Verdict of the net on a call that goes by all of `names` (G-10, G-50).
@@ -132,13 +207,13 @@ class Member:
             try:
                 marking = self.after(marking, verdict.steps)
             except NetError as problem:
-                return self.blocked(name, reasons.cannot_fire(self.key, problem))
+                return self.blocked(name, reasons.cannot_fire(self.registered, problem))
         if not gated:
             return free or self.abstain(called)
         if len(gated) == 1:
             return gated[0]
         steps = tuple(step for verdict in gated for step in verdict.steps)
-        return NetVerdict(self.key, "gated", gated[0].tool, steps, rule=self.net.rule)
+        return NetVerdict(self.registered, "gated", gated[0].tool, steps, rule=self.net.rule)
 
     def after(self, marking: Marking, steps: Iterable[Step]) -> Marking:
         """The marking once the steps that fire at the call have fired; deferred ones wait.

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..core.amounts import SumField
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.excerpt import excerpt
-from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ..core.rule import (
+    UNCLEAR,
+    ApprovalRule,
+    BlockRule,
+    LimitRule,
+    Rule,
+    SequenceRule,
+    value_key,
+)
 from ..core.sanitize import visible
 from ..net.net import SkillNet
 
@@ -27,16 +36,22 @@ def unavailable(net: SkillNet, tool: str) -> str:
 def _sentence(rule: Rule | None, tool: str) -> str:
     """The sentence of a kind of rule (G-18)."""
     where = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
+    key = value_key(rule)
+    quantity = "each" if isinstance(rule, LimitRule) else "the same"
+    same = "" if key is None else f" for {quantity} {key.field}"
     match rule:
         case SequenceRule(needed=needed, dependent=dependent):
             each = "each of " if rule.every else ""
             first = "first" if rule.since is None else f"after the last call to {rule.since}"
             ago = "" if rule.within is None else f", not longer than {as_typed(rule.within)} ago"
-            return f"{dependent} requires a successful call to {each}{needed} {first}{ago}{where}."
+            return f"{dependent} requires a successful call to {each}{needed} {first}{ago}{same}{where}."
+        case LimitRule(tool=limited, scope=scope, total=SumField()):
+            return f"{limited} would exceed its limit of {rule.most} per {scope}{same}{where}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
-            return f"{limited} has reached its limit of {limit} calls per {scope}{where}."
+            across = "" if rule.across is None else f" across {rule.across}"
+            return f"{limited} has reached its limit of {limit} calls per {scope}{same}{across}{where}."
         case BlockRule(tool=blocked, after=str(before)):
-            return f"{blocked} is blocked after a call to {before}{where}."
+            return f"{blocked} is blocked after a call to {before}{same}{where}."
         case BlockRule(tool=blocked) if where:
             return f"{blocked} is blocked{where}."
         case BlockRule(tool=blocked):
@@ -45,6 +60,16 @@ def _sentence(rule: Rule | None, tool: str) -> str:
             return requires_approval(approved)
         case None:
             return f"Tool '{tool}' is not available in the current state."
+
+
+def no_value(tool: str, why: str) -> str:
+    """A rule on each value of a field cannot tell to which value a call belongs."""
+    return f"{tool} is blocked: {why}."
+
+
+def with_rest(reason: str | None, rest: str) -> str:
+    """A reason of a limit on a sum, with what is left of it."""
+    return f"{(reason or '').removesuffix('.')}; {rest} is left."
 
 
 def because(reason: str, rule: Rule | None) -> str:
@@ -70,6 +95,7 @@ def refusals(names: Iterable[str]) -> Iterator[str]:
     for name in names:
         yield f"{name} requires a successful call to "
         yield f"{name} has reached its limit of "
+        yield f"{name} would exceed its limit of "
         yield f"{name} is blocked"
         yield requires_approval(name)[:-1]
         yield rejected(name, None)[:-1]

@@ -8,15 +8,18 @@ leave the one they were given alone. The behaviour follows G-1 … G-5 and G-61.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
+from ..core.amounts import Amount
 from ..core.condition import Condition, Input, Shell
 from ..core.frozen import frozen
 from ..core.rule import Rule
+from ..core.shared_limit import SharedLimit
+from ..core.value_key import ValueKey
 
 Marking: TypeAlias = dict[str, int]
 Meta: TypeAlias = dict[str, object]
@@ -60,8 +63,9 @@ class Transition:
     With `after`, in seconds, it fires by itself as soon as the oldest token of its one input place is
     that old. A `partial` one does not let a call pass alone: the call fires the next that is then enabled
     for it as well. `voids` names deferred transitions of the net that do not fire for calls which run at
-    the same time as a call of this one, itself deferred. `needs` is derived: each input place once, with
-    the tokens it must hold.
+    the same time as a call of this one, itself deferred. With an `amount` it also takes as many tokens as
+    the call's number has units, none until it is of one call: see `of_units`. `needs` is derived: each
+    input place once, with the tokens it must hold.
     """
 
     name: str
@@ -74,6 +78,7 @@ class Transition:
     after: float | None = None
     partial: bool = False
     voids: tuple[str, ...] = ()
+    amount: Amount | None = None
     needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +94,16 @@ class Transition:
         if self.transfers:
             pairs = tuple([_pair(f"transition '{self.name}':", pair) for pair in self.transfers])
             object.__setattr__(self, "transfers", pairs)
-        object.__setattr__(self, "needs", _needs(self.inputs))
+        needs = _needs(self.inputs)
+        if self.amount is not None and self.amount.units:
+            needs = (*needs, (self.amount.source, self.amount.units))
+        object.__setattr__(self, "needs", needs)
+
+    def of_units(self, units: int) -> Transition:
+        """This transition for a call of so many units. Raises `NetError` for one without an amount."""
+        if self.amount is None:
+            raise NetError(f"transition '{self.name}' takes no amount, got {units} units")
+        return replace(self, amount=replace(self.amount, units=units))
 
     def _take_lists(self) -> None:
         for name in ("inputs", "outputs", "tools", "transfers", "voids"):
@@ -143,13 +157,15 @@ class GateState:
 
     `pending` holds, by call id, the deferred transitions that wait for that call's result, oldest first.
     `meta` belongs to the net's own callbacks. `since` is when the tokens of places that a timed
-    transition empties came there, oldest first, in seconds since 1970.
+    transition empties came there, oldest first, in seconds since 1970. `values` has the states of a net
+    that is one for each value of a field, by the value's digest; its own marking is where each begins.
     """
 
     marking: Marking
     meta: Meta = field(default_factory=dict[str, object])
     pending: dict[str, list[PendingCall]] = field(default_factory=dict[str, list[PendingCall]])
     since: Since = field(default_factory=dict[str, tuple[float, ...]])
+    values: dict[str, GateState] = field(default_factory=dict[str, "GateState"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +241,11 @@ class SkillNet:
     `governs` only where `condition` holds or cannot be evaluated. `by_rule` says of a net
     without `rule`, such as one from a record, that a rule was what it was made from; `wish` of one that
     a tool asks for itself, which names no call for the rules (G-66). `leads` are names that count before
-    the others of one call, unless they are the tool's own. Derived are
+    the others of one call, unless they are the tool's own. With `per_value` it is one net for each value
+    of that field, all of this structure. With `shared` uses in other sessions count as well. Derived are
     `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
-    none is met, all are at rest), `timed`, those that fire by themselves after a time, and `voiding`,
-    whether any calls void others.
+    none is met, all are at rest), `timed`, those that fire by themselves after a time, `voiding`, whether
+    any calls void others, and `measured`, whether any take amounts.
     """
 
     name: str
@@ -247,16 +264,20 @@ class SkillNet:
     by_rule: bool = False
     wish: bool = False
     leads: tuple[str, ...] = ()
+    per_value: ValueKey | None = None
+    shared: SharedLimit | None = None
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     timed: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
     voiding: bool = field(init=False, repr=False, compare=False)
+    measured: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         structural = tuple([t for t in self.transitions if t.structural])
         object.__setattr__(self, "structural", structural)
         object.__setattr__(self, "timed", tuple([t for t in self.transitions if t.after is not None]))
         object.__setattr__(self, "voiding", any(t.voids for t in self.transitions))
+        object.__setattr__(self, "measured", any(t.amount for t in self.transitions))
         # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
         first = tuple([t.needs[0] if t.needs else ("", 0) for t in structural])
         object.__setattr__(self, "wakes", first)
@@ -286,6 +307,8 @@ def define_skill_net(
     condition: Condition | None = None,
     governs: Iterable[str] = (),
     leads: Iterable[str] = (),
+    per_value: ValueKey | None = None,
+    shared: SharedLimit | None = None,
 ) -> SkillNet:
     """Make a net and check it (G-3).
 
@@ -315,6 +338,8 @@ def define_skill_net(
         condition=condition,
         governs=_listed(here, "governed names", governs),
         leads=_listed(here, "leading names", leads),
+        per_value=per_value,
+        shared=shared,
     )
     _check(net)
     return net
@@ -369,8 +394,46 @@ def _check(net: SkillNet) -> None:
             fail(f"partial transition '{transition.name}' must name tools and not be deferred")
         if transition.voids:
             _check_voids(net, transition, fail)
+        if transition.amount is not None:
+            _check_amount(transition, transition.amount, known, fail)
+    if net.per_value is not None:
+        _check_per_value(net, fail)
+    if net.shared is not None:
+        _check_shared(net, net.shared, fail)
     if net.condition is not None and not net.governs:
         fail("has a condition that is asked of no name; name those it governs")
+
+
+def _check_amount(
+    transition: Transition, amount: Amount, places: Container[str], fail: Callable[[str], None]
+) -> None:
+    """The places of an amount hold nothing else, and a call takes it when it is allowed."""
+    named, own = f"transition '{transition.name}'", (amount.source, amount.target)
+    for place in own:
+        if place is not None and place not in places:
+            fail(f"{named} names unknown place '{place}'")
+        if place in (*transition.inputs, *transition.outputs):
+            fail(f"{named} takes an amount of '{place}', so it has no other arc to it")
+    if transition.deferred or transition.partial or transition.type == "manual" or not transition.tools:
+        fail(f"{named} takes an amount, so it fires at a call, without a person")
+
+
+def _check_per_value(net: SkillNet, fail: Callable[[str], None]) -> None:
+    """Nets that come about with the calls themselves keep no notes and are asked about by nobody."""
+    asking = next((t.name for t in net.transitions if t.type == "manual"), None)
+    if asking is not None:
+        fail(f"transition '{asking}' asks a person, so the net cannot be one for each value of a field")
+    if net.validate_tool_call is not None or net.on_deferred_result is not None:
+        fail("has callbacks of its own, so it cannot be one for each value of a field")
+
+
+def _check_shared(net: SkillNet, shared: SharedLimit, fail: Callable[[str], None]) -> None:
+    """Each use is a token that a call takes when it is allowed, and that time brings back."""
+    if shared.place not in net.places:
+        fail(f"counts uses of unknown place '{shared.place}' over sessions")
+    back = [t for t in net.timed if shared.place in t.outputs]
+    if not back or any(t.after != shared.window for t in back):
+        fail(f"counts uses over sessions: tokens must come back to '{shared.place}' in {shared.window} s")
 
 
 def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]) -> None:
@@ -417,6 +480,9 @@ def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
         after[target] = after.get(target, 0) + moved
     for place in transition.outputs:
         after[place] = after.get(place, 0) + 1
+    amount = transition.amount
+    if amount is not None and amount.target is not None:
+        after[amount.target] = after.get(amount.target, 0) + amount.units
     return after
 
 
@@ -440,6 +506,9 @@ def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Tran
                 after[target] += moved
         for place in transition.outputs:
             after[place] += 1
+        amount = transition.amount
+        if amount is not None and amount.target is not None:
+            after[amount.target] += amount.units
         for place, need in net.wakes:
             if after[place] >= need:
                 return auto_advance(net, after)
@@ -456,6 +525,10 @@ def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -
     what fires by itself at once looks at a place it changes. For times see `timed.arrivals_before`.
     """
     taken, made = Counter(transition.inputs), Counter(transition.outputs)
+    if transition.amount is not None:
+        taken[transition.amount.source] += transition.amount.units
+        if transition.amount.target is not None:
+            made[transition.amount.target] += transition.amount.units
     changed = {place for place in taken | made if taken[place] != made[place]}
     looks = any(not changed.isdisjoint(t.inputs) for t in net.structural)
     before = {**dict.fromkeys(net.places, 0), **marking}

@@ -79,6 +79,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
                 after=t.after,
                 partial=t.partial,
                 voids=t.voids,
+                amount=t.amount,
             )
             for t in net.transitions
         ),
@@ -92,6 +93,8 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         maps=maps_digest((net,)) if people else None,
         name_maps=_name_maps(net, restricted(net.rule) if net.rule else None) if keeps_maps else None,
         lead_maps=_name_maps(net, net.leads[0]) if net.leads and keeps_maps else None,
+        per_value=net.per_value,
+        shared=net.shared,
     )
 
 
@@ -105,7 +108,18 @@ def _name_maps(net: SkillNet, name: str | None) -> NameMaps | None:
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
     """Committed steps, in their order."""
-    return tuple([_step(s.net, s.transition.name, s.tool, s.transition.deferred) for s in steps])
+    return tuple(
+        [
+            _step(s.net, s.transition.name, s.tool, s.transition.deferred)
+            if s.transition.amount is None
+            else _step_of(s, s.transition.amount.units)
+            for s in steps
+        ]
+    )
+
+
+def _step_of(step: Step, units: int) -> StepRecord:
+    return copy_with(_step(step.net, step.transition.name, step.tool, False), {"units": units})
 
 
 @lru_cache(maxsize=4096)
@@ -142,8 +156,17 @@ _DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block",
 """Template: what the gate gives is valid, and validating it again takes four times as long."""
 
 
-def decision_record(decision: GateDecision, original: Input, *, via: str | None = None) -> CallDecided:
-    """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it."""
+def decision_record(
+    decision: GateDecision,
+    original: Input,
+    *,
+    via: str | None = None,
+    uses: Mapping[str, str] | None = None,
+) -> CallDecided:
+    """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it.
+
+    `uses` has the counters of limits over sessions that the call counts for, by net.
+    """
     call = decision.call
     fields = {
         "call_id": call.tool_call_id,
@@ -164,6 +187,7 @@ def decision_record(decision: GateDecision, original: Input, *, via: str | None 
         "uninspectable": decision.unclear,
         "judged_as": decision.judged_as,
         "edited_by": decision.edited_by,
+        "uses": dict(uses or {}),
     }
     return copy_with(_DECIDED, fields)
 

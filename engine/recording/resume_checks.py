@@ -21,6 +21,7 @@ from ..agents.messages import open_calls
 from ..agents.turn.run import UNKNOWN_OUTCOME
 from ..core.rule import ApprovalRule, RuleSource, people_to_loosen, restricted
 from ..core.sanitize import visible
+from ..core.value_key import split_key
 from ..gate.name_changes import takes_from
 from ..gate.reasons import rejected
 from ..gate.types import ChosenEdit, Mode, OpenQuestion
@@ -90,7 +91,8 @@ class ResumePoint:
 
     `markings` are of the nets that keep their recorded ones, `fresh` start from their initial ones,
     `dropped` are no more, `forgot` go on without their own notes. `active` is in order of activation.
-    `since` is when tokens that age came to the nets that go on.
+    `since` is when tokens that age came to the nets that go on. `values` are the markings of the nets of
+    single values, where those of all values go on.
     """
 
     markings: dict[str, dict[str, int]]
@@ -101,6 +103,16 @@ class ResumePoint:
     since: dict[str, dict[str, tuple[float, ...]]] = field(
         default_factory=dict[str, dict[str, tuple[float, ...]]]
     )
+    values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+
+    @property
+    def every_marking(self) -> dict[str, dict[str, int]]:
+        """The markings of all that goes on, nets of single values among it."""
+        return {**self.markings, **self.values}
+
+    def keeps(self, pending: PendingState) -> bool:
+        """Tell whether the net in which something waits for a result goes on."""
+        return split_key(pending.step.net)[0] in self.markings
 
 
 def folded(events: Sequence[JournalEvent]) -> SessionState:
@@ -139,6 +151,7 @@ def standing(
         if key in records and (different := _differences(net.net, records[key]))
     }
     kept = [key for key in state.nets if key in records and key not in changed]
+    values = {key: value for key, value in state.values.items() if value.net in kept}
     forgetful = [key for key in kept if registry[key].on_deferred_result is not None]
     if nets == "recorded" and (missing or changed or forgetful):
         text = _misfit(state.id, missing, changed, forgetful)
@@ -148,11 +161,15 @@ def standing(
         active = [*(key for key in state.active if key in records), *added]
     return ResumePoint(
         markings={key: dict(state.nets[key].marking) for key in kept},
+        values={key: dict(value.marking) for key, value in values.items()},
         fresh=tuple(record for key, record in records.items() if key not in kept),
         dropped=tuple(missing),
         forgot=tuple(forgetful),
         active=tuple(active),
-        since={key: state.nets[key].since for key in kept},
+        since={
+            **{key: state.nets[key].since for key in kept},
+            **{key: value.since for key, value in values.items()},
+        },
     )
 
 
@@ -423,6 +440,7 @@ _IMPLIED_BY = re.compile(r" \(implied by the maps? of [^()]*\)$")
 def _differences(recorded: NetRecord, current: NetRecord) -> list[str]:
     """Parts of the structure that differ. The rule's location may change, its effect may not."""
     parts = ("name", "places", "transitions", "initial_marking", "free_tools", "leads", "when", "governs")
+    parts = (*parts, "per_value", "shared")
     return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(current, part)]
 
 

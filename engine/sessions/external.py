@@ -157,7 +157,7 @@ class ExternalSession(SubmittedSession):
         is dropped, as a result whose outcome is unknown.
         """
         config, state = replace(config, source=agent.source), self.state
-        dropped = [p for p in state.pending if p.step.net not in point.markings]
+        dropped = [p for p in state.pending if not point.keeps(p)]
         ids = dict.fromkeys(p.call_id for p in dropped)
         unknown = (unknown_result(call_id, state.calls[call_id].tool, dropped) for call_id in ids)
         return [*self.resumption(agent.profile, config, point, events), *unknown]

@@ -55,6 +55,7 @@ from ..core.json_equality import same_json
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
 from ..gate.decision import PendingQuestion
+from ..gate.shared_uses import SharedUses
 from ..gate.state.recorder import RecordedDecision
 from ..gate.state.restore import Pending
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GateDecision, Mode, ResultRecord, ToolResult
@@ -131,6 +132,7 @@ class HostedSession:
         tokens: OperatorTokens,
         requests: OpenRequests | None = None,
         surroundings: Surroundings,
+        uses: SharedUses | None = None,
     ) -> None:
         self.id = session_id
         self.redaction = redaction
@@ -144,6 +146,7 @@ class HostedSession:
             quote_calls=True,
             surroundings=surroundings,
             clock=lambda: journal.clock().timestamp(),
+            uses=(uses or SharedUses()).of_session(session_id),
         )
         self._recorded_nets = self.manager.nets
         self._take_maps(registry)
@@ -330,7 +333,13 @@ class HostedSession:
                 *self.preceding(call.tool_call_id),
                 *self._new_grants(decision),
                 self.with_off(
-                    decision, decision_record(decision, original, via=None if via is self else via.id)
+                    decision,
+                    decision_record(
+                        decision,
+                        original,
+                        via=None if via is self else via.id,
+                        uses=self.manager.uses_of(call.tool_call_id),
+                    ),
                 ),
             ]
         )
@@ -410,12 +419,13 @@ class HostedSession:
         if self.manager.nets != self._recorded_nets:
             self.replace_nets(self._recorded_nets, state.active, undo=True)
         grants = Grants.of(state.grants, self.manager.nets, self.maps)
+        nets = {**state.nets, **state.values}
         self.manager.restore(
-            markings={key: net.marking for key, net in state.nets.items()} | grants.markings,
+            markings={key: net.marking for key, net in nets.items()} | grants.markings,
             pending=self._steps(state.pending),
             active=state.active,
             mode=state.mode,
-            since={key: net.since for key, net in state.nets.items()} | grants.since,
+            since={key: net.since for key, net in nets.items()} | grants.since,
             grants=grants.every,
             revoked=grants.over,
             latest=max(self.latest, state.updated.timestamp() if state.updated else -inf),

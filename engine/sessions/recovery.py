@@ -18,6 +18,7 @@ from ..agents.messages import ProposedCall, open_calls
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
 from ..agents.turn.resume_step import ResumedCall, completion_reason
+from ..core.value_key import split_key
 from ..history.errors import FoldError
 from ..history.fold.fold import apply, fold, snapshot
 from ..history.journal.reader import HistoryReader
@@ -102,7 +103,7 @@ def plan_recovery(
     `nets` are those that keep their markings; a call pending in another one cannot resume. Of an
     `imported` session nothing resumes by itself: the author of the file chose its open calls.
     """
-    ended = frozenset(p.call_id for p in state.pending if p.step.net not in nets)
+    ended = frozenset(p.call_id for p in state.pending if split_key(p.step.net)[0] not in nets)
     family = _Family(reader, [event.body for event in events], ended)
     record = _Record(events, state, state, conversation(events), last_step(events))
     if imported:

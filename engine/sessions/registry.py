@@ -21,7 +21,9 @@ from uuid import uuid4
 from ..agents import Agent, Previews, Runtime, Session
 from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
 from ..core.condition import Surroundings
+from ..gate.shared_uses import SharedUses
 from ..history.journal.journal import Journal, JournalError
+from ..history.journal.shared_uses import recorded_uses
 from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from ..history.model.state import SessionState, SessionSummary
 from ..history.redaction.redaction import Redaction
@@ -95,6 +97,9 @@ class SessionRegistry:
         self._policy = policy
         self.tokens = OperatorTokens()
         self.requests = OpenRequests()
+        self._uses = SharedUses(
+            lambda window: recorded_uses(journal.reader(), journal.clock().timestamp() - window)
+        )
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -237,7 +242,7 @@ class SessionRegistry:
                 "kind": "branch",
                 "parent": parent,
                 "parent_seq": at,
-                "markings": fit.markings,
+                "markings": fit.every_marking,
                 "reason": config.reason,
             }
             opened = hosted.opened(AgentProfile.of(agent), config).model_copy(update=origin)
@@ -335,9 +340,10 @@ class SessionRegistry:
             tokens=self.tokens,
             requests=self.requests,
             surroundings=surroundings,
+            uses=self._uses,
         )
         if fit is not None:
-            hosted.manager.restore(markings=fit.markings)
+            hosted.manager.restore(markings=fit.every_marking)
         return hosted
 
     async def _start(

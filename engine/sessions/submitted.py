@@ -125,6 +125,6 @@ class SubmittedSession(HostedSession):
         for body in bodies:
             self.calls.index.take(body)
         pending = self.state.pending
-        self.restore_pending(p for p in pending if p.step.net in point.markings)
+        self.restore_pending(p for p in pending if point.keeps(p))
         ended = closings(self.state, (), bodies, going_on={p.call_id for p in pending})
         return [self.resumed(profile, config, point), *ended]

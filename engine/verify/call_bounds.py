@@ -36,13 +36,15 @@ class Most:
 
     At least `least` are possible, at most `most`; `most` is `None` when no bound is known, and
     `unlimited` says that there is none. The answer is exact when `least` equals `most`. The calls keep to
-    each of `paces` besides: what is used up then comes back with time.
+    each of `paces` besides: what is used up then comes back with time. `each` are limits on each value of
+    a field and on sums, in words.
     """
 
     least: int
     most: int | None
     unlimited: bool = False
     paces: tuple[Pace, ...] = ()
+    each: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:

@@ -208,7 +208,7 @@ def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
     return IndexedTransition(
         tuple((at[place], need) for place, need in transition.needs),
         tuple((at[source], at[target]) for source, target in transition.transfers),
-        tuple((at[place], given) for place, given in Counter(transition.outputs).items()),
+        tuple((at[place], given) for place, given in _gives(transition).items()),
         transition.deferred,
         transition.type == "manual",
         transition.partial,
@@ -216,6 +216,13 @@ def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
         transition.name,
         transition.voids,
     )
+
+
+def _gives(transition: Transition) -> Counter[str]:
+    given, amount = Counter(transition.outputs), transition.amount
+    if amount is not None and amount.target is not None:
+        given[amount.target] += amount.units
+    return given
 
 
 def _without_conflicts(marking: Tokens, enabled: list[IndexedTransition]) -> list[IndexedTransition]:

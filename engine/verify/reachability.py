@@ -8,7 +8,7 @@ piece, a chain that begins with partial transitions, is one step: no session is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -142,6 +142,7 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
     without walking through its states, for any N (G-56).
     """
+    net = _by_ones(net)
     budget = budget_of(net)
     if budget is not None:
         return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
@@ -268,6 +269,22 @@ class Budget:
         if self.spent is None:
             return True
         return left + marking[self.spent] >= left_other + other[self.spent]
+
+
+def _by_ones(net: SkillNet) -> SkillNet:
+    """The net with one token in place of each amount: it reaches every marking that amounts lead to."""
+    if not net.measured:
+        return net
+    return replace(net, transitions=tuple(_of_one(transition) for transition in net.transitions))
+
+
+def _of_one(transition: Transition) -> Transition:
+    amount = transition.amount
+    if amount is None:
+        return transition
+    target = () if amount.target is None else (amount.target,)
+    inputs, outputs = (*transition.inputs, amount.source), (*transition.outputs, *target)
+    return replace(transition, inputs=inputs, outputs=outputs, amount=None)
 
 
 def budget_of(net: SkillNet) -> Budget | None:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ..core.durations import as_typed
 from ..net.net import SkillNet, auto_advance
+from .any_value import further_limits, orders_values, over_all_values
 from .budget import Effort
 from .call_bounds import Bounds, Most, most_calls, paces
 from .composition import NetProduct
@@ -231,15 +232,48 @@ class Together:
         """The whole over the calls that surely exist."""
         return self._certain
 
+    @cached_property
+    def _over_values(self) -> Together | None:
+        """The rules over all values of fields; `None` where they hold for all calls alike."""
+        nets = over_all_values(self._nets)
+        return None if nets is None else Together(nets, words=self._words, effort=self._effort)
+
     def way(self, name: str) -> Answer:
-        """The shortest way to a call that has `name`; from outside conditions where that is shorter."""
-        return self._answer([_named(whole, name) for whole in (self._certain, self._loose)])
+        """The shortest way to a call that has `name`; from outside conditions where that is shorter.
+
+        Where rules hold for each value of a field, all its calls may have the same value.
+        """
+        found = self._answer([_named(whole, name) for whole in (self._certain, self._loose)])
+        over = self._over_values
+        return found if over is None else self._joined(name, found, over.way(name))
+
+    def _joined(self, name: str, found: Answer, over: Answer) -> Answer:
+        """The answer, from that for calls of one value and from that `over` all values."""
+        match found, over:
+            case _, Never():
+                return over
+            case Way(), Way() if len(found.calls) == len(over.calls):
+                return replace(found, shortest=found.shortest and over.shortest)
+            case _, Way() if not orders_values(self._nets, name):
+                return over
+            case Way(), _:
+                return replace(found, shortest=False)
+            case _:
+                return Unknown()
 
     def way_within(self, key: str) -> Answer:
         """The shortest way to a call that the condition of the net `key` is asked of and holds for.
 
         Of a net without a condition, to a call that it gates.
         """
+        over = self._over_values
+        found = self._way_within(key)
+        if over is None:
+            return found
+        name = next((name for name in self._nets[key].governs), "")
+        return self._joined(name, found, over.way_within(key))
+
+    def _way_within(self, key: str) -> Answer:
         inside = self._inside
         found, _ = _best(inside.whole, inside.governed(key, self._nets[key]), self._effort)
         match found:
@@ -252,7 +286,12 @@ class Together:
 
     def way_to_extra(self) -> Answer:
         """The shortest way to the first of the `extra` actions."""
-        return self._answer([[0], [0]])
+        found = self._answer([[0], [0]])
+        if isinstance(found, Never) and len(found.nets) > 1:
+            # Calls of other values might do what calls of this one cannot.
+            nets = [self._nets[key] for key in found.nets]
+            return Unknown() if any(net.per_value or net.measured for net in nets) else found
+        return found
 
     def _answer(self, goals: Sequence[Sequence[int]]) -> Answer:
         found, left = _best(self._certain, goals[0], self._effort)
@@ -289,6 +328,20 @@ class Together:
 
     def most(self, name: str) -> Most:
         """The most calls of `name` that a session can make, from wherever conditions allow most."""
+        over = self._over_values
+        each = further_limits(self._nets, name)
+        if over is None:
+            found = self._most_alike(name)
+            return replace(found, each=each) if each else found
+        most = over.most(name)
+        if not orders_values(self._nets, name):
+            return replace(most, each=each)
+        found = self._most_alike(name)
+        if found.unlimited:
+            return replace(found, paces=most.paces, each=each)
+        return Most(found.least, None if most.unlimited else most.most, paces=most.paces, each=each)
+
+    def _most_alike(self, name: str) -> Most:
         most = self._most(name)
         if not self._cases.complete and not most.unlimited:
             most = Most(most.least, None)
@@ -311,6 +364,9 @@ class Together:
 
         Where that has a condition, on those for which it holds.
         """
+        over = self._over_values
+        if over is not None:
+            return over.calls_bound(name, without=without)
         if self._nets[without].condition is not None:
             return self._bound_within(name, without)
         whole = self._loose
@@ -333,6 +389,9 @@ class Together:
 
         Takes from `effort`; `False` also when that did not suffice, or names combine.
         """
+        over = self._over_values
+        if over is not None:
+            return self._nets[key].per_value is None and over.redundant(key, effort)
         if self._loose is not self._certain:
             return False
         whole, complete = self._certain, self._cases.complete

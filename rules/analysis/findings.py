@@ -261,6 +261,8 @@ def _about_limit(
             message = f"this limit is redundant beside a {'smaller' if smaller else 'tighter'} one"
             remedy = f"that is in {other.brief(limit)}{': remove the larger' if smaller else ''}"
             return False, at_word(limit.source, None, message, remedy)
+    if rule.total is not None or rule.across is not None:
+        return None
     bound = together.calls_bound(rule.tool, without=limit.key)
     # Where none is left, a block covers all that the limit is about, which is said of it already.
     if bound == inf or bound > rule.limit or bound == 0:
@@ -282,9 +284,12 @@ def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
     else:
         shorter = other.scope == SESSION != rule.scope
         comparable = shorter or (rule.window is None and rule.scope == other.scope)
+    comparable = comparable and other.total == rule.total and other.same in (None, rule.same)
+    farther = other.across != rule.across
+    comparable = comparable and (not farther or rule.across is None or other.across == "everyone")
     if not comparable or other.limit > rule.limit or not covers(other.when, rule.when, effort):
         return False
-    strictly = shorter or other.limit < rule.limit
+    strictly = shorter or farther or other.limit < rule.limit
     return strictly or not covers(rule.when, other.when, effort)
 
 

@@ -40,6 +40,7 @@ GRAMMAR = "condition.lark"
 MAX_DEPTH = 40
 UNREAD: Value = ("",)
 """Value of a name whose own line is wrong: its uses are not looked at."""
+_INPUT_FIELD = re.compile(r'input(?:\.(?:"(?:[^"\\]|\\.)*"|[^.#()\[\]"=<>!,\s]+))+')
 _PATH = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
 
 _Tree: TypeAlias = Tree[Token]
@@ -117,6 +118,17 @@ def _parsed(line: str, begin: int, start: str, names: Mapping[str, Let]) -> Pars
         word = parsed.unexpected.word
         word.start_pos = len(line) if word.start_pos is None else begin + word.start_pos
     return parsed
+
+
+def input_path(field: str) -> tuple[str, ...] | None:
+    """The path of a field as it is written, `input.pr` or `input."a.b"`; `None` for anything else."""
+    if _INPUT_FIELD.fullmatch(field) is None:
+        return None
+    names = [found[1] for found in _PATH.finditer(field, len("input"))]
+    try:
+        return tuple(json.loads(name) if name.startswith('"') else name for name in names)
+    except json.JSONDecodeError:
+        return None
 
 
 def _too_deep(words: tuple[Token, ...]) -> Token | None:

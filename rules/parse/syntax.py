@@ -11,6 +11,7 @@ from typing import cast
 
 from lark import Token, Tree
 
+from ...engine.core.amounts import SumField, amount_units
 from ...engine.core.condition import Condition
 from ...engine.core.rule import (
     ANYTHING_ELSE,
@@ -23,6 +24,9 @@ from ...engine.core.rule import (
     RuleSource,
     SequenceRule,
 )
+from ...engine.core.shared_limit import REACHES, Reach
+from ...engine.core.value_key import ValueKey
+from ..errors.across_errors import across_without_time
 from ..errors.after_errors import after_itself, raised_by_itself, until_several
 from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
@@ -31,7 +35,9 @@ from ..errors.problems import Problem, quote
 from ..errors.sequence_errors import expiring_itself
 from ..errors.since_errors import since_faults
 from ..errors.statement_errors import WHOLE_NUMBER, faults
-from .conditions import read_clauses
+from ..errors.sum_errors import no_amount, sum_in_time
+from ..errors.value_key_errors import EACH, SAME, no_input_field, other_quantity
+from .conditions import input_path, read_clauses
 from .durations import seconds
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
@@ -54,6 +60,8 @@ class Clauses:
         self._names = names
         self._wrong = wrong
         self._options: dict[str, Token] = {}
+        self._values: Sequence[Token] = ()
+        self._across: Token | None = None
         self.when: Condition | None = None
         self.because: str | None = None
         for tree in trees:
@@ -62,6 +70,10 @@ class Clauses:
                 self.when = self._condition(words[0])
             elif str(tree.data) == "because":
                 self.because = self._reason(words[0])
+            elif str(tree.data) == "values":
+                self._values = words
+            elif str(tree.data) == "across":
+                self._across = words[-1]
             else:
                 self._take(str(tree.data), words)
 
@@ -142,7 +154,30 @@ class Clauses:
             every=every,
             since=None if since is None else str(since),
             within=None if within is None else time(within, self._wrong),
+            same=self.value_key(SAME),
         )
+
+    def value_key(self, word: str) -> ValueKey | None:
+        """The field for each value of which the rule holds; `word` is how this kind of rule says it."""
+        if not self._values:
+            return None
+        _, quantity, field = self._values
+        if field.type != "FIELD":
+            return None
+        path = input_path(field)
+        if str(quantity) != word and str(quantity) in {SAME, EACH}:
+            self._wrong.append(other_quantity(quantity, word))
+        elif path is None:
+            self._wrong.append(no_input_field(field))
+        return None if path is None else ValueKey(path, folded=word == EACH)
+
+    def across(self, scope: Token) -> Reach | None:
+        """The sessions whose calls count together; over sessions a limit needs a time."""
+        if self._across is None or str(self._across) not in REACHES:
+            return None
+        if scope.type != "DURATION":
+            self._wrong.append(across_without_time(scope, self._across))
+        return cast("Reach", str(self._across))
 
     def _keyword(self, by: Token) -> Token:
         at = self._line.rindex("by", 0, start(by))
@@ -235,9 +270,12 @@ def _statement(
             return BlockRule(str(tool), source, clauses.when, clauses.because)
         case "block", [tool, cause]:
             wrong += after_itself(cause, tool, clauses.when)
-            return BlockRule(str(tool), source, clauses.when, clauses.because, str(cause))
+            same = clauses.value_key(SAME)
+            return BlockRule(str(tool), source, clauses.when, clauses.because, str(cause), same)
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
+        case "limit_sum", [tool, amount, field, scope]:
+            return _sum_limit(tool, amount, field, scope, source, clauses, wrong)
         case "allow", [tool]:
             return Allowance(str(tool), source)
         case "let", _:
@@ -258,7 +296,7 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
         case "one_before" | "each_before", [*needed, then]:
             unlocking = [_unlocking(name, "require") for name in needed]
             return (*map(_pattern_name, words), *unlocking, *_repeated_names(needed, then))
-        case "limit", [tool, _, scope]:
+        case "limit" | "limit_sum", [tool, *_, scope]:
             return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
         case "allow", [tool]:
             return _pattern_name(tool), _no_tool(tool)
@@ -322,11 +360,54 @@ def _limit(
     window = None
     if scope.type == "DURATION":
         window = time(scope, wrong)
-    elif scope.type != "SESSION" and scope == tool:
+    else:
+        _check_scope(tool, scope, wrong)
+    each = clauses.value_key(EACH)
+    return LimitRule(
+        str(tool),
+        limit,
+        str(scope),
+        source,
+        clauses.when,
+        window,
+        clauses.because,
+        each,
+        across=clauses.across(scope),
+    )
+
+
+def _sum_limit(
+    tool: Token,
+    amount: Token,
+    field: Token,
+    scope: Token,
+    source: RuleSource,
+    clauses: Clauses,
+    wrong: list[Fault],
+) -> LimitRule:
+    path = input_path(field) if field.type == "FIELD" else ()
+    if path is None:
+        wrong.append(no_input_field(field))
+    if scope.type == "DURATION":
+        wrong.append(sum_in_time(scope))
+    else:
+        _check_scope(tool, scope, wrong)
+    found = amount_units(amount) if amount.type in {"COUNT", "AMOUNT"} else (1, 2)
+    if found is None:
+        wrong.append(no_amount(amount))
+    limit, decimals = found or (1, 2)
+    each = clauses.value_key(EACH)
+    total = SumField(path or (), decimals)
+    return LimitRule(
+        str(tool), limit, str(scope), source, clauses.when, None, clauses.because, each, total
+    )
+
+
+def _check_scope(tool: Token, scope: Token, wrong: list[Fault]) -> None:
+    if scope.type != "SESSION" and scope == tool:
         message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
         remedy = f"name another tool after 'per', or write 'per {SESSION}'"
         wrong.append(Fault.at(scope, message, remedy))
-    return LimitRule(str(tool), limit, str(scope), source, clauses.when, window, clauses.because)
 
 
 def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:

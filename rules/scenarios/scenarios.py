@@ -137,7 +137,17 @@ class SessionField:
     spot: Spot
 
 
-Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """`session new`: another session begins, whose calls count for limits over sessions as well.
+
+    It has the fields of the one before until they are set, and nothing else of it.
+    """
+
+    spot: Spot
+
+
+Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField | NewSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +209,13 @@ def parse_call(text: str, *, source: str = "<call>") -> Call:
     return step
 
 
-def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField:
-    """One line `say "TEXT"` or `session FIELD VALUE`. Raises `RuleError` as `parse_call`."""
+def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField | NewSession:
+    """One line `say "TEXT"`, `session FIELD VALUE` or `session new`.
+
+    Raises `RuleError` as `parse_call`.
+    """
     step = _parsed_line(text, source)
-    assert isinstance(step, Say | SessionField)
+    assert isinstance(step, Say | SessionField | NewSession)
     return step
 
 
@@ -330,6 +343,8 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Say(read_text(text, wrong), spot)
         case "session", [name, value]:
             return SessionField(str(name), read_text(value, wrong), spot)
+        case "another", _:
+            return NewSession(spot)
         case "expect", [Token(type="ALLOW")]:
             return Expect("allow", None, spot)
         case "expect", [Token(type="ASK")]:

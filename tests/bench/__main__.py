@@ -12,6 +12,7 @@ MEASUREMENTS = (
     "traffic",
     "gate",
     "gate_clauses",
+    "gate_values",
     "shell",
     "harmless",
     "verify",

@@ -118,6 +118,7 @@ def _proving() -> Iterator[tuple[str, float, str]]:
     yield "questions on those left unknown", unknown, f"of {asked}"
     texts = {
         "of all kinds": ruleset(1_000),
+        "on values, sums, sources, since and after": newer(1_000),
         "in one chain": chain(1_000),
         "with conditions and times": conditional(random.Random(1), 1_000),
     }
@@ -126,6 +127,22 @@ def _proving() -> Iterator[tuple[str, float, str]]:
         start = time.perf_counter()
         examine(rules)
         yield f"check of 1,000 rules {name}", time.perf_counter() - start, "s (goal ≤ 10)"
+
+
+def newer(count: int) -> str:
+    """Rules of the later kinds in turn, each about its own tools but for every tenth."""
+    kinds = (
+        "require a{i} before b{i} for same input.k",
+        "limit c{i} to 5 per 1d for each input.k",
+        "limit d{i} to 100.50 of input.n per session",
+        "require e{i} since f{i} before g{i} within 1h",
+        "block h{i} when input.k not from user, a{i}",
+        "after a{j} require human-approval before m{i}",
+        "block n{i} after c{j} until human-approval",
+        "require a{j} and e{j} before o{i}",
+    )
+    size = len(kinds)
+    return "\n".join(kinds[i % size].format(i=i, j=i // 80 * 80) for i in range(count))
 
 
 def growing(chance: random.Random) -> SkillNet:

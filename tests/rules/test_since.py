@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.gate import (
-    ApprovalAnswer,
-    GateContext,
-    GateManager,
     ReplayEntry,
-    ToolResult,
-    create_gate_manager,
 )
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.net.net import NetError, ToolCall, Transition, define_skill_net
@@ -23,50 +17,11 @@ from interlock.engine.verify import Together, vocabulary
 from interlock.rules import RuleError, compile_rules
 from tests.engine.backtest.recorder import Recorder
 
+from .support.world import World
+
 SINCE = "require test since edit before deploy"
 UNTIL = "block send after read until human-approval"
 MINUTE = 60.0
-
-
-class World:
-    """A gate whose calls begin and end apart, at times of its own."""
-
-    def __init__(self, rules: str, mode: Any = "enforce") -> None:
-        self.now = 0.0
-        self.asked = 0
-        registry = compile_rules(rules).registry
-        self.gate: GateManager = create_gate_manager(registry=registry, mode=mode, clock=lambda: self.now)
-        self._calls = 0
-        self._running: dict[str, ToolCall] = {}
-
-    async def begin(self, tool: str, **value: object) -> str | None:
-        """The id of a call that runs now, or `None` for one that does not."""
-        self._calls += 1
-        call = ToolCall(f"c{self._calls}", tool, value)
-        decision = await self.gate.handle_tool_call(call, GateContext(confirm=self._approve))
-        if decision.block:
-            return None
-        self._running[call.tool_call_id] = call
-        return call.tool_call_id
-
-    def _approve(self, request: object) -> ApprovalAnswer:
-        self.asked += 1
-        return ApprovalAnswer(True, by="ada")
-
-    def end(self, call_id: str | None, *, fails: bool = False) -> None:
-        assert call_id is not None
-        call = self._running.pop(call_id)
-        self.gate.handle_tool_result(ToolResult(call_id, call.tool_name, call.input, fails))
-
-    async def call(self, tool: str, *, fails: bool = False, **value: object) -> bool:
-        """Make a call and end it; tell whether it ran."""
-        call_id = await self.begin(tool, **value)
-        if call_id is not None:
-            self.end(call_id, fails=fails)
-        return call_id is not None
-
-    async def calls(self, *tools: str) -> list[bool]:
-        return [await self.call(tool) for tool in tools]
 
 
 class TestSince:

@@ -8,10 +8,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...config.arguments import BAD_INPUT, refuse
 from ..options import add_switch
@@ -19,7 +19,9 @@ from ..options import add_switch
 if TYPE_CHECKING:
     from ....engine.core.condition import Surroundings
     from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
-    from ....rules.scenarios.scenarios import Call, Say, SessionField
+    from ....rules.scenarios.scenarios import Call, NewSession, Say, SessionField
+
+EarlierStep: TypeAlias = "Call | Say | SessionField | NewSession | int"
 
 ASKS = 3
 BLOCKED = 4
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     call of `--after` is blocked.
     """
     from ....engine.core.sanitize import visible
-    from ....engine.gate import create_gate_manager
+    from ....engine.gate import SharedUses, create_gate_manager
     from ....engine.net.net import NetError, ToolCall
     from ....engine.recording.explain import view_of
     from ....rules import RuleError, load_rules
@@ -69,19 +71,25 @@ def run(args: argparse.Namespace) -> int:
         rules = load_rules(*args.files)
         earlier = list(map(_step, args.after or ()))
         call = parse_call(args.call, source="call")
-        manager = create_gate_manager(
-            registry=rules.registry,
-            quote_calls=True,
-            surroundings=_here(now.session),
-            clock=lambda: now.time,
-        )
+        here, uses = _here(now.session), SharedUses()
+
+        def begin(number: int) -> GateManager:
+            return create_gate_manager(
+                registry=rules.registry,
+                quote_calls=True,
+                surroundings=here,
+                clock=lambda: now.time,
+                uses=uses.of_session(str(number)),
+            )
+
+        manager = begin(0)
     except (RuleError, NetError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
-    blocked = asyncio.run(_make(manager, earlier, now))
-    if blocked is not None:
-        return refuse("explain", f"--after: {visible(blocked)}")
-    view = view_of(manager.explain(ToolCall("explained", call.tool, call.input)))
+    made = asyncio.run(_make(manager, begin, earlier, now))
+    if isinstance(made, str):
+        return refuse("explain", f"--after: {visible(made)}")
+    view = view_of(made.explain(ToolCall("explained", call.tool, call.input)))
     if args.json:
         print(json.dumps(view.model_dump(mode="json"), indent=2))
         return CODES[view.outcome]
@@ -111,7 +119,7 @@ def _here(session: Mapping[str, object]) -> Surroundings:
     return Surroundings(workdir, os.path.expanduser("~"), real_path, session=session)
 
 
-def _step(text: str) -> Call | Say | SessionField | int:
+def _step(text: str) -> EarlierStep:
     """A call, what a person says, or the seconds of `wait 1h`. Raises `RuleError` for anything else."""
     from ....rules import Problem, RuleError
     from ....rules.errors.problems import quote
@@ -139,13 +147,16 @@ def _approve(request: ApprovalRequest) -> ApprovalAnswer:
 
 
 async def _make(
-    manager: GateManager, steps: Sequence[Call | Say | SessionField | int], now: _World
-) -> str | None:
-    """Take the steps one after the other; return the first call that is blocked, with the reason."""
+    manager: GateManager, begin: Callable[[int], GateManager], steps: Sequence[EarlierStep], now: _World
+) -> GateManager | str:
+    """Take the steps one after the other; the gate of the last session.
+
+    In its place the first call that is blocked, with the reason.
+    """
     from ....engine.core.sources import USER
     from ....engine.gate import GateContext, ToolResult
     from ....engine.net.net import ToolCall
-    from ....rules.scenarios.scenarios import Say, SessionField
+    from ....rules.scenarios.scenarios import NewSession, Say, SessionField
 
     context = GateContext(confirm=_approve)
     for number, step in enumerate(steps, 1):
@@ -158,6 +169,9 @@ async def _make(
         if isinstance(step, SessionField):
             now.session[step.name] = step.value
             continue
+        if isinstance(step, NewSession):
+            manager = begin(number)
+            continue
         call = ToolCall(f"after-{number}", step.tool, step.input)
         decision = await manager.handle_tool_call(call, context)
         if decision.block:
@@ -165,7 +179,7 @@ async def _make(
         manager.handle_tool_result(ToolResult(call.tool_call_id, call.tool_name, call.input, step.fails))
         if step.output is not None:
             manager.hear(call.tool_name, step.output)
-    return None
+    return manager
 
 
 def _rows(label: str, text: str) -> list[str]:

@@ -15,6 +15,7 @@ from ....engine.gate import (
     GateContext,
     GateDecision,
     GateManager,
+    SharedUses,
     ToolResult,
 )
 from ....engine.net.net import ToolCall, format_marking
@@ -23,6 +24,7 @@ from ....rules.scenarios.scenarios import (
     Answer,
     Call,
     Expect,
+    NewSession,
     Say,
     Scenario,
     SessionField,
@@ -148,10 +150,21 @@ class _Run:
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
         self._session: dict[str, object] = {**dict.fromkeys(SESSION_FIELDS)}
-        around = Surroundings(session=self._session)
-        self._manager = GateManager(rules.registry, surroundings=around, clock=lambda: self._now)
+        self._rules = rules
+        self._uses = SharedUses()
+        self._sessions = 0
         self._calls = 0
+        self._manager = self._new_manager()
         self._ongoing: _Ongoing | None = None
+
+    def _new_manager(self) -> GateManager:
+        self._sessions += 1
+        return GateManager(
+            self._rules.registry,
+            surroundings=Surroundings(session=self._session),
+            clock=lambda: self._now,
+            uses=self._uses.of_session(str(self._sessions)),
+        )
 
     async def play(self, scenario: Scenario) -> ScenarioDivergence | None:
         try:
@@ -190,6 +203,9 @@ class _Run:
             case SessionField():
                 await self._conclude()
                 self._session[step.name] = step.value
+            case NewSession():
+                await self._conclude()
+                self._manager = self._new_manager()
             case SetMode():
                 self._manager.mode = step.mode
             case Wait():

@@ -10,6 +10,7 @@ from textual.content import Content
 
 from ....engine.core.durations import format_duration
 from ....engine.core.people import PARTS, is_among, part_in
+from ....engine.core.value_key import value_net
 from ....engine.history.fold.markings import skill_net
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
@@ -152,13 +153,28 @@ def _budgets(request: ApprovalState, session: SessionState, now: datetime) -> It
     names = {request.tool, *request.names}
     for key in session.active:
         net = session.nets.get(key)
-        if net is not None:
-            yield from _net_budgets(net, names, now.timestamp())
+        if net is not None and (own := _net_of_call(net, request, session)) is not None:
+            yield from _net_budgets(own, names, now.timestamp())
+
+
+def _net_of_call(net: NetState, request: ApprovalState, session: SessionState) -> NetState | None:
+    """The net that judges the call: of one for each value of a field, that of the call's value."""
+    key = net.net.per_value
+    if key is None:
+        return net
+    digest = key.digest(request.input)
+    return None if digest is None else session.net_state(value_net(net.key, digest)) or net
 
 
 def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
     """`deploy: 1 of 3 left, next back in 12 min`, for each budget that a call by `names` spends."""
     record = net.net
+    for transition in record.transitions:
+        if transition.amount is not None and (name := _name_of(transition, names)):
+            amount = transition.amount
+            rest = amount.field.text(net.marking.get(amount.source, 0))
+            most = amount.field.text(record.initial_marking[amount.source])
+            yield f"{name}: {rest} of {most} {amount.field.name} left"
     spending = [(t, p) for t in record.transitions if names & set(t.tools) for p in _spent(record, t)]
     if not spending:
         return
@@ -174,8 +190,18 @@ def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
         back = "" if due is None else f", next back in {format_duration(max(1.0, due[0] - now))}"
     for transition, place in spending:
         if enabled(transition, marking):
-            name = next(tool for tool in transition.tools if tool in names)
-            yield f"{name}: {marking.get(place, 0)} of {record.initial_marking[place]} left{back}"
+            name = _name_of(transition, names)
+            left, most = marking.get(place, 0), record.initial_marking[place]
+            if record.shared is None:
+                yield f"{name}: {left} of {most} left{back}"
+            else:
+                # The calls of other sessions are known to their server alone.
+                across = f"across {record.shared.reach}"
+                yield f"{name}: {most} {across}, {most - left} of them by this session{back}"
+
+
+def _name_of(transition: TransitionRecord, names: set[str]) -> str | None:
+    return next((tool for tool in transition.tools if tool in names), None)
 
 
 def _spent(net: NetRecord, transition: TransitionRecord) -> Iterator[str]:

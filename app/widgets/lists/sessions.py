@@ -186,7 +186,7 @@ def _step_lines(
     width: int,
 ) -> list[Content]:
     """A deferred transition: its tool and the places it fills, its effect, its net and its call."""
-    net = state.nets.get(step.net)
+    net = state.net_state(step.net)
     transition = None
     if net is not None:
         transition = next((t for t in net.net.transitions if t.name == step.transition), None)
@@ -194,7 +194,7 @@ def _step_lines(
     head = Content.assemble(
         mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
     )
-    below = (shown(effect), f"{shown(step.net)} · {shown(call_id)}")
+    below = (shown(effect), f"{shown(state.net_name(step.net))} · {shown(call_id)}")
     return [
         spread(head, tail, width),
         *(Content.styled(f"  {line}", MUTED).truncate(width, ellipsis=True) for line in below),

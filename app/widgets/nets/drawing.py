@@ -102,6 +102,11 @@ def transition_lines(
             *([(ARROW, style), *_cell(after, column)] if after else []),
         )
         lines.append(row.truncate(width, ellipsis=True))
+    amount = transition.amount
+    if amount is not None:
+        goes = "" if amount.target is None else f" ⇒ {shown(amount.target)}"
+        text = f"  {shown(amount.field.name)} of {shown(amount.source)}{goes}"
+        lines.append(Content.styled(text, style).truncate(width, ellipsis=True))
     for source, target in transition.transfers:
         text = f"  all tokens of {shown(source)} ⇒ {shown(target)}"
         lines.append(Content.styled(text, style).truncate(width, ellipsis=True))

@@ -6,7 +6,7 @@ structure and marking alone, so that it holds for nets of rules and for hand-bui
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -24,6 +24,10 @@ from .grants import grant_blocks
 NARROW = 72
 MANY = 5
 MAX_PROSPECTS = 3
+_TOKENS = "bold $text-accent"
+MOST_VALUES = 3
+"""Values of a field whose nets are shown, those that moved last."""
+WIDEST = 400
 LEAST_WHEN = 20
 """Cells of a net's condition that are worth showing."""
 
@@ -50,6 +54,15 @@ def tokens(number: int) -> str:
     return "●" * number if number < MANY else f"●{number}"
 
 
+def _number_text(net: NetRecord, place: str, number: int) -> str:
+    """The tokens of a place; of one that holds a sum the number that they stand for."""
+    for transition in net.transitions:
+        amount = transition.amount
+        if amount is not None and place in (amount.source, amount.target):
+            return amount.field.text(number)
+    return tokens(number)
+
+
 def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
     """The places worth a look: all but those that are empty and can never be filled again.
 
@@ -57,6 +70,7 @@ def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
     """
     fillable = {p for t in net.transitions for p in t.outputs if not t.partial or p in t.inputs}
     fillable |= {target for t in net.transitions for _, target in t.transfers}
+    fillable |= {p for t in net.transitions if t.amount for p in (t.amount.source, t.amount.target) if p}
     aging = {p for t in net.transitions if t.after is not None for p in t.inputs}
     aging -= {p for t in net.transitions if t.after is None for p in t.inputs}
     seen = [p for p in net.places if marking.get(p, 0) or p in fillable or _is_budget(net, p)]
@@ -90,6 +104,11 @@ def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
     if ready is None:
         return Prospect(tool, "■", f"{name} {_obstacle(state, covering, now)}", "$text-error")
     spent = [p for p in ready.inputs if _is_budget(net, p)]
+    if ready.amount is not None:
+        rest = ready.amount.field.text(marking.get(ready.amount.source, 0))
+        return Prospect(
+            tool, "▸", f"{name}: {rest} of {shown(ready.amount.field.name)} left", "$text-success"
+        )
     left = _tokens_left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
     if ready.manual:
         text = f"{name} needs {_approvals(covering, ready)}"
@@ -150,7 +169,7 @@ def places_line(net: NetState) -> Content:
             parts.append(Content.styled(" → " if leads else "  ", MUTED))
         number = net.marking.get(place, 0)
         parts.append(Content.styled(f"{shown(place)} ", "" if number else MUTED))
-        parts.append(Content.styled(tokens(number), "bold $text-accent" if number else MUTED))
+        parts.append(Content.styled(_number_text(record, place, number), _TOKENS if number else MUTED))
     return Content.assemble(*parts)
 
 
@@ -226,9 +245,11 @@ def net_blocks(
 
         def lines(width: int) -> list[Content]:
             sizes = (name_width, places_width)
-            return _lines(width, names[key], net, places[key], meaning, mark, sizes)
+            line = _lines(width, names[key], net, places[key], meaning, mark, sizes)
+            return [*line, *_value_lines(state, key, width, now)]
 
-        stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width)
+        values = [line.plain for line in _value_lines(state, key, WIDEST, now)]
+        stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width, *values)
         return Block(key, stamp, lines)
 
     return [*(block(key, net) for key, net in nets.items()), *grant_blocks(state, name_width, now)]
@@ -247,7 +268,7 @@ def _lines(
     box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else MUTED)
     style = "bold $text-accent" if mark else ("" if active else MUTED)
     flag = Content.styled("Δ " if mark else "  ", "bold $text-accent")
-    when = Content.styled(f"  when {shown(net.net.when)}" if net.net.when else "", MUTED)
+    when = Content.styled(f"{_values_words(net.net)}{_when_words(net.net)}", MUTED)
     if not active:
         places = Content.styled(places.plain, MUTED)
     if width >= NARROW:
@@ -267,6 +288,35 @@ def _lines(
         Content.assemble("    ", places).truncate(width, ellipsis=True),
         Content.assemble("    ", meaning, when).truncate(width, ellipsis=True),
     ]
+
+
+def _when_words(net: NetRecord) -> str:
+    return f"  when {shown(net.when)}" if net.when else ""
+
+
+def _values_words(net: NetRecord) -> str:
+    """`for each input.customer across everyone`: the values and the sessions that a net counts."""
+    each = f"  for each {shown(net.per_value.field)}" if net.per_value is not None else ""
+    return each if net.shared is None else f"{each}  across {net.shared.reach}, here this session alone"
+
+
+def _value_lines(state: SessionState, key: str, width: int, now: datetime | None) -> Iterator[Content]:
+    """The nets of the values that moved last, one line each, and how many others there are."""
+    if state.nets[key].net.per_value is None:
+        return
+    keys = [each for each, value in state.values.items() if value.net == key]
+    for each in reversed(keys[-MOST_VALUES:]):
+        net = state.net_state(each)
+        if net is None:
+            continue
+        net = aged_net(net, now)
+        name = clip(shown(state.values[each].value) or "?", width // 3)
+        line = Content.assemble(
+            " " * 6, (name, "$text-accent"), "  ", places_line(net), "  ", words(net, now)
+        )
+        yield line.truncate(width, ellipsis=True)
+    if len(keys) > MOST_VALUES:
+        yield Content.styled(f"{' ' * 6}… {len(keys) - MOST_VALUES:,} more values", MUTED)
 
 
 NO_SESSION_SELECTED = "No session selected."

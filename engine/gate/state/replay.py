@@ -10,7 +10,7 @@ from ...net.timed import arrivals
 from .. import reasons
 from ..classify import CallbackError, Roster, without_unlocking
 from ..commit import fire_deferred
-from ..conditions import EvaluationContext, under_condition
+from ..conditions import EvaluationContext, net_of_value, under_condition
 from ..member import Member, in_order
 from ..types import ReplayEntry
 
@@ -31,7 +31,8 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
         return
     call = ToolCall("replay", entry.tool_name, entry.input or {}, context.surroundings.shell)
     naming = roster.naming(call)
-    for member, known_by in zip(roster.members, naming.by_net, strict=True):
+    for registered, known_by in zip(roster.members, naming.by_net, strict=True):
+        member = registered
         cause = cause_of(member.net.rule)
         if entry.is_error and cause is None:
             continue
@@ -42,9 +43,16 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
             names, _ = under_condition(member.net, known_by, call, context.surroundings)
         except Exception as problem:
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
-        before = member.state.marking
         if entry.is_error:
             names = [name for name in names if name == cause]
+        if member.net.per_value is not None:
+            found = net_of_value(member, call, context)
+            if isinstance(found, str):
+                continue
+            member = found
+        if member.net.measured:
+            member = member.of_call(call.input) or member
+        before = member.state.marking
         called = in_order(member.net, names, call.tool_name)
         voided = _voided(member, called) if member.net.voiding else ()
         for name in called:
@@ -52,6 +60,8 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
         if member.net.timed and member.state.marking != before:
             state = member.state
             state.since = arrivals(member.net, state.since, before, state.marking, context.now())
+        if member.state.marking != before:
+            member.keep()
 
 
 def _voided(member: Member, names: Iterable[str]) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TypeAlias
 
+from ...core.value_key import split_key
 from ...net.net import Marking, NetError, Since, ToolCall
 from ..conditions import EvaluationContext
 from ..member import Member
@@ -30,6 +31,8 @@ class RestoredNet:
     def put(self) -> None:
         self.member.state.marking = self.marking
         self.member.state.since = self.since
+        self.member.forget_values()
+        self.member.keep()
 
 
 def restored_nets(
@@ -40,7 +43,8 @@ def restored_nets(
     Raises `NetError` for an unknown net or place and for an invalid time; and what the clock raises.
     """
     places: dict[str, RestoredNet] = {}
-    for key in dict.fromkeys([*markings, *since]):
+    # A net comes before those of its values, which it forgets.
+    for key in sorted(dict.fromkeys([*markings, *since]), key=_is_of_value):
         member = member_of(members, key)
         marking = _marking(member, markings[key]) if key in markings else member.state.marking
         recorded = _since(member, since.get(key, {}))
@@ -76,6 +80,21 @@ def pending_step(members: Mapping[str, Member], pending: Pending) -> tuple[Membe
         if known.name == transition:
             return member, Step(key, known, tool), call
     raise NetError(f"net '{key}' has no transition '{transition}'")
+
+
+def _is_of_value(key: str) -> bool:
+    return split_key(key)[1] is not None
+
+
+def value_members(members: Mapping[str, Member], keys: Iterable[str]) -> dict[str, Member]:
+    """Those of the keys that are of the net of one value, with that net, where it is here."""
+    found: dict[str, Member] = {}
+    for key in keys:
+        registered, digest = split_key(key)
+        member = members.get(registered)
+        if digest is not None and member is not None and member.net.per_value is not None:
+            found[key] = member.of_value(digest)
+    return found
 
 
 def member_of(members: Mapping[str, Member], key: str) -> Member:

@@ -7,11 +7,12 @@ gate, one too few merely stays charged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
+from ...core.value_key import split_key
 from ...net.net import Marking, Since, Transition, unfired
 from ...net.timed import arrivals_before
 from ..member import Member
@@ -55,7 +56,7 @@ class Moves:
         return decision
 
     def undone(
-        self, result: ToolResult, record: ResultRecord, members: Mapping[str, Member]
+        self, result: ToolResult, record: ResultRecord, members: Callable[[str], Member | None]
     ) -> ResultRecord:
         """`record`, with what `result` takes back of its `undo`: nothing unless the call failed."""
         if not result.is_error or record.anomaly is not None:
@@ -64,7 +65,7 @@ class Moves:
         return replace(record, undone=undone, arrived=arrived) if undone else record
 
     def _take_back(
-        self, call_id: str, steps: tuple[Step, ...], members: Mapping[str, Member]
+        self, call_id: str, steps: tuple[Step, ...], members: Callable[[str], Member | None]
     ) -> tuple[tuple[Step, ...], Times]:
         """Take back those of a call's `steps` that fired when it was allowed, all of a net or none.
 
@@ -85,11 +86,11 @@ class Moves:
                 continue
             later = list(islice(self._last, at + 1, None))
             since = [move for move in later if _moves_net(move, key)]
-            if any(key in move[3] for move in later):
+            if any(split_key(key)[0] in move[3] for move in later):
                 continue
             if any(_fired(move, key) not in ((), own) for move in since):
                 continue
-            member = members.get(key)
+            member = members(key)
             if member is None or not _put_back(member, own, times.get(key), since):
                 continue
             undone += tuple(step for step in reversed(steps) if step.net == key and _fires_at_call(step))
@@ -109,7 +110,7 @@ def _nets_run_past(decision: GateDecision, members: Iterable[Member]) -> frozens
     """
     if decision.outcome == "allow":
         return NO_NETS
-    moved = {step.net for step in decision.steps}
+    moved = {split_key(step.net)[0] for step in decision.steps}
     asked = decision.net is not None
     return frozenset(
         m.key for m in members if m.key not in moved and not (asked and _is_unknown_to(m, decision.names))

@@ -55,7 +55,7 @@ async def handle_tool_call(
 async def _handle(
     call: ToolCall, ctx: GateContext, member: Member, timekeeper: Timekeeper
 ) -> GateDecision:
-    if call.tool_call_id in member.state.pending:
+    if any(call.tool_call_id in each.state.pending for each in (member, *member.values())):
         return refusal(call, reasons.id_in_use(call.tool_call_id))
     case = ApprovalProgress(call)
     validated: ToolCall | None = None
@@ -63,10 +63,10 @@ async def _handle(
     state.since = timekeeper.context().since(member.net, state.marking, state.since)
     while True:
         context = timekeeper.context()
-        classification, verdict = _verdict(case.call, member, context)
+        classification, judge, verdict = _verdict(case.call, member, context)
         if verdict.kind == "blocked":
             return _block(case, classification, verdict, context)
-        gated = [(member, verdict)] if verdict.kind == "gated" else []
+        gated = [(judge, verdict)] if verdict.kind == "gated" else []
         keeper = MetaKeeper()
         keeper.age(gated, context)
         if validated is not case.call:
@@ -129,18 +129,19 @@ async def _handle(
 
 def _verdict(
     call: ToolCall, member: Member, context: EvaluationContext
-) -> tuple[Classification, NetVerdict]:
+) -> tuple[Classification, Member, NetVerdict]:
     """Classification of the call and the net's verdict, which is to abstain only for its condition.
 
-    A tool whose name only folds to one that the net knows is no tool that it knows.
+    The net is that of the call's value where there is one for each. A tool whose name only folds to one
+    that the net knows is no tool that it knows.
     """
     classification = Roster([member]).classify(call, context)
-    for _, verdict in (*classification.verdicts, *classification.abstaining):
+    for judge, verdict in (*classification.verdicts, *classification.abstaining):
         passes = verdict.kind != "abstain" or verdict.note is not None
         if verdict.kind == "blocked" or (passes and not classification.judged_as):
-            return classification, verdict
+            return classification, judge, verdict
     name = next((name for name in classification.names if name not in RESERVED), call.tool_name)
-    return classification, member.blocked(name, reasons.unavailable(member.net, name))
+    return classification, member, member.blocked(name, reasons.unavailable(member.net, name))
 
 
 def _block(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ...core.rule import check_tool_name
 from ...core.sources import USER
 from ...net.net import Input, SkillNet, ToolCall
 from ..manager import GateManager, Nets, create_gate_manager
+from ..shared_uses import SharedUses
 from ..types import Confirm, GateContext, Mode, OnDecision, ToggleResult
 from .failures import ResultClassifier, is_error_text, returned_failure
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text
@@ -267,6 +269,7 @@ def create_gate(
     quote_calls: bool = False,
     surroundings: Surroundings = NOWHERE,
     clock: Callable[[], float] = time.time,
+    uses: SharedUses | None = None,
 ) -> Gate:
     """A gate over nets, or over a registry of which `active` start active.
 
@@ -274,9 +277,12 @@ def create_gate(
     transitions block. `is_tool_result_error` says of a tool's name and value whether it failed although
     it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
     which calls would lead to the blocked one. `quote_calls`, `surroundings` and `clock` are as in
-    `GateManager`.
+    `GateManager`. Limits `across` sessions count the calls of all gates with the same `uses`, by default
+    of everything this one has wrapped.
     Raises as `create_gate_manager` does.
     """
+
+    counted, numbers = uses or SharedUses(), itertools.count()
 
     def new_manager() -> GateManager:
         return create_gate_manager(
@@ -289,6 +295,7 @@ def create_gate(
             quote_calls=quote_calls,
             surroundings=surroundings,
             clock=clock,
+            uses=counted.of_session(f"{id(counted)}-{next(numbers)}"),
         )
 
     # Once now, so that faulty nets are the author's error and not the first call's.

@@ -200,6 +200,20 @@ SELECT_CALLS_AND_MESSAGES = (
     .order_by(col(Event.seq))
     .limit(bind)
 )
+SELECT_USES = (
+    select(col(Event.session), col(Event.type), col(Event.body))
+    .where(
+        col(Event.session).in_(
+            select(col(Session.id)).where(col(Session.updated) >= bind, col(Session.imported).is_(False))
+        ),
+        col(Event.at) >= bind,
+        or_(
+            (col(Event.type) == "call.decided") & contains(col(Event.body)),
+            (col(Event.type) == "call.result") & contains(col(Event.body)),
+        ),
+    )
+    .order_by(col(Event.cursor))
+)
 SELECT_NETS = select(col(Event.seq), col(Event.body)).where(of_session, has_nets).order_by(col(Event.seq))
 SELECT_APPROVALS = (
     select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))

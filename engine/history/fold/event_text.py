@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ...core.durations import format_duration
 from ...core.sanitize import visible
+from ...core.value_key import split_key
 from ...net.net import format_marking
 from ..model.events import (
     ApprovalDecided,
@@ -46,6 +47,7 @@ from ..model.events import (
 from ..model.records import AppliedRules, FlowStepped, GrantRecord, StepRecord
 from ..model.state import NetState, SessionState
 from .flow_steps import step_changes, step_headline
+from .markings import initial_marking
 
 LONGEST = 200
 _SPACES = re.compile(r"[ \t\n]+")
@@ -382,18 +384,20 @@ def _marking_changes(before: SessionState, event: JournalEvent, after: SessionSt
         **{key: f"{' and '.join(names)} fired" for key, names in _fired_transitions(event).items()},
     }
     for key, what in moved.items():
-        was, now = _net_state(before, key), _net_state(after, key)
+        was, now = _net_before(before, key), after.net_state(key)
         if was is None or now is None:
             continue
         old, new = was.marking, now.marking
         moves = [f"{place} {old.get(place, 0)}→{n}" for place, n in new.items() if old.get(place, 0) != n]
-        yield ", ".join([f"{key}: {what}", *(moves or ["marking unchanged"])])
+        yield ", ".join([f"{after.net_name(key)}: {what}", *(moves or ["marking unchanged"])])
 
 
-def _net_state(state: SessionState, key: str) -> NetState | None:
-    """A net of the session, or that of a grant."""
-    grant = state.grants.get(key)
-    return state.nets.get(key) if grant is None else grant.net
+def _net_before(state: SessionState, key: str) -> NetState | None:
+    """A net before a step; that of a value which no call had named is where it begins."""
+    net = state.net_state(key) or state.nets.get(split_key(key)[0])
+    if net is None or key in state.nets or key in state.values or key in state.grants:
+        return net
+    return net.model_copy(update={"marking": initial_marking(net.net), "since": {}})
 
 
 def _fired_transitions(event: JournalEvent) -> dict[str, list[str]]:
@@ -474,7 +478,7 @@ def _pending_changes(before: SessionState, event: JournalEvent, after: SessionSt
     yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in added)
     if isinstance(event.body, CallResult) and event.body.anomaly is None:
         for step in event.body.dropped:
-            yield f"{step.net}: {step.transition} dropped"
+            yield f"{after.net_name(step.net)}: {step.transition} dropped"
 
 
 def _cost_changes(before: SessionState, after: SessionState) -> Iterable[str]:

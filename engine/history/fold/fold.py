@@ -7,9 +7,10 @@ this fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...core.people import Part, is_among
+from ...core.value_key import split_key
 from ...net.net import NetError
 from ..errors import FoldError, impossible
 from ..model.events import (
@@ -43,7 +44,15 @@ from ..model.events import (
 )
 from ..model.fast_models import copy_with
 from ..model.records import FlowStepped, NetRecord, StepRecord
-from ..model.state import CallState, FlowState, NetState, PendingState, SessionState, shown_status
+from ..model.state import (
+    CallState,
+    FlowState,
+    NetState,
+    PendingState,
+    SessionState,
+    ValueState,
+    shown_status,
+)
 from . import switches
 from .approvals import answered, changed, forget_grants, granted, requested, revoked
 from .event_text import dollars
@@ -102,6 +111,7 @@ def snapshot(state: SessionState) -> SessionState:
         state,
         {
             "nets": dict(state.nets),
+            "values": dict(state.values),
             "active": list(state.active),
             "pending": list(state.pending),
             "grants": dict(state.grants),
@@ -200,10 +210,14 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
 def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
     nets = _fresh(event, body.nets)
     for key, marking in body.markings.items():
-        net = nets.get(key)
+        registered, digest = split_key(key)
+        net = nets.get(registered)
         if net is None or set(marking) != set(net.marking):
             raise impossible(event, f"the marking of net '{key}' does not fit it")
-        nets[key] = copy_with(net, {"marking": marking})
+        if digest is None:
+            nets[key] = copy_with(net, {"marking": marking})
+        else:
+            state.values[key] = ValueState(net=registered, value="", marking=marking)
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
@@ -247,7 +261,7 @@ def _rules_replaced(state: SessionState, event: JournalEvent, body: RulesReplace
     for record in body.renewed:
         state.nets[record.key] = copy_with(state.nets[record.key], {"net": record})
     gone = {*body.dropped, *(net.key for net in body.nets)}
-    state.pending = [pending for pending in state.pending if pending.step.net not in gone]
+    state.pending = [p for p in state.pending if split_key(p.step.net)[0] not in gone]
     switches.resumed(state, state.mode)
     state.source = body.source if body.source is not None else state.source
     say(state, "note", event.at, replaced_words(body), body.applied.by)
@@ -261,7 +275,9 @@ def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed
             raise impossible(event, f"the session has no net '{key}' to drop")
     nets.update(_fresh(event, body.nets))
     nets = _activated(event, nets, body.active)
-    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)}, body.ended_grants)
+    gone = {*body.dropped, *(net.key for net in body.nets)}
+    forget_grants(state, gone, body.ended_grants)
+    state.values = {key: value for key, value in state.values.items() if value.net not in gone}
     state.nets = nets
     state.active = list(body.active)
 
@@ -367,8 +383,9 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     later = [step for step in body.steps if step.deferred]
     for step in later:
         transition_of(_net_of(state, event, step).net, step)
-    _move(state, _fire(state, event, body.clock, now))
+    _move(state, _fire(state, event, body.clock, now), body.input)
     for step in later:
+        _note_value(state, step.net, body.input)
         _await_result(state, event, PendingState(call_id=body.call_id, since=event.at, step=step))
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
@@ -409,7 +426,9 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
                 event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
             )
         pending.remove(waiting)
-    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)))
+    call = find_call(state, body.call_id, UNRESOLVED)
+    used = {} if call is None else call.input
+    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)), used)
     state.pending = pending
     call = find_call(state, body.call_id, UNRESOLVED)
     if call is not None:
@@ -420,13 +439,13 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
 
 
 def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
-    net = state.nets.get(step.net)
+    net = state.net_state(step.net)
     if net is not None:
         return net
-    grant = state.grants.get(step.net)
-    if grant is None:
+    net = state.nets.get(split_key(step.net)[0])
+    if net is None or net.net.per_value is None:
         raise impossible(event, f"the session has no net '{step.net}'")
-    return grant.net
+    return copy_with(net, {"marking": initial_marking(net.net), "since": {}})
 
 
 def _fire(
@@ -461,9 +480,28 @@ def _take_back(
     return {**moved, **back}
 
 
-def _move(state: SessionState, moved: dict[str, NetState]) -> None:
+def _note_value(state: SessionState, key: str, used: Mapping[str, object]) -> None:
+    """Note the net of a value that waits for its first result, with the value in the call's input."""
+    net = state.nets.get(split_key(key)[0])
+    if net is not None and key not in state.nets and key not in state.values:
+        _move(state, {key: copy_with(net, {"marking": initial_marking(net.net), "since": {}})}, used)
+
+
+def _move(state: SessionState, moved: dict[str, NetState], used: Mapping[str, object]) -> None:
+    """Put nets where they moved to; `used` is the input of the call, which names the value of some."""
     for key, net in moved.items():
         if key in state.nets:
             state.nets[key] = net
+        elif net.net.per_value is not None:
+            value = state.values.get(key)
+            text = "" if value is None else value.value
+            # The one that moved last stands last.
+            state.values.pop(key, None)
+            state.values[key] = ValueState(
+                net=net.key,
+                value=text or net.net.per_value.text(used) or "",
+                marking=net.marking,
+                since=net.since,
+            )
         else:
             state.grants[key] = copy_with(state.grants[key], {"net": net})

@@ -64,12 +64,15 @@ def skill_net(record: NetRecord) -> SkillNet:
                 after=t.after,
                 partial=t.partial,
                 voids=t.voids,
+                amount=t.amount,
             )
             for t in record.transitions
         ),
         initial_marking=record.initial_marking,
         free_tools=record.free_tools,
         leads=record.leads,
+        per_value=record.per_value,
+        shared=record.shared,
     )
 
 
@@ -142,4 +145,4 @@ def transition_of(record: NetRecord, step: StepRecord) -> Transition:
     transition = _net(record).transitions.get(step.transition)
     if transition is None:
         raise NetError(f"net '{record.key}' has no transition '{step.transition}'")
-    return transition
+    return transition if step.units is None else transition.of_units(step.units)

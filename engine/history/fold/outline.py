@@ -219,7 +219,7 @@ class _Outliner:
 
     def _decided(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])
-        state, known = self._state, self._open
+        known = self._open
         if call_id not in known or known[call_id] is not None or body.get("via") is not None:
             raise _Unusual
         if body["outcome"] != "allow" and body["mode"] != "shadow":
@@ -227,7 +227,7 @@ class _Outliner:
         steps = cast("Sequence[Raw]", body.get("steps", ()))
         deferred = [step for step in steps if step.get("deferred")]
         for step in deferred:
-            transition_of(state.nets[cast(str, step["net"])].net, StepRecord.model_validate(step))
+            transition_of(self._net(step).net, StepRecord.model_validate(step))
         self._fire([step for step in steps if not step.get("deferred")] if deferred else steps)
         known[call_id] = deferred
 
@@ -250,11 +250,18 @@ class _Outliner:
             raise _Unusual
         del self._open[call_id]
 
+    def _net(self, step: Raw) -> NetState:
+        net = self._state.nets.get(cast(str, step["net"]))
+        if net is None:
+            # A grant, or the net of one value, which the first step of that value brings about.
+            raise _Unusual
+        return net
+
     def _fire(self, steps: Sequence[Raw]) -> None:
         """Move the tokens of nets that do not age; of a long session most moves have been made before."""
         nets = self._state.nets
         for step in steps:
-            net = nets[cast(str, step["net"])]
+            net = self._net(step)
             record = net.net
             known = self._moves.get(id(record))
             if known is None or known[0] is not record:

@@ -69,12 +69,13 @@ class HistoryReader:
 
     def __init__(self, path: Path, connections: Connections | None = None) -> None:
         self.path = path
-        self._reading = partial(reading, path) if connections is None else connections.reading
+        self.connection = partial(reading, path) if connections is None else connections.reading
+        """A connection for questions of other modules."""
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
         most = -1 if limit is None else limit
-        with self._reading() as connection:
+        with self.connection() as connection:
             if agent is None:
                 rows = connection.execute(sql.SELECT_SESSIONS, (most,)).fetchall()
             else:
@@ -83,7 +84,7 @@ class HistoryReader:
 
     def unfinished(self) -> list[SessionSummary]:
         """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             rows = connection.execute(sql.SELECT_UNFINISHED_SESSIONS).fetchall()
         return [self._summary(row) for row in rows if not row[-1]]
 
@@ -94,7 +95,7 @@ class HistoryReader:
         """
         # A shell may pass what SQLite cannot take.
         wanted = id_or_prefix.encode("utf-8", "replace").decode()
-        with self._reading() as connection:
+        with self.connection() as connection:
             row = connection.execute(sql.SELECT_SESSION, (wanted,)).fetchone()
             if row is not None:
                 return self._summary(row)
@@ -114,7 +115,7 @@ class HistoryReader:
     def _pruned(self, prefix: str) -> str | None:
         """The date and author of pruning the session with this id, or the only one whose id began so."""
         rows: list[tuple[str, int, str]] = []
-        with suppress(JournalError), self._reading() as connection:
+        with suppress(JournalError), self.connection() as connection:
             rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(prefix), prefix)).fetchall()
         found = [row for row in rows if row[0] == prefix] or rows
         with suppress(OverflowError, TypeError):  # columns may hold values of any type
@@ -130,7 +131,7 @@ class HistoryReader:
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            with self._reading() as connection:
+            with self.connection() as connection:
                 rows = connection.execute(sql.SELECT_EVENTS, (session, after, size)).fetchall()
             for row in rows:
                 yield event_of(row, self.path)
@@ -141,24 +142,24 @@ class HistoryReader:
 
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
         """The first `limit` events of all sessions behind `cursor`, in their order."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             rows = connection.execute(sql.SELECT_SINCE, (cursor, limit)).fetchall()
         return [event_of(row, self.path) for row in rows]
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
 
     def recorded(self, session: str) -> LazyEvents:
         """All events of a session as of now, in order, each understood when it is looked at."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             rows = connection.execute(sql.SELECT_EVENTS, (session, 0, -1)).fetchall()
         return LazyEvents(rows, self.path)
 
     def talks(self) -> list[ConversationLine]:
         """Sessions in which something was said, the latest said first."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             rows = connection.execute(sql.SELECT_TALKS).fetchall()
             return [
                 ConversationLine(session, self._first_text(connection, session), count, from_ms(at))
@@ -174,7 +175,7 @@ class HistoryReader:
 
     def count(self, session: str) -> int:
         """The number of a session's events."""
-        with self._reading() as connection:
+        with self.connection() as connection:
             return int(connection.execute(sql.COUNT_EVENTS, (session,)).fetchone()[0])
 
     def _summary(self, row: Sequence[object]) -> SessionSummary:

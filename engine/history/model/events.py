@@ -218,7 +218,8 @@ class CallDecided(Record):
     the time by which nets that age were judged, in seconds since 1970. `via` is the subagent's session
     that made the call, for a call that is not the agent's own. `uninspectable` is why the call counted as
     `unclear` (G-64), `judged_as` are names of the rules that the tool's name folds to without being one
-    of them (G-66). `shell_fields` are as in `CallRecord`, here and wherever an event has an input.
+    of them (G-66). `shell_fields` are as in `CallRecord`, here and wherever an event has an input. `uses`
+    has, by net, the counter of a limit over sessions that the call counts for: see `SharedLimit.counter`.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -242,6 +243,7 @@ class CallDecided(Record):
     judged_as: tuple[str, ...] = ()
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+    uses: dict[str, str] = Field(default_factory=dict[str, str])
 
     @property
     def off_words(self) -> str | None:

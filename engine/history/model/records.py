@@ -10,6 +10,9 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from ...core.amounts import Amount
+from ...core.shared_limit import SharedLimit
+from ...core.value_key import ValueKey
 from ...net.net import NameMaps
 
 
@@ -56,7 +59,8 @@ class TransitionRecord(Record):
     """A transition's structure, enough to fire it again without the rules that made it.
 
     `after` is in seconds, for one that fires by itself. `voids` names deferred transitions that do not
-    fire for calls which run at the same time as one of its own.
+    fire for calls which run at the same time as one of its own. With an `amount` it takes as many tokens
+    as the call's number has units.
     """
 
     name: str
@@ -69,6 +73,7 @@ class TransitionRecord(Record):
     after: float | None = None
     partial: bool = False
     voids: tuple[str, ...] = ()
+    amount: Amount | None = None
 
 
 class ExtensionRecord(Record):
@@ -86,7 +91,8 @@ class NetRecord(Record):
     `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
     of all maps. `name_maps` has those by which calls come by the name that its rule restricts, and
     `lead_maps` by the one in `leads`, which counts before others of one call. Older records have none of
-    these.
+    these. With `per_value` it is one net for each value of that field, with `shared` one whose uses count
+    over sessions.
     """
 
     key: str
@@ -103,18 +109,23 @@ class NetRecord(Record):
     maps: str | None = None
     name_maps: NameMaps | None = None
     lead_maps: NameMaps | None = None
+    per_value: ValueKey | None = None
+    shared: SharedLimit | None = None
 
 
 class StepRecord(Record):
     """A transition of a net that a call fired, or that waits for the call's result if deferred.
 
-    One that fired by itself after a time has no `tool`.
+    One that fired by itself after a time has no `tool`; one that takes an amount has its `units`. Of a
+    net that is one for each value of a field, `net` goes on with the value's digest:
+    `limit-refund-2-each-customer[9f86…]`.
     """
 
     net: str
     transition: str
     tool: str
     deferred: bool = False
+    units: int | None = None
 
 
 class CallRecord(Record):

@@ -52,6 +52,18 @@ class NetState(BaseModel):
         return self.net.key
 
 
+class ValueState(BaseModel):
+    """The net of one value of a field: `net` is the key of those alike, `value` as calls write it.
+
+    Marking and `since` are as in `NetState`. The value is empty where no call of this record names it.
+    """
+
+    net: str
+    value: str
+    marking: dict[str, int]
+    since: dict[str, tuple[float, ...]] = {}
+
+
 class PendingState(BaseModel):
     """A deferred transition that waits for its call's result, and since when."""
 
@@ -309,6 +321,7 @@ class SessionState(BaseModel):
     tools: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     nets: dict[str, NetState] = {}
+    values: dict[str, ValueState] = {}
     active: list[str] = []
     pending: list[PendingState] = []
     grants: dict[str, GrantState] = {}
@@ -329,6 +342,22 @@ class SessionState(BaseModel):
     def wanting(self) -> frozenset[str]:
         """The open requests that want an answer filled in."""
         return frozenset(asked.id for asked in self.approvals.values() if asked.wants is not None)
+
+    def net_state(self, key: str) -> NetState | None:
+        """The net, grant or net of one value that steps name by this key, where there is one."""
+        grant = self.grants.get(key)
+        if grant is not None:
+            return grant.net
+        value = self.values.get(key)
+        if value is None:
+            return self.nets.get(key)
+        net = self.nets.get(value.net)
+        return net and net.model_copy(update={"marking": value.marking, "since": value.since})
+
+    def net_name(self, key: str) -> str:
+        """The name of a net for people: of that of one value the value in place of its digest."""
+        value = self.values.get(key)
+        return key if value is None or not value.value else f"{value.net}[{value.value}]"
 
     # A fold sets some fields at every event; pydantic's way there takes eight times as long.
     __setattr__ = object.__setattr__

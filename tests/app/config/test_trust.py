@@ -95,7 +95,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval as at certificate
-    changed_nets config connect db digest dry_run each fill format header headless idle_exit
+    changed_nets config connect db digest dry_run each fill force format header headless idle_exit
     input_file junit key kind live log messages name no_backtest older_than open out overlap owner
     prefix project proposed quiet reason resume reveal schema session since test timeout token_file tools
     to trust unasked unmasked url wait yes

@@ -7,6 +7,7 @@ import pytest
 from interlock.app.viewmodels.request import effects_of
 from interlock.app.widgets.approval.progress import Viewer, progress_lines
 from interlock.app.widgets.approval.request import request_text
+from interlock.engine.core.shared_limit import SharedLimit
 from interlock.engine.history.model.records import TransitionRecord
 
 from ..support.scenes import NOW, START, before, call, deploy_request, net, release_bot, step
@@ -46,6 +47,16 @@ class TestSoFar:
         assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
         state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
         assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
+
+    def test_a_limit_over_sessions_says_what_this_one_used(self) -> None:
+        state = release_bot()
+        record = sliding(1, 2880.0, 60.0)
+        shared = SharedLimit("deploy", "everyone", "budget", 3600.0)
+        record = record.model_copy(update={"net": record.net.model_copy(update={"shared": shared})})
+        state.nets["limit-deploy-2"] = record
+        assert "deploy: 3 across everyone, 2 of them by this session, next back in 12 min" in said(
+            deploy_request(), state
+        )
 
     def test_what_brought_the_rule_into_effect(self) -> None:
         """The call after which it asks, also where that failed or still runs; none that was blocked."""

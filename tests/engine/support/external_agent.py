@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from interlock.engine.core.value_key import value_net
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import EventBody, JournalEvent
@@ -63,7 +64,10 @@ async def check_fold(hub: Hub, session: str = "robin-1") -> None:
         k: s.marking for k, s in gate.states.items()
     }
     assert (tuple(folded.active), folded.mode) == (gate.active, gate.mode)
-    waiting = {call_id for state in gate.states.values() for call_id in state.pending}
+    assert {k: v.marking for k, v in folded.values.items()} == {
+        value_net(k, d): v.marking for k, s in gate.states.items() for d, v in s.values.items()
+    }
+    waiting = {call.tool_call_id for *_, call in gate.pending}
     assert {p.call_id for p in folded.pending} == waiting
 
 

@@ -34,7 +34,14 @@ def problem_of(path: Path | str) -> Problem:
 
 def checked(path: Path | str) -> tuple[int, str, str]:
     args = Namespace(
-        files=[str(path)], tools=None, json=None, strict=None, each=None, quiet=None, format=None
+        files=[str(path)],
+        tools=None,
+        json=None,
+        strict=None,
+        each=None,
+        quiet=None,
+        format=None,
+        against=None,
     )
     return printed(lambda: check.run(args))
 

@@ -60,6 +60,8 @@ LINES = [
     ("after a require 2 human-approval before b", "after_people", ["WORD a", "NUMBER 2", "WORD b"]),
 ]
 
+_KEY = ["FOR for", "EACH each", "FIELD input.k"]
+
 # The same with options and conditions; of them the types of the words that count, flat.
 CLAUSES = [
     ("block when when input.a", "block", ["WORD when", "CONDITION input.a"]),
@@ -67,6 +69,26 @@ CLAUSES = [
     ("require when before when when x", "sequence", ["WORD when", "WORD when", "CONDITION x"]),
     ("require 2 before b when x", "sequence", ["NUMBER 2", "WORD b", "CONDITION x"]),
     ("limit when to 1 per when when x", "limit", ["WORD when", "COUNT 1", "WORD when", "CONDITION x"]),
+    (
+        "limit a to 1 per 1h across everyone",
+        "limit",
+        ["WORD a", "COUNT 1", "DURATION 1h", "ACROSS across", "EVERYONE everyone"],
+    ),
+    (
+        "limit a to 1 per 1h for each input.k across agent",
+        "limit",
+        ["WORD a", "COUNT 1", "DURATION 1h", *_KEY, "ACROSS across", "AGENT agent"],
+    ),
+    (
+        "limit a to 1 per 1h across operator when x",
+        "limit",
+        ["WORD a", "COUNT 1", "DURATION 1h", "ACROSS across", "OPERATOR operator", "CONDITION x"],
+    ),
+    (
+        "limit a to 1 per 1h for each input.k across agent when x",
+        "limit",
+        ["WORD a", "COUNT 1", "DURATION 1h", *_KEY, "ACROSS across", "AGENT agent", "CONDITION x"],
+    ),
     ("limit a to 1 per 1h when x", "limit", ["WORD a", "COUNT 1", "DURATION 1h", "CONDITION x"]),
     ("require human-approval before b when x", "approval", ["WORD b", "CONDITION x"]),
     ('block a because "b # c" # d', "block", ["WORD a", 'REASON "b # c"']),
@@ -126,9 +148,9 @@ CLAUSES = [
     ),
     *(
         (
-            f"require {first}{since} before d{within}{clause}",
+            f"require {first}{since} before d{within}{same}{clause}",
             statement,
-            [*names, *since_words, "WORD d", *within_words, *clause_words],
+            [*names, *since_words, "WORD d", *within_words, *same_words, *clause_words],
         )
         for first, statement, names in (
             ("2", "sequence", ["NUMBER 2"]),
@@ -140,8 +162,30 @@ CLAUSES = [
         )
         for since, since_words in (("", []), (" since since", ["WORD since"]))
         for within, within_words in (("", []), (" within 1h", ["WITHIN within", "DURATION 1h"]))
+        for same, same_words in (
+            ("", []),
+            (" for same input.k", ["FOR for", "SAME same", "FIELD input.k"]),
+        )
         for clause, clause_words in (("", []), (" when x", ["CONDITION x"]))
-        if since or within
+        if since or within or same
+    ),
+    *(
+        (
+            f"limit a to {number} of input.n per b{each}{clause}",
+            "limit_sum",
+            ["WORD a", f"{kind} {number}", "FIELD input.n", "WORD b", *each_words, *clause_words],
+        )
+        for number, kind in (("2", "COUNT"), ("0.5", "AMOUNT"))
+        for each, each_words in (("", []), (" for each input.k", _KEY))
+        for clause, clause_words in (("", []), (" when x", ["CONDITION x"]))
+    ),
+    *(
+        (f"{line} for each input.k{clause}", statement, [*names, *_KEY, *clause_words])
+        for line, statement, names in (
+            ("limit a to 2 per b", "limit", ["WORD a", "COUNT 2", "WORD b"]),
+            ("block a after b", "block", ["WORD a", "WORD b"]),
+        )
+        for clause, clause_words in (("", []), (" when x", ["CONDITION x"]))
     ),
     *(
         (f"block a after b until human-approval{more}", "block_until", ["WORD a", "WORD b", *words])

@@ -1,0 +1,69 @@
+"""Uses of limits over sessions while recorded calls are judged: first counted, then looked up by time.
+
+Sessions are judged one after the other, though they ran beside each other. So all are judged twice: the
+first time each by itself, which tells when its calls use a limit, the second time with the uses of the
+others.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ..core.shared_limit import SharedLimit
+from ..gate.shared_uses import SharedUses, Use
+
+
+class TrialUses(SharedUses):
+    """The uses of all judged sessions; they are counted until `counting` is false, and then looked up.
+
+    While `dry` a call is only tried. `session` is the one that is being judged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counting = True
+        self.dry = False
+        self.session = ""
+        self._counters: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        self._times: dict[str, list[float]] = defaultdict(list)
+        self._times_in: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._found: dict[tuple[str, str, str], float] = {}
+
+    def add(self, counter: str, use: Use) -> None:
+        """Count a use of the session that is being judged."""
+        if not self.counting or self.dry:
+            return
+        self._counters[self.session, use.call_id][use.net] = counter
+        self._found[self.session, use.call_id, use.net] = use.at
+        insort(self._times[counter], use.at)
+        insort(self._times_in[counter, self.session], use.at)
+
+    def remove(self, session: str, call_id: str, nets: Iterable[str]) -> None:
+        """Forget the uses of a call that never ran."""
+        if not self.counting or self.dry:
+            return
+        known = self._counters[self.session, call_id]
+        for net in nets:
+            counter = known.pop(net, None)
+            if counter is not None:
+                at = self._found.pop((self.session, call_id, net))
+                self._times[counter].remove(at)
+                self._times_in[counter, self.session].remove(at)
+
+    def left(
+        self, counter: str, limit: SharedLimit, most: int, own: int, session: str, now: float
+    ) -> int:
+        """Number of uses left: the session's own less those of others in the time before now."""
+        if self.counting:
+            return own
+        every, mine = self._times[counter], self._times_in[counter, self.session]
+        first, last = now - limit.window, now
+        others = _between(every, first, last) - _between(mine, first, last)
+        return max(0, own - others)
+
+
+def _between(times: list[float], after: float, before: float) -> int:
+    """Number of times after one and before another."""
+    return max(0, bisect_left(times, before) - bisect_right(times, after))

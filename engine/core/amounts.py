@@ -1,0 +1,76 @@
+"""Sums over a number in the input of calls: exact decimals, in whole units of their last place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from math import isfinite
+
+from .condition import Input, at_path, field_text
+
+MOST_DECIMALS = 9
+MOST_DIGITS = 15
+"""Digits of the largest sum, with its decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumField:
+    """The field whose numbers are summed up, by its path, in units of 10 to the minus `decimals`."""
+
+    path: tuple[str, ...]
+    decimals: int
+
+    @property
+    def name(self) -> str:
+        """`input.amount`, the form people are shown."""
+        return field_text(self.path)
+
+    def units(self, value: Input) -> int | None:
+        """The units of a call's number, rounded up; `None` for what is no number from 0, or missing.
+
+        A text is no number: which one it is depends on who reads it. Nor is one of two fields that
+        differ only in looks.
+        """
+        found = at_path(value, self.path)
+        if isinstance(found, bool) or not isinstance(found, int | float) or found < 0:
+            return None
+        if isinstance(found, int):
+            return found * 10**self.decimals
+        if not isfinite(found):
+            return None
+        with localcontext() as context:
+            # A number of JSON is meant as it is written: 0.1 is no more than that.
+            context.prec = 700
+            scaled = Decimal(repr(found)).scaleb(self.decimals)
+            return int(scaled.to_integral_value(ROUND_CEILING))
+
+    def text(self, units: int) -> str:
+        """A sum as people write it: `1000.00`."""
+        digits = f"{units:0{self.decimals + 1}d}"
+        return f"{digits[: -self.decimals]}.{digits[-self.decimals :]}" if self.decimals else digits
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Tokens that a call takes from `source`, and moves to `target`: one for each unit of its number.
+
+    `units` is 0 until the call is known.
+    """
+
+    field: SumField
+    source: str
+    target: str | None = None
+    units: int = 0
+
+
+def amount_units(text: str) -> tuple[int, int] | None:
+    """A written sum in units, and its decimals; `None` for one that is 0 or has too many digits.
+
+    With fewer than two decimals it is counted in hundredths.
+    """
+    whole, _, fraction = text.partition(".")
+    decimals = max(2, len(fraction))
+    if decimals > MOST_DECIMALS or len(whole.lstrip("0")) + decimals > MOST_DIGITS:
+        return None
+    units = int(whole + fraction.ljust(decimals, "0"))
+    return (units, decimals) if units else None

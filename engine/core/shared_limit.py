@@ -1,0 +1,39 @@
+"""Limits that hold over many sessions: `limit refund to 20 per 1d across everyone`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+Reach: TypeAlias = Literal["everyone", "agent", "operator"]
+
+REACHES: tuple[Reach, ...] = ("everyone", "agent", "operator")
+
+_FIELDS: Mapping[Reach, str | None] = {"everyone": None, "agent": "agent", "operator": "started_by"}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLimit:
+    """A limit whose uses count for all sessions, or for those of one agent or one operator.
+
+    `counted` says which calls these are: limits that count the same have their uses in common, whatever
+    their numbers. A use takes a token from `place`, which comes back after `window` seconds.
+    """
+
+    counted: str
+    reach: Reach
+    place: str
+    window: float
+
+    def counter(self, session: Mapping[str, object] | None, digest: str = "") -> str:
+        """The counter for a session with these fields, and for one value: 32 hexadecimal digits.
+
+        Sessions that lack the field which tells them apart have one counter together.
+        """
+        field = _FIELDS[self.reach]
+        told_apart = None if field is None or session is None else session.get(field)
+        named = [self.counted, self.reach, None if told_apart is None else str(told_apart), digest]
+        return sha256(json.dumps(named).encode()).hexdigest()[:32]

@@ -1,0 +1,89 @@
+"""Keys of the values that calls are told apart by: one net for each value of a field.
+
+`require review before merge for same input.pr` has a net for every `input.pr` that a call names, and
+`limit refund to 2 per session for each input.customer` one for every customer. A value is known by its
+digest, so that neither a key nor a step in the journal holds it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from math import isfinite
+
+from .condition import DOUBLED, MISSING, Input, at_path, field_text
+from .sanitize import folded_name
+
+MOST_VALUES = 10_000
+"""Values of one rule that are told apart in a session; calls with others it restricts are blocked."""
+
+LONGEST_VALUE = 10_000
+"""Characters of a value; a longer one is none that calls can be told apart by."""
+
+_KEY = re.compile(r"(?P<net>.+)\[(?P<digest>[0-9a-f]{32})\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKey:
+    """The field whose values are told apart, by its path in a call's input.
+
+    Calls by a name in `needed_by` are blocked without a value, by default all that the nets know. With
+    `folded` values that differ only in case, blanks, width or invisible characters are the same.
+    """
+
+    path: tuple[str, ...]
+    folded: bool = False
+    needed_by: tuple[str, ...] | None = None
+
+    @property
+    def field(self) -> str:
+        """`input.pr`, the form people are shown."""
+        return field_text(self.path)
+
+    def digest(self, value: Input) -> str | None:
+        """The digest of a call's value, 32 hexadecimal digits; `None` for a call without one."""
+        text = self.text(value)
+        if text is None:
+            return None
+        if self.folded:
+            text = " ".join(folded_name(text).split())
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def text(self, value: Input) -> str | None:
+        """A call's value as text, 17 and "17" alike; `None` for one without, for `null` and for a list.
+
+        So it is where two fields of the call differ only in looks: which of them counts is unknown.
+        """
+        found = at_path(value, self.path)
+        if found is MISSING or found is DOUBLED or not isinstance(found, str | int | float):
+            return None
+        text = found if isinstance(found, str) else _number_text(found)
+        return None if text is None or len(text) > LONGEST_VALUE else text
+
+
+def _number_text(value: float) -> str | None:
+    """A number as JSON writes it, a whole one without its fraction; `true` and `false` as words."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if not isfinite(value):
+            return None
+        if not value.is_integer():
+            return repr(value)
+        value = int(value)
+    # Python refuses to write integers of more digits than this limit leaves room for.
+    return str(value) if abs(value) < 10**1_000 else None
+
+
+def value_net(key: str, digest: str) -> str:
+    """The key of the net of one value."""
+    return f"{key}[{digest}]"
+
+
+def split_key(key: str) -> tuple[str, str | None]:
+    """The key of the net as it is registered, and the value's digest; `None` for a net of no value."""
+    if not key.endswith("]"):
+        return key, None
+    found = _KEY.fullmatch(key)
+    return (key, None) if found is None else (found["net"], found["digest"])

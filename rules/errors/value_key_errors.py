@@ -1,0 +1,71 @@
+"""Messages about `for same input.pr` and `for each input.customer`: rules on each value of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lark import Token
+
+from ..parse.lines import code
+from .fault import Fault
+from .problems import cut, quote
+
+SAME = "same"
+EACH = "each"
+_FOR = "for"
+_EXAMPLES = {SAME: "input.pr", EACH: "input.customer"}
+_KINDS = {SAME: "an order", EACH: "a limit"}
+_HUMAN = "human-approval"
+
+
+def other_quantity(word: Token, expected: str) -> Fault:
+    """The fault of `for each` in an order, or `for same` in a limit."""
+    message = f"{_KINDS[expected]} says '{_FOR} {expected}', got {quote(word)}"
+    return Fault.at(word, message, f"write: {_FOR} {expected} <field>")
+
+
+def no_input_field(field: Token) -> Fault:
+    """The fault of a field that is none of a call's input."""
+    message = f"expected a field of the call such as input.pr, got {quote(field)}"
+    remedy = f"write: input.{cut(field)}" if "." not in field else "begin with 'input.'"
+    return Fault.at(field, message, remedy)
+
+
+def misused_values(line: str, words: Sequence[Token]) -> Fault | None:
+    """The fault of a rule that says `for` in another way than the language has it."""
+    text = [word.lower() for word in words]
+    if not text or text[0] not in {"require", "limit", "block", "after"} or _FOR not in text[2:]:
+        return None
+    at = text.index(_FOR, 2)
+    if at == 2 and text[0] == "require":
+        return None
+    if text[0] == "after" or text[1].startswith(_HUMAN) or "until" in text:
+        remedy = "leave it out: a person is asked about each call, whatever is in it"
+        return Fault.at(words[at], f"'{_FOR}' stands in orders, limits and blocks only", remedy)
+    if text[0] == "block" and "after" not in text:
+        remedy = "write: block <tool> when <condition>"
+        return Fault.at(words[at], f"'{_FOR}' stands in a block behind 'after <tool>'", remedy)
+    return _bad_end(line, words, at, EACH if text[0] == "limit" else SAME)
+
+
+def _bad_end(line: str, words: Sequence[Token], at: int, expected: str) -> Fault | None:
+    """The fault of what stands behind `for`."""
+    end = len(code(line))
+    shape = f"write: {_FOR} {expected} {_EXAMPLES[expected]}"
+    if len(words) == at + 1:
+        return Fault(end, 1, f"expected '{expected}' after '{_FOR}', got the end of the line", shape)
+    quantity = words[at + 1]
+    if quantity not in (SAME, EACH):
+        remedy = f"write: {_FOR} {expected} {cut(quantity)}" if "." in quantity else shape
+        return Fault.at(quantity, f"expected '{expected}' after '{_FOR}', got {quote(quantity)}", remedy)
+    if len(words) == at + 2:
+        message = f"expected a field after '{_FOR} {quantity}', got the end of the line"
+        return Fault(end, 1, message, shape)
+    field = words[at + 2]
+    if "." not in field:
+        return no_input_field(field)
+    behind = words[at + 3 : at + 4]
+    if behind and behind[0] in {"per", "within"}:
+        remedy = f"write: … {behind[0]} <…> {_FOR} {quantity} {cut(field)}"
+        return Fault.at(behind[0], f"{quote(behind[0])} stands before '{_FOR}'", remedy)
+    return None
