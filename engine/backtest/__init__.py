@@ -14,6 +14,7 @@ from .recording import (
     RecordedResult,
     RecordedResumption,
     RecordedSwitch,
+    RecordedText,
     Recording,
 )
 from .report import (
@@ -47,6 +48,7 @@ __all__ = [
     "RecordedResult",
     "RecordedResumption",
     "RecordedSwitch",
+    "RecordedText",
     "Recording",
     "RuleCount",
     "SessionReport",

@@ -114,7 +114,8 @@ def _recordings(
         raise ValueError("give --session or --since, not both")
     if args.at is not None and (len(args.session or ()) != 1 or args.messages):
         raise ValueError("--at needs exactly one --session, and no --messages")
-    logs = chain.from_iterable(conversations(Path(name)) for name in args.messages or ())
+    files, texts = map(Path, args.messages or ()), trial.reads_texts
+    logs = chain.from_iterable(conversations(path, texts=texts) for path in files)
     if args.messages and not (args.session or args.since):
         return logs, None
     reader = open_reader(database(args))
@@ -130,12 +131,12 @@ def _recordings(
             [session] = summaries
             return [_forked(reader, session, args.at, trial)], None
         total = sum(summary.calls for summary in summaries.values())
-        recorded = recordings(reader.path, summaries, texts=trial.reads_texts)
+        recorded = recordings(reader.path, summaries, texts=texts)
     else:
         since = None if args.since is None else moment(args.since, now, zone)
         total = count_calls(reader.path, since)
         sessions = recorded_sessions(reader.path, since)
-        recorded = recordings(reader.path, sessions, texts=trial.reads_texts)
+        recorded = recordings(reader.path, sessions, texts=texts)
     return chain(recorded, logs), None if args.messages else total
 
 

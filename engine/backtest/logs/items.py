@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ...core.frozen import frozen
 from ...core.sanitize import visible
-from ...gate.wrapping.messages import as_mapping
+from ...gate.wrapping.messages import as_list, as_mapping, field_of, value_text
 from ...net.net import Input
 
 Fields: TypeAlias = Mapping[str, object]
@@ -48,12 +48,16 @@ class LoggedCall:
 
 @frozen
 class LoggedResult:
-    """Result of a call; `tool` is `None` where the log does not say it again."""
+    """Result of a call; `tool` is `None` where the log does not say it again.
+
+    `output` is what the tool returned, without the wrapper of its format.
+    """
 
     call_id: str
     tool: str | None
     is_error: bool
     denied: bool = False
+    output: object = None
 
 
 @frozen
@@ -68,7 +72,14 @@ class LoggedQuestion:
     approval_id: str | None = None
 
 
-Logged: TypeAlias = LoggedCall | LoggedResult | LoggedQuestion
+@frozen
+class LoggedText:
+    """A text of a user's message."""
+
+    text: str
+
+
+Logged: TypeAlias = LoggedCall | LoggedResult | LoggedQuestion | LoggedText
 
 
 def text_of(fields: Fields, name: str, place: Location) -> str:
@@ -87,6 +98,15 @@ def input_of(value: object) -> Input:
         except (ValueError, RecursionError):
             return {}
     return as_mapping(value) or {}
+
+
+def output_text(value: object) -> str | None:
+    """Text of a tool's output, each of its text parts on lines of its own; `None` for nothing."""
+    texts = [field_of(part, "text") for part in as_list(value)]
+    parts = [text for text in texts if isinstance(text, str)]
+    if parts and len(parts) == len(texts):
+        return "\n".join(parts)
+    return None if value is None else value_text(value)
 
 
 def is_list(value: object) -> bool:

@@ -5,7 +5,8 @@ OpenAI's `tool_calls` and `role: "tool"`, and the items of its Responses API; th
 of its user interfaces. No gate decided in them: a call that has a result was allowed, unless the log says
 that a person was asked about it, and one without a result moves no net, as in a replay (G-62). A failed
 result drops what waited for it. Of results that have no call, or another tool's, nothing is known; of
-calls that share an id before its result the first counts (G-62).
+calls that share an id before its result the first counts (G-62). What a user said is in the messages with
+that role; what a tool returned counts for the tool whose call it answers.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ...gate.wrapping.messages import as_list, as_mapping
+from ...core.sources import USER
+from ...gate.wrapping.messages import as_list, as_mapping, unwrapped_output, user_texts
 from ...net.net import Input
-from ..recording import Recorded, RecordedCall, RecordedOutcome, RecordedResult
+from ..recording import Recorded, RecordedCall, RecordedOutcome, RecordedResult, RecordedText
 from .items import (
     Fields,
     Location,
@@ -23,8 +25,10 @@ from .items import (
     LoggedCall,
     LoggedQuestion,
     LoggedResult,
+    LoggedText,
     input_of,
     is_list,
+    output_text,
     text_of,
 )
 from .ui_messages import is_ui_message, ui_items
@@ -72,7 +76,8 @@ def response_item(item: Fields, place: Location) -> Iterator[Logged]:
         call_id = text_of(item, "approval_request_id", place)
         yield LoggedQuestion(call_id, approved=item.get("approve") is True)
     elif kind.endswith(_OUTPUT):
-        yield LoggedResult(text_of(item, "call_id", place), None, item.get("status") in _FAILED)
+        call_id, failed = text_of(item, "call_id", place), item.get("status") in _FAILED
+        yield LoggedResult(call_id, None, failed, output=item.get("output"))
     elif kind in ("function_call", "custom_tool_call"):
         call_id, tool = text_of(item, "call_id", place), text_of(item, "name", place)
         yield LoggedCall(place.number, call_id, tool, _input(item))
@@ -87,7 +92,8 @@ def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
     call_id = asked if isinstance(asked, str) else text_of(item, "id", place)
     tool = text_of(item, "name", place)
     yield LoggedCall(place.number, call_id, tool, input_of(item.get("arguments")))
-    yield LoggedResult(call_id, tool, item.get("error") is not None or item.get("status") in _FAILED)
+    failed = item.get("error") is not None or item.get("status") in _FAILED
+    yield LoggedResult(call_id, tool, failed, output=item.get("output"))
 
 
 def _input(item: Fields) -> Input:
@@ -101,7 +107,6 @@ SOMEBODY = "an operator"
 """Name for the person who answered, where a log says that someone did."""
 
 _ALLOWED = RecordedOutcome()
-_ERRORS = ("error-text", "error-json", "execution-denied")
 
 
 def is_message(value: object) -> bool:
@@ -112,8 +117,11 @@ def is_message(value: object) -> bool:
     return "role" in fields or is_response_item(fields)
 
 
-def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
-    """The calls and results of one conversation, in order. Raises `LogError`, before the first item."""
+def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False) -> Iterator[Recorded]:
+    """The calls and results of one conversation, in order. Raises `LogError`, before the first item.
+
+    With `texts` results have their outputs, and what users said are items.
+    """
     found = list(_answered(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
     ended: dict[int, LoggedResult] = {}
@@ -124,6 +132,9 @@ def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
             if item.call_id not in waiting:
                 waiting[item.call_id] = at
                 judged.append(at)
+            continue
+        if isinstance(item, LoggedText):
+            judged.append(at)
             continue
         call_at = waiting.get(item.call_id)
         called = None if call_at is None else found[call_at]
@@ -142,7 +153,10 @@ def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
             then = _recorded_outcome(ended.get(at), at in asked, asked.get(at))
             yield RecordedCall(item.number, item.call_id, item.tool, item.input, then)
         elif isinstance(item, LoggedResult) and not item.denied:
-            yield RecordedResult(item.call_id, item.tool or "", item.is_error)
+            output = output_text(item.output) if texts else None
+            yield RecordedResult(item.call_id, item.tool or "", item.is_error, output=output)
+        elif isinstance(item, LoggedText) and texts:
+            yield RecordedText(USER, item.text)
 
 
 def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
@@ -171,7 +185,7 @@ def _recorded_outcome(
 
 
 def _read(message: object, place: Location) -> Iterator[Logged]:
-    """The calls and results in one message, or in an item in the place of one."""
+    """The texts, calls and results in one message, or in an item in the place of one."""
     fields = as_mapping(message)
     role = None if fields is None else fields.get("role")
     if fields is not None and role is None and is_response_item(fields):
@@ -179,6 +193,8 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
         return
     if fields is None or not isinstance(role, str):
         raise place.error("is no message", "expected an object with a 'role'")
+    if role == USER:
+        yield from map(LoggedText, user_texts(fields))
     if is_ui_message(fields):
         yield from ui_items(fields, place)
         return
@@ -196,7 +212,8 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
     elif role == "tool" and "tool_call_id" in fields:
         call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")
         failed = fields.get("is_error") is True or fields.get("isError") is True
-        yield LoggedResult(call_id, tool if isinstance(tool, str) else None, failed)
+        named = tool if isinstance(tool, str) else None
+        yield LoggedResult(call_id, named, failed, output=content)
     elif role == "tool" and not is_list(content):
         remedy = "expected a 'tool_call_id', or parts of type 'tool-result'"
         raise place.error("does not say which call it answers", remedy)
@@ -209,13 +226,15 @@ def _part(part: Fields, place: Location) -> Iterator[Logged]:
             tool = text_of(part, "toolName", place)
             yield LoggedCall(place.number, text_of(part, "toolCallId", place), tool, input_of(given))
         case "tool-result":
-            output = as_mapping(part["output"] if "output" in part else part.get("result")) or {}
-            kind = output.get("type")
+            output = part["output"] if "output" in part else part.get("result")
+            kind = (as_mapping(output) or {}).get("type")
+            value, failed = unwrapped_output(output)
             yield LoggedResult(
                 text_of(part, "toolCallId", place),
                 text_of(part, "toolName", place),
-                kind in _ERRORS or part.get("isError") is True,
+                failed or part.get("isError") is True,
                 kind == "execution-denied",
+                value,
             )
         case "tool-approval-request":
             call_id, question = text_of(part, "toolCallId", place), text_of(part, "approvalId", place)

@@ -4,6 +4,7 @@ A file is one JSON value, or JSON lines. An array of messages is one conversatio
 are one message each; an object with `messages`, or an array inside the array or on a line, is a
 conversation of its own. So is a request to OpenAI's Responses API with its `input`, a response with its
 `output`, an object with both, a response of its chat API with its `choices`, and a line of its batches.
+An `input` that is a text is what the user said.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
+from ...core.sources import USER
 from ...gate.wrapping.messages import as_list, as_mapping
 from ..recording import Recording
 from .items import Fields, Location, is_list
 from .messages import is_message, items_of
+
+Conversation: TypeAlias = tuple[Location, list[tuple[Location, object]]]
+"""Messages with their locations, and the location of them all."""
 
 _LINES = (".jsonl", ".ndjson")
 _EXPECTED = (
@@ -25,11 +30,16 @@ _EXPECTED = (
 )
 
 
-def conversations(path: Path) -> Iterator[Recording]:
+def conversations(path: Path, *, texts: bool = False) -> Iterator[Recording]:
     """The conversations of a log, one after the other. Raises `LogError`.
 
-    Lines are read as they are needed, an array at once.
+    Lines are read as they are needed, an array at once. With `texts` also what was said in them.
     """
+    for place, messages in _conversations(path):
+        yield Recording(place.file, items_of(messages, texts=texts), unit="message")
+
+
+def _conversations(path: Path) -> Iterator[Conversation]:
     place = Location(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -53,14 +63,14 @@ def _is_lines(file: TextIO) -> bool:
     return next(written, None) is not None
 
 
-def _of_document(text: str, place: Location) -> Iterator[Recording]:
+def _of_document(text: str, place: Location) -> Iterator[Conversation]:
     value = _parsed(text, place)
     if is_message(value):
-        yield _conversation(place, [(place, value)])
+        yield place, [(place, value)]
     elif is_list(value):
         items = as_list(value)
         if not items or any(map(is_message, items)):
-            yield _conversation(place, [(place.at(n), item) for n, item in enumerate(items, 1)])
+            yield place, [(place.at(n), item) for n, item in enumerate(items, 1)]
             return
         for number, item in enumerate(items, 1):
             yield _held(item, Location(f"{place.file}: conversation {number}"))
@@ -68,7 +78,7 @@ def _of_document(text: str, place: Location) -> Iterator[Recording]:
         yield _held(value, place)
 
 
-def _of_lines(file: TextIO, place: Location) -> Iterator[Recording]:
+def _of_lines(file: TextIO, place: Location) -> Iterator[Conversation]:
     messages: list[tuple[Location, object]] = []
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -83,23 +93,32 @@ def _of_lines(file: TextIO, place: Location) -> Iterator[Recording]:
         else:
             yield _held(value, here)
     if messages:
-        yield _conversation(place, messages)
+        yield place, messages
 
 
-def _held(value: object, place: Location) -> Recording:
+def _held(value: object, place: Location) -> Conversation:
     """The conversation that a value holds."""
     fields = as_mapping(value)
+    fields = None if fields is None else _body(fields)
     held = value if fields is None else _in(fields)
     if not is_list(held):
         raise place.error(f"holds {_kind(value)}", _EXPECTED)
-    return _conversation(place, [(place.at(n), item) for n, item in enumerate(as_list(held), 1)])
+    messages = [(place.at(n), item) for n, item in enumerate(as_list(held), 1)]
+    asked = None if fields is None else fields.get("input")
+    if isinstance(asked, str):
+        messages.insert(0, (place, {"role": USER, "content": asked}))
+    return place, messages
+
+
+def _body(fields: Fields) -> Fields:
+    """The request or response in a line of a batch; any other object itself."""
+    answer = as_mapping(fields.get("response"))
+    body = as_mapping((fields if answer is None else answer).get("body"))
+    return fields if body is None else body
 
 
 def _in(fields: Fields) -> object:
     """The messages in an object; `None` where it has none."""
-    answer = as_mapping(fields.get("response"))
-    of_batch = as_mapping((fields if answer is None else answer).get("body"))
-    fields = fields if of_batch is None else of_batch
     if "messages" in fields:
         return fields["messages"]
     if is_list(fields.get("choices")):
@@ -108,10 +127,6 @@ def _in(fields: Fields) -> object:
     if is_list(fields.get("input")) or is_list(fields.get("output")):
         return [*as_list(fields.get("input")), *as_list(fields.get("output"))]
     return None
-
-
-def _conversation(place: Location, messages: list[tuple[Location, object]]) -> Recording:
-    return Recording(place.file, items_of(messages), unit="message")
 
 
 def _parsed(text: str, place: Location, *, single: bool = False) -> object:

@@ -74,6 +74,7 @@ def _invocation(part: Fields, tool: str, place: Location) -> Iterator[Logged]:
         approved = approval.get("approved")
         yield LoggedQuestion(call_id, approved if isinstance(approved, bool) else None)
     if state in _ENDED:
-        yield LoggedResult(call_id, tool, state == "output-error")
+        output = part.get("output", part.get("result"))
+        yield LoggedResult(call_id, tool, state == "output-error", output=output)
     elif state == "output-denied":
         yield LoggedResult(call_id, tool, is_error=True, denied=True)

@@ -102,7 +102,7 @@ def replay_history(
     entries: list[ReplayEntry | SaidText] = []
     for message in messages:
         if field_of(message, "role") == "user":
-            entries += map(SaidText, _user_texts(message))
+            entries += map(SaidText, user_texts(message))
         if field_of(message, "role") != "tool":
             continue
         for result in _results(message):
@@ -118,10 +118,11 @@ def replay_history(
     return entries
 
 
-def _user_texts(message: object) -> Iterator[str]:
+def user_texts(message: object) -> Iterator[str]:
     """The texts of a user's message, without results that a framework puts there."""
     content = field_of(message, "content")
-    for text in (content, field_of(message, "text"), *(_part_text(part) for part in as_list(content))):
+    parts = (*as_list(content), *as_list(field_of(message, "parts")))
+    for text in (content, field_of(message, "text"), *map(_part_text, parts)):
         if isinstance(text, str):
             yield text
 
@@ -202,7 +203,7 @@ def _results(message: object) -> Iterator[_MessageResult]:
         if field_of(part, "type") == "tool-result" and isinstance(call_id, str) and isinstance(tool, str):
             output = field_of(part, "output")
             output = field_of(part, "result") if output is None else output
-            value, failed = _output(output)
+            value, failed = unwrapped_output(output)
             yield _MessageResult(call_id, tool, value, failed or _says_failed(part) or None)
 
 
@@ -217,7 +218,7 @@ def _text(content: object) -> object:
     return "".join(str(field_of(part, "text") or "") for part in parts) if parts else content
 
 
-def _output(output: object) -> tuple[object, bool]:
+def unwrapped_output(output: object) -> tuple[object, bool]:
     """A Vercel output without its wrapper, and whether it is of one of the error kinds."""
     fields = as_mapping(output) or {}
     kind = fields.get("type")

@@ -223,6 +223,19 @@ class TestChosen:
             "\n2 calls in 2 sessions\n" in backtest(database, messages=["log.json"], session=["bot-2"])[1]
         )
 
+    def test_where_values_come_from(self) -> None:
+        """A log's own words are looked at, by rules that ask for them."""
+        call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
+        messages = [{"role": "user", "content": "rm build"}, {"role": "assistant", "tool_calls": [call]}]
+        result = {"role": "tool", "tool_call_id": "c1", "content": "gone"}
+        Path("log.json").write_text(json.dumps([*messages, result]))
+        Path("said.rules").write_text("block rm when input.path not from user\n")
+        out = backtest(Path("none.db"), files=["said.rules"], messages=["log.json"])[1]
+        assert "1 call: " not in out
+        Path("log.json").write_text(json.dumps([messages[1], result, messages[0]]))
+        out = backtest(Path("none.db"), files=["said.rules"], messages=["log.json"])[1]
+        assert "1 call: 1 newly blocked" in out
+
 
 class TestJson:
     """For programs."""
