@@ -223,8 +223,9 @@ class TestChosen:
             "\n2 calls in 2 sessions\n" in backtest(database, messages=["log.json"], session=["bot-2"])[1]
         )
 
-    def test_where_values_come_from(self) -> None:
+    def test_where_values_come_from(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A log's own words are looked at, by rules that ask for them."""
+        monkeypatch.chdir(tmp_path)
         call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
         messages = [{"role": "user", "content": "rm build"}, {"role": "assistant", "tool_calls": [call]}]
         result = {"role": "tool", "tool_call_id": "c1", "content": "gone"}
