@@ -1,6 +1,8 @@
 """Compilation of a rule to its net: places, transitions and names as the reference has them.
 
-Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55).
+Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55). The
+nets of `or`, `and`, `since`, `within`, `after`, `until`, values and sums are not the reference's (G-78 to
+G-82, G-89, G-92).
 """
 
 from __future__ import annotations

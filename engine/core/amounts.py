@@ -1,4 +1,4 @@
-"""Sums over a number in the input of calls: exact decimals, in whole units of their last place."""
+"""Sums over a number in the input of calls: exact decimals, in whole units of their last place (G-92)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Pure, over plain data. A condition holds, does not hold, or is unknown: a field is missing, or holds
 something that the comparison has no answer for. `and`, `or`, `not` go by Kleene's three values: unknown
-stays so unless the rest decides. Callers treat it as closed: the rule applies.
+stays so unless the rest decides. Callers treat it as closed: the rule applies (G-83, G-84).
 """
 
 from __future__ import annotations

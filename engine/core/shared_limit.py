@@ -1,4 +1,4 @@
-"""Limits that hold over many sessions: `limit refund to 20 per 1d across everyone`."""
+"""Limits that hold over many sessions: `limit refund to 20 per 1d across everyone` (G-93)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Texts of a session in which rules look for values: what a person said, and what tools returned.
 
 A value stands in a text as a whole: `x.org` does not stand in `ada@x.org`. Names, addresses and numbers
-are looked up among the words of a text, whatever its length; a value of several words is searched for.
+are looked up among the words of a text, whatever its length; a value of several words is searched for
+(G-86, G-87).
 """
 
 from __future__ import annotations

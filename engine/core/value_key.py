@@ -2,7 +2,7 @@
 
 `require review before merge for same input.pr` has a net for every `input.pr` that a call names, and
 `limit refund to 2 per session for each input.customer` one for every customer. A value is known by its
-digest, so that neither a key nor a step in the journal holds it.
+digest, so that neither a key nor a step in the journal holds it (G-89 to G-91).
 """
 
 from __future__ import annotations

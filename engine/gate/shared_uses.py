@@ -1,4 +1,4 @@
-"""Uses of limits that hold over many sessions, counted over all gates of a server or a program."""
+"""Uses of limits that hold over many sessions, counted over all gates of a server or program (G-93)."""
 
 from __future__ import annotations
 

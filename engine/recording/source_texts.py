@@ -1,4 +1,4 @@
-"""Session data for conditions, by its record: fields, and the texts in which to look for values."""
+"""Fields (G-88) of a session by its record, and texts in which conditions look for values (G-86)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 With one value for every call such a net is what its structure says, so what is possible there is
 possible. Over many values at once more is: here are nets that allow at least that much, so what even they
-forbid is impossible.
+forbid is impossible (G-95).
 """
 
 from __future__ import annotations

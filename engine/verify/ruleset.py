@@ -1,6 +1,6 @@
 """Rules proved together: the shortest way to a tool, what forbids it, and how often it can be called.
 
-Only what was found is claimed: where the search gives up the answer is `Unknown`.
+Only what was found is claimed: where the search gives up the answer is `Unknown` (G-95).
 """
 
 from __future__ import annotations

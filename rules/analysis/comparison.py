@@ -2,7 +2,8 @@
 
 Both are walked together, breadth first, along calls that both let pass. The first call that they treat in
 different ways is the end of a shortest sequence that tells them apart. Rules that both have alike are
-walked once, and rules that share no call with those that differ, directly or through others, not at all.
+walked once, and rules that share no call with those that differ, directly or through others, not at all
+(G-96).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names for values: the `let` lines of a rules file, and the files that such lines name.
+"""Names for values: the `let` lines of a rules file, and the files that such lines name (G-85).
 
 Texts of these files come with the texts of the rules, under a key of their own: a rules file cannot turn
 another one into a list of values.

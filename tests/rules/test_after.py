@@ -1,4 +1,4 @@
-"""Rules that a call brings into effect: `after … require human-approval`, `block … after`."""
+"""G-81: rules that a call brings into effect: `after … require human-approval`, `block … after`."""
 
 from __future__ import annotations
 

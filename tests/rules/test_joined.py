@@ -1,4 +1,4 @@
-"""`require A or C before B` and `require A and C before B`."""
+"""G-78: `require A or C before B` and `require A and C before B`."""
 
 from __future__ import annotations
 

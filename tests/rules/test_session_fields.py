@@ -1,4 +1,4 @@
-"""Conditions on the session: `session.agent`, `session.started_by`."""
+"""G-88: conditions on the session: `session.agent`, `session.started_by`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`limit refund to 20 per 1d across everyone`: one counter over sessions."""
+"""G-93: `limit refund to 20 per 1d across everyone`: one counter over sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`since`, `within` and `until human-approval`: what runs beside a change proves nothing."""
+"""G-79, G-80, G-82: `since`, `within`, `until human-approval`: what runs beside a change is no proof."""
 
 from __future__ import annotations
 

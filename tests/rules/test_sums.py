@@ -1,4 +1,4 @@
-"""`limit send_money to 1000.00 of input.amount per session`: exact sums, a token for each unit."""
+"""G-92: `limit send_money to 1000.00 of input.amount per session`: exact sums, a token for each unit."""
 
 from __future__ import annotations
 

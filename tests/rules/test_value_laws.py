@@ -1,4 +1,4 @@
-"""Rules on values and sums in random sessions: the record, the gate and a backtest say the same."""
+"""G-89: rules on values and sums in random sessions: the record, the gate and a backtest say the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of other programs, under rules on where a value comes from."""
+"""G-86: logs of other programs, under rules on where a value comes from."""
 
 from __future__ import annotations
 

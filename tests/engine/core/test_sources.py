@@ -1,4 +1,4 @@
-"""Values in texts: a value stands in one as a whole, and what is not remembered is not denied."""
+"""G-86, G-87: a value stands in a text as a whole, and what is not remembered is not denied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on where a value comes from, at the gate: what was said and returned before a call counts."""
+"""G-86, G-87: where a value comes from, at the gate: what was said and returned before a call counts."""
 
 from __future__ import annotations
 

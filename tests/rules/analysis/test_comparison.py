@@ -1,4 +1,4 @@
-"""Two rule sets compared: what is found is what their gates do."""
+"""G-96: two rule sets compared: what is found is what their gates do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on the elements of a list: `every input.to in team`, `any input.to not under "src/"`."""
+"""G-83: conditions on elements of a list: `every input.to in team`, `any input.to not under "src/"`."""
 
 from __future__ import annotations
 

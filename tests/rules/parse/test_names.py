@@ -1,4 +1,4 @@
-"""Names for values: `let team = ["ada@x.org"]` and `let payees = lines "payees.txt"`."""
+"""G-85: names for values: `let team = ["ada@x.org"]` and `let payees = lines "payees.txt"`."""
 
 from __future__ import annotations
 

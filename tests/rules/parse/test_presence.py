@@ -1,4 +1,4 @@
-"""Conditions on whether a call has a field: `is present` and `is missing`."""
+"""G-84: conditions on whether a call has a field: `is present` and `is missing`."""
 
 from __future__ import annotations
 

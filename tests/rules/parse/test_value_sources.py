@@ -1,4 +1,4 @@
-"""Conditions on where a value comes from: `input.to not from user, get_contacts`."""
+"""G-86: conditions on where a value comes from: `input.to not from user, get_contacts`."""
 
 from __future__ import annotations
 
