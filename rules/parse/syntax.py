@@ -157,8 +157,12 @@ class Clauses:
             same=self.value_key(SAME),
         )
 
-    def value_key(self, word: str) -> ValueKey | None:
-        """The field for each value of which the rule holds; `word` is how this kind of rule says it."""
+    def value_key(self, word: str, *, folded: bool = False) -> ValueKey | None:
+        """The field for each value of which the rule holds; `word` is how this kind of rule says it.
+
+        Values are `folded` where another spelling must not get round the rule; in an order it unlocks
+        nothing (G-89).
+        """
         if not self._values:
             return None
         _, quantity, field = self._values
@@ -169,7 +173,7 @@ class Clauses:
             self._wrong.append(other_quantity(quantity, word))
         elif path is None:
             self._wrong.append(no_input_field(field))
-        return None if path is None else ValueKey(path, folded=word == EACH)
+        return None if path is None else ValueKey(path, folded=folded)
 
     def across(self, scope: Token) -> Reach | None:
         """The sessions whose calls count together; over sessions a limit needs a time."""
@@ -270,7 +274,7 @@ def _statement(
             return BlockRule(str(tool), source, clauses.when, clauses.because)
         case "block", [tool, cause]:
             wrong += after_itself(cause, tool, clauses.when)
-            same = clauses.value_key(SAME)
+            same = clauses.value_key(SAME, folded=True)
             return BlockRule(str(tool), source, clauses.when, clauses.because, str(cause), same)
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
@@ -362,7 +366,7 @@ def _limit(
         window = time(scope, wrong)
     else:
         _check_scope(tool, scope, wrong)
-    each = clauses.value_key(EACH)
+    each = clauses.value_key(EACH, folded=True)
     return LimitRule(
         str(tool),
         limit,
@@ -396,7 +400,7 @@ def _sum_limit(
     if found is None:
         wrong.append(no_amount(amount))
     limit, decimals = found or (1, 2)
-    each = clauses.value_key(EACH)
+    each = clauses.value_key(EACH, folded=True)
     total = SumField(path or (), decimals)
     return LimitRule(
         str(tool), limit, str(scope), source, clauses.when, None, clauses.because, each, total

@@ -1,4 +1,4 @@
-"""`for same input.pr` and `for each input.customer`: a rule holds for each value by itself."""
+"""G-89 to G-91: `for same input.pr` and `for each input.customer`: a rule for each value by itself."""
 
 from __future__ import annotations
 
@@ -222,6 +222,12 @@ class TestBlocks:
         assert await world.call("send", thread="a")
         assert await world.call("read", thread="a", fails=True)
         assert [await world.call("send", thread=t) for t in ("a", "b")] == [False, True]
+
+    async def test_another_spelling_gets_round_none(self) -> None:
+        """G-89: in a block as in a limit; in an order it unlocks nothing."""
+        world = World(BLOCK)
+        assert await world.call("read", thread="Launch plan")
+        assert not await world.call("send", thread="launch  PLAN")
 
     async def test_what_raises_the_flag_has_to_name_the_value(self) -> None:
         world = World(BLOCK)
