@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ...engine.core.condition import Condition
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.history.redaction.shell.masking import QuotedWord
 from ...engine.net.net import SkillNet
 from ...rules import RuleError, RuleSet, compile_files, condition_of, read_rules
+
+if TYPE_CHECKING:
+    from ...engine.backtest.suggestions.writer import RuleWriter
 
 CACHED_SETS = 4
 """Sets of rules that are not compiled again: a dialog shows their nets before they judge."""
@@ -54,6 +58,12 @@ class RulesLanguage:
         from ...rules.shell.literals import programs
 
         return programs(read(text).commands)
+
+    def writer(self) -> RuleWriter:
+        # Proofs and scenarios are imported with it, which only suggestions need.
+        from .rules_writer import RulesWriter
+
+        return RulesWriter()
 
 
 LANGUAGE = RulesLanguage()

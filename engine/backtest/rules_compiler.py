@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from ..core.condition import Condition
 from ..history.redaction.shell.masking import QuotedWord
 from ..net.net import SkillNet
+
+if TYPE_CHECKING:
+    from .suggestions.writer import RuleWriter
 
 
 class Language(Protocol):
@@ -37,6 +40,10 @@ class Language(Protocol):
         """The names of the programs that a shell command runs."""
         ...
 
+    def writer(self) -> RuleWriter:
+        """A writer of rules, for suggestions. Raises `ValueError` where there is none."""
+        ...
+
 
 class NoLanguage:
     """Reads nothing: for a hub without a language."""
@@ -58,3 +65,6 @@ class NoLanguage:
 
     def programs(self, text: str) -> frozenset[str]:
         return frozenset()
+
+    def writer(self) -> NoReturn:
+        raise ValueError("nothing here writes rules; give the hub a language when it is made")

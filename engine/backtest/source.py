@@ -22,6 +22,7 @@ from .report import BacktestDivergence, SessionReport, Totals
 from .rules_compiler import Language
 from .run import Backtest, divergence
 from .savings import Saved, saved
+from .suggestions import History, Suggestion, suggest
 from .threaded import ProgressStream
 from .trial import Trial, fork
 
@@ -56,6 +57,22 @@ class Statistics(Record):
     found: Fatigue | None = None
     rule: RuleFatigue | None = None
     what: Saved | None = None
+
+
+class Suggested(Record):
+    """`done` of `total` calls are read; then the suggestions, one a part, and at last what was read.
+
+    Each call is read twice and counts twice. `history` has no suggestions in it: they came before.
+    """
+
+    done: int = 0
+    total: int = 0
+    suggestion: Suggestion | None = None
+    history: History | None = None
+
+
+class _Unwanted(Exception):  # noqa: N818 - ends work that nobody waits for
+    """Nobody listens any more."""
 
 
 def backtest_all(
@@ -111,6 +128,29 @@ def count_approvals(
         )
         if what is not None:
             parts.tell(Statistics(rule=rule, what=what))
+
+
+def suggest_rules(
+    parts: ProgressStream[Suggested],
+    database: Path,
+    rules: Rules,
+    since: datetime | None,
+    language: Language,
+    redaction: Redaction,
+) -> None:
+    """Suggest changes of `rules` from a journal; see `DecisionApi.suggest_rules`."""
+
+    def progress(done: int, total: int | None) -> None:
+        if parts.stop.is_set():
+            raise _Unwanted
+        if parts.due():
+            parts.tell(Suggested(done=done, total=total or 0))
+
+    path = open_reader(database).path
+    found = suggest(path, rules, language.writer(), redaction, since=since, progress=progress)
+    for suggestion in found.suggestions:
+        parts.tell(Suggested(suggestion=suggestion))
+    parts.tell(Suggested(history=found.model_copy(update={"suggestions": ()})))
 
 
 def chosen(

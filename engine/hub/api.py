@@ -40,7 +40,7 @@ from .operations import Api, NotSent, local, query, remote
 
 # Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Statistics
+    from ..backtest.source import Backtested, Judged, Statistics, Suggested
 
 LARGEST_NUMBER = 2**53
 """Of an event, a cursor or a job; a journal holds no larger one."""
@@ -246,6 +246,19 @@ class DecisionApi(Api):
     @remote("approvals.statistics", may_repeat=False)
     def approval_statistics(self, since: datetime | None = None) -> "AsyncGenerator[Statistics, None]":
         """Count approvals requested since a time and their cost, then changes that would save some."""
+        ...
+
+    @remote("backtest.suggest", may_repeat=False)
+    def suggest_rules(
+        self, rules: RuleTexts, *, since: datetime | None = None
+    ) -> "AsyncGenerator[Suggested, None]":
+        """Suggest changes of rules that the recorded calls speak for, of those since a time, or all.
+
+        Nothing is applied. No suggestion lets a call pass that people denied, or loosens a rule with
+        `risk high`, `by N` or `no grants`.
+
+        Raises `ValueError` for rules that do not compile.
+        """
         ...
 
 

@@ -15,7 +15,7 @@ from .api import DecisionApi
 
 # Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Statistics
+    from ..backtest.source import Backtested, Judged, Statistics, Suggested
 
 
 class BacktestSource(DecisionSource, DecisionApi):
@@ -61,4 +61,14 @@ class BacktestSource(DecisionSource, DecisionApi):
 
         return stream_progress(
             lambda parts: count_approvals(parts, self.database, since, self.language, self.redaction)
+        )
+
+    def suggest_rules(
+        self, rules: Mapping[str, str], *, since: datetime | None = None
+    ) -> AsyncGenerator[Suggested, None]:
+        from ..backtest.source import suggest_rules
+        from ..backtest.threaded import stream_progress
+
+        return stream_progress(
+            lambda parts: suggest_rules(parts, self.database, rules, since, self.language, self.redaction)
         )

@@ -1,7 +1,7 @@
 """Suggestions: rules that a journal speaks for, with what they rest on and would have done."""
 
-from .suggest import History, suggest
-from .suggestion import Effect, Kind, ListedCall, Suggestion, Support
+from .suggest import suggest
+from .suggestion import Effect, History, Kind, ListedCall, Suggestion, Support
 from .writer import RuleWriter
 
 __all__ = ["Effect", "History", "Kind", "ListedCall", "RuleWriter", "Suggestion", "Support", "suggest"]

@@ -6,7 +6,7 @@ each other, is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -29,22 +29,11 @@ from .facts import FactReader, Facts
 from .orders import limits, orders
 from .proposal import Proposal
 from .scenarios import scenarios_of
-from .suggestion import Suggestion
+from .suggestion import History, Suggestion
 from .writer import RuleWriter
 
 MOST = 20
 """Suggestions that are judged, those of conditions first."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Suggestions with what was looked at: judged calls, and requests that people approved or denied."""
-
-    suggestions: tuple[Suggestion, ...]
-    sessions: int
-    calls: int
-    approved: int
-    denied: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,47 +58,67 @@ def suggest(
     """Suggestions for `rules`, texts by file name, from the journal at `path`.
 
     Calls before `since` support nothing; what was denied then stays denied. All calls are read twice;
-    `progress` gets the number that are read, and of how many. Raises `JournalError` for what cannot be
-    read, `ValueError` for rules that do not compile.
+    `progress` gets the number that are read, and of how many; what it raises ends the work. Raises
+    `JournalError` for what cannot be read, `ValueError` for rules that do not compile.
     """
     nets = writer.compiled(rules)
     first = 0 if since is None else to_ms(since)
     texts = Trial.of(nets).reads_texts
     facts = FactReader(nets, redaction, first)
-    for recording, items in _sessions(path, texts, progress):
+    read = _Reading(path, texts, progress)
+    for recording, items in read.sessions():
         facts.read(recording, items)
     known = [net.rule for net in nets.values() if net.rule is not None]
     base = writer.findings(rules)
     trials = [
         _Trial(proposal, changed, made, EffectCounter(made, redaction, first))
         for proposal, changed, made in _compiled(
-            _proposals(facts.facts, known, rules, writer), rules, writer
+            _proposals(facts.facts, known, rules, writer), rules, writer, read.tell
         )
     ]
     if trials:
         judge = Judge(Trial.of(nets, nets))
-        for recording, items in _sessions(path, texts, progress):
+        for recording, items in read.sessions():
             before = list(judge.judge(items, recording.start))
             for trial in trials:
                 trial.counter.take(recording, items, before)
-    found = (_suggestion(trial, base, writer, redaction) for trial in trials if trial.counter.safe)
+    found: list[Suggestion] = []
+    for trial in trials:
+        read.tell()
+        suggestion = _suggestion(trial, base, writer, redaction) if trial.counter.safe else None
+        if suggestion is not None:
+            found.append(suggestion)
     answers = facts.facts.rules.values()
     return History(
-        tuple(each for each in found if each is not None),
-        facts.facts.sessions,
-        facts.facts.calls,
-        sum(len(each.approved) for each in answers),
-        sum(len(each.denied) for each in answers),
+        suggestions=tuple(found),
+        sessions=facts.facts.sessions,
+        calls=facts.facts.calls,
+        approved=sum(len(each.approved) for each in answers),
+        denied=sum(len(each.denied) for each in answers),
     )
 
 
-def _sessions(path: Path, texts: bool, progress: Progress) -> Iterator[tuple[Recording, list[Recorded]]]:
-    done, total = 0, count_calls(path)
-    for recording in recordings(path, list(recorded_sessions(path)), texts=texts):
-        items = list(recording.items)
-        yield recording, items
-        done += sum(isinstance(item, RecordedCall) for item in items)
-        progress(done, total)
+class _Reading:
+    """Two readings of all sessions of a journal, with progress over both."""
+
+    def __init__(self, path: Path, texts: bool, progress: Progress) -> None:
+        self._path = path
+        self._texts = texts
+        self._progress = progress
+        self._total = 2 * count_calls(path)
+        self._done = 0
+
+    def tell(self) -> None:
+        """Say how far it is: before each piece of work that takes long."""
+        self._progress(self._done, self._total)
+
+    def sessions(self) -> Iterator[tuple[Recording, list[Recorded]]]:
+        """All sessions, each with its items."""
+        for recording in recordings(self._path, list(recorded_sessions(self._path)), texts=self._texts):
+            items = list(recording.items)
+            yield recording, items
+            self._done += sum(isinstance(item, RecordedCall) for item in items)
+            self.tell()
 
 
 def _proposals(
@@ -133,11 +142,15 @@ def _proposals(
 
 
 def _compiled(
-    proposals: Iterator[Proposal], rules: Mapping[str, str], writer: RuleWriter
+    proposals: Iterator[Proposal],
+    rules: Mapping[str, str],
+    writer: RuleWriter,
+    tell: Callable[[], object],
 ) -> Iterator[tuple[Proposal, Mapping[str, str], Mapping[str, SkillNet]]]:
     """The first proposals with which the rules compile."""
     number = 0
     for proposal in proposals:
+        tell()
         texts = _changed(rules, proposal)
         try:
             nets = writer.compiled(texts)

@@ -1,4 +1,4 @@
-"""A suggestion, what speaks for it, and its effect on the recorded calls."""
+"""Suggestions, what speaks for each, and its effect on the recorded calls."""
 
 from __future__ import annotations
 
@@ -69,3 +69,13 @@ class Suggestion(Record):
     effect: Effect = Effect()
     warnings: tuple[str, ...] = ()
     scenarios: str = ""
+
+
+class History(Record):
+    """Suggestions with what was looked at: judged calls, and requests that people approved or denied."""
+
+    suggestions: tuple[Suggestion, ...] = ()
+    sessions: int = 0
+    calls: int = 0
+    approved: int = 0
+    denied: int = 0

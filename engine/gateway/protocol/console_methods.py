@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_origin
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 
 from ...approvals.request_order import FIRST
-from ...backtest.source import Backtested, Judged, Statistics
+from ...backtest.source import Backtested, Judged, Statistics, Suggested
 from ...history.model.events import JournalEvent
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
@@ -194,9 +194,10 @@ class JobPart(ServerMessage):
     backtested: Backtested | None = None
     judged: Judged | None = None
     counted: Statistics | None = None
+    suggested: Suggested | None = None
 
     @classmethod
-    def of(cls, part: Backtested | Judged | Statistics | None) -> JobPart:
+    def of(cls, part: Backtested | Judged | Statistics | Suggested | None) -> JobPart:
         """This part, in the field of its kind."""
         match part:
             case Backtested():
@@ -205,13 +206,15 @@ class JobPart(ServerMessage):
                 return cls(judged=part)
             case Statistics():
                 return cls(counted=part)
+            case Suggested():
+                return cls(suggested=part)
             case None:
                 return cls()
 
     @property
-    def part(self) -> Backtested | Judged | Statistics | None:
+    def part(self) -> Backtested | Judged | Statistics | Suggested | None:
         """The part itself."""
-        return self.backtested or self.judged or self.counted
+        return self.backtested or self.judged or self.counted or self.suggested
 
 
 SESSIONS = Method("sessions.list", "look", NoParams, SessionList, "List the live sessions.")

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TypeAlias
 
-from ...backtest.source import Backtested, Judged, Statistics
+from ...backtest.source import Backtested, Judged, Statistics, Suggested
 from ..protocol.console_methods import Job, JobPart, JobStarted
 from ..protocol.framing import Code, Nothing, WireError
 from .limits import TokenLoad
@@ -15,7 +15,10 @@ MOST_JOBS = 4
 """At work for one connection; with another the one that was started first ends."""
 
 Parts: TypeAlias = (
-    AsyncGenerator[Backtested, None] | AsyncGenerator[Judged, None] | AsyncGenerator[Statistics, None]
+    AsyncGenerator[Backtested, None]
+    | AsyncGenerator[Judged, None]
+    | AsyncGenerator[Statistics, None]
+    | AsyncGenerator[Suggested, None]
 )
 
 
