@@ -5,21 +5,28 @@ What agents, operators and rules files wrote is made visible here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import tzinfo
 
-from ...engine.backtest.suggestions import Effect, History, Kind, ListedCall, Suggestion, Support
+from ...engine.backtest.suggestions import Effect, History, Kind, ListedCall, Suggestion
 from ..terminal.charset import visible
 from .backtest import row
 from .text import count
 from .times import day_and_time
 
-_TITLES: dict[Kind, str] = {
+TITLES: dict[Kind, str] = {
     "condition": "fewer approvals: a condition that every denied call meets",
     "value": "fewer approvals: values that were always approved",
     "order": "new rule: an order that always held",
     "limit": "new rule: twice the most calls of any session",
 }
+
+NOTHING = (
+    "Nothing to suggest. A condition needs 10 approved calls that have something in common, an order "
+    "20 calls in 5 sessions, a limit 20 sessions. Rules with `risk high`, `by N` or `no grants` are left "
+    "as they are."
+)
+NO_FINDINGS = "no new findings"
 
 
 def history_line(history: History) -> str:
@@ -34,20 +41,17 @@ def history_line(history: History) -> str:
 def suggestion_lines(number: int, suggestion: Suggestion, zone: tzinfo | None = None) -> Iterator[str]:
     """A suggestion, what speaks for it and what it would have done."""
     effect = suggestion.effect
-    yield f"{number}. {_TITLES[suggestion.kind]}"
+    yield f"{number}. {TITLES[suggestion.kind]}"
     if suggestion.replaces is not None:
         yield f"  {visible(suggestion.replaces)}"
         yield f"  - {visible((suggestion.before or '').strip())}"
     yield f"  + {visible(suggestion.rule.strip())}"
-    yield from row("why", _support(suggestion.support, suggestion.kind, zone))
-    yield from row("does", _effect(effect))
-    for title, total, listed in (
-        ("newly allowed", effect.allowed, effect.listed_allowed),
-        ("newly asked", effect.asked, effect.listed_asked),
-        ("newly blocked", effect.blocked, effect.listed_blocked),
-    ):
-        yield from _listed(title, total, listed, zone)
-    yield from row("check", "no new findings" if not suggestion.warnings else "")
+    yield from row("why", support_words(suggestion, zone))
+    yield from row("does", effect_words(effect))
+    for title, lines in listed_calls(effect, zone):
+        yield f"  {title}"
+        yield from (f"    {line}" for line in lines)
+    yield from row("check", NO_FINDINGS if not suggestion.warnings else "")
     for warning in suggestion.warnings:
         yield from row("check", warning)
     if suggestion.scenarios:
@@ -55,12 +59,14 @@ def suggestion_lines(number: int, suggestion: Suggestion, zone: tzinfo | None = 
         yield from (f"    {visible(line)}" for line in suggestion.scenarios.split("\n"))
 
 
-def _support(support: Support, kind: Kind, zone: tzinfo | None) -> str:
+def support_words(suggestion: Suggestion, zone: tzinfo | None = None) -> str:
+    """The recorded calls that speak for a suggestion."""
+    support = suggestion.support
     calls = f"{count(support.calls, 'call')} in {count(support.sessions, 'session')}"
     times = ""
     if support.first is not None and support.last is not None:
         times = f", {day_and_time(support.first, zone)} to {day_and_time(support.last, zone)}"
-    if kind in ("order", "limit"):
+    if suggestion.kind in ("order", "limit"):
         return calls + times
     denied = (
         f"{count(support.denied, 'denied call')} it still asks about" if support.denied else "none denied"
@@ -68,7 +74,8 @@ def _support(support: Support, kind: Kind, zone: tzinfo | None) -> str:
     return f"{calls} approved by {', '.join(support.people)}{times}; {denied}"
 
 
-def _effect(effect: Effect) -> str:
+def effect_words(effect: Effect) -> str:
+    """The numbers of an effect."""
     numbers = ", ".join(
         f"{number:,} newly {change}"
         for number, change in (
@@ -81,13 +88,18 @@ def _effect(effect: Effect) -> str:
     return f"of {count(effect.calls, 'call')}: {saved}{numbers}"
 
 
-def _listed(title: str, total: int, calls: Sequence[ListedCall], zone: tzinfo | None) -> Iterator[str]:
-    if not total:
-        return
-    yield f"  {title}"
-    for call in calls:
-        at = "" if call.at is None else f", {day_and_time(call.at, zone)}"
-        where = f"{call.session} event {call.event}{at}"
-        yield f"    {visible(f'{where}: {call.tool} {call.input}'.rstrip())}"
-    if total > len(calls):
-        yield f"    and {total - len(calls):,} more"
+def listed_calls(effect: Effect, zone: tzinfo | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Calls that end otherwise, by change: what happens to them, and a line for each that is listed."""
+    for title, total, listed in (
+        ("newly allowed", effect.allowed, effect.listed_allowed),
+        ("newly asked", effect.asked, effect.listed_asked),
+        ("newly blocked", effect.blocked, effect.listed_blocked),
+    ):
+        if total:
+            more = [f"and {total - len(listed):,} more"] if total > len(listed) else []
+            yield title, [*(_call_line(call, zone) for call in listed), *more]
+
+
+def _call_line(call: ListedCall, zone: tzinfo | None) -> str:
+    at = "" if call.at is None else f", {day_and_time(call.at, zone)}"
+    return visible(f"{call.session} event {call.event}{at}: {call.tool} {call.input}".rstrip())

@@ -20,11 +20,6 @@ NO_CALLS = (
     "No recorded call to learn from: let an agent work under these rules first, or name its journal with "
     "--db."
 )
-NOTHING = (
-    "Nothing to suggest. A condition needs 10 approved calls that have something in common, an order "
-    "20 calls in 5 sessions, a limit 20 sessions. Rules with `risk high`, `by N` or `no grants` are left "
-    "as they are."
-)
 WARNING = (
     "What held in this history says nothing of calls that are not in it. Read each rule, then write it "
     "into your file and run `interlock check` and `interlock test`."
@@ -75,7 +70,7 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
 
 def _lines(history: History, zone: tzinfo | None) -> Iterator[str]:
     from ...format.backtest import WIDTH
-    from ...format.suggestions import history_line, suggestion_lines
+    from ...format.suggestions import NOTHING, history_line, suggestion_lines
     from ...format.text import wrap
 
     if not history.calls:

@@ -32,6 +32,13 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "Switch this decision's session from shadow to enforce",
     ),
     key_binding("f", "fatigue", "approvals", "decisions.fatigue", "Approval statistics and suggestions"),
+    key_binding(
+        "p",
+        "suggest",
+        "suggest rules",
+        "decisions.suggest",
+        "Propose rules from this journal, for the rules files that are known here",
+    ),
     key_binding("h", "app.history", "history", "decisions.history", "The recorded sessions"),
     key_binding("R", "app.rules", "rule files", "decisions.rules", "Rules files, and what they mean"),
     key_binding("f5", "reload", "reload", "decisions.reload", "Read the decisions again"),

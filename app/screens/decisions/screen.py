@@ -57,6 +57,7 @@ from .approval_stats import FatigueScreen
 from .detail import show_decision
 from .keys import DECISION_KEYS
 from .shadow import ShadowChoice, ShadowPanel, enforce
+from .suggestions import show_suggestions
 
 NEWER_PAUSE = 0.3
 """Seconds between looks for newer decisions."""
@@ -395,6 +396,19 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         """Open the approval statistics."""
         self.app.push_screen(FatigueScreen(self._source, clock=self._clock, zone=self._zone))
 
+    def action_suggest(self) -> None:
+        """Open the rules that this journal speaks for."""
+        chosen = self._table.current
+        shows = show_suggestions(
+            self.app,
+            self._source,
+            self._sessions,
+            session=None if chosen is None else chosen.session,
+            clock=self._clock,
+            zone=self._zone,
+        )
+        self.run_worker(shows, group="decisions-suggest", exclusive=True, exit_on_error=False)
+
     def action_enforce(self) -> None:
         """Switch the session of the chosen decision to enforce."""
         chosen = self._table.current
@@ -414,13 +428,20 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
                 return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Replay takes a chosen decision, enforce one of a session in shadow mode."""
+        """Replay takes a chosen decision, enforce one in shadow mode, suggestions recorded calls."""
+        if action == "suggest" and self._has_no_calls():
+            return "No call is recorded in this journal."
         if action in ("shadow", "enforce") and not self._shadow.sessions:
             return "No call in view was made in shadow mode."
         chosen = self._table.current
         if action == "enforce" and (chosen is None or chosen.mode != "shadow"):
             return choose_shadow(key_of(DecisionsScreen, "decisions.shadow"))
         return "No decision is chosen." if action == "replay" and chosen is None else None
+
+    def _has_no_calls(self) -> bool:
+        """Tell whether a search for everything has found nothing."""
+        over = not self._searching and not self._failure
+        return over and self._feed.decision_filter == EVERYTHING and not self._table.total
 
     def _enforce(self, session: str) -> None:
         if self._hub is not None:

@@ -66,6 +66,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "DecisionsScreen": ("v",),
     "DecisionDetail": ("v", "enter"),
     "FatigueScreen": ("v", "f"),
+    "SuggestionsScreen": ("v", "p"),
     "HistoryScreen": ("h",),
     "RulesScreen": ("R",),
     "ReplayScreen": ("r",),
@@ -102,6 +103,7 @@ NOT_WALKED: dict[str, tuple[str, set[str]]] = {
     "RaiseLimit": ("is offered where costs are limited", set()),
     "ReplayedDecision": ("shows a decision", set()),
     "ReviewEdit": ("decides with an edited input, as the hub is asked to below", {"approve_edited"}),
+    "SuggestionDetail": ("shows a suggestion, or copies its rule", {"copy_rule"}),
     "ShadowPanel": ("is offered for sessions in shadow mode; only enforces", {"enforce"}),
 }
 """Screens that the walk may miss, why, and the actions they declare: a new one needs a look."""

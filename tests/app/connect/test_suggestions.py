@@ -1,0 +1,116 @@
+"""Suggestions on a console elsewhere: from the server's journal, for the operator's own files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.decisions.suggestions import SuggestionsScreen
+from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.client.console import ConsoleClient
+
+from ...engine.gateway.served import Served, until
+from .seats import Seat, attached, between, served
+
+RULE = "require human-approval before deploy\n"
+SECRET = "hunter2-SuperSecret-93"
+
+
+@pytest.fixture(autouse=True)
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The operator's rules, which the server does not have."""
+    here = tmp_path / "operator"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "own.rules").write_text(RULE)
+    return here
+
+
+async def deploy(server: Served, session: AgentSession, call: str, env: str, approved: bool) -> None:
+    """A call that somebody answers."""
+    values = {"env": env, "password": SECRET}
+    asked = asyncio.ensure_future(session.call("deploy", values, call_id=call))
+    [request] = await until(server.hub.approvals)
+    await server.hub.decide(request.id, approved=approved, by="ben", digest=request.digest)
+    answer = await asyncio.wait_for(asked, 10)
+    assert answer.outcome == ("allow" if approved else "block")
+    if approved:
+        await session.result(call, "deployed")
+
+
+@asynccontextmanager
+async def deployed(server: Served) -> AsyncGenerator[None, None]:
+    """An agent whose deploys to staging were approved, and those to production denied."""
+    async with server.agent_client() as agent:
+        session = await agent.open("robin")
+        for number in range(12):
+            await deploy(server, session, f"s{number}", "staging", True)
+        await deploy(server, session, "p1", "prod", False)
+        yield
+
+
+@asynccontextmanager
+async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
+    async with served(directory, rules=RULE) as server, deployed(server), attached(server) as ada:
+        yield server, ada
+
+
+class TestOverTheWire:
+    async def test_for_own_files(self, tmp_path: Path) -> None:
+        """The rules are on this machine, the calls on the other: the decisions screen proposes."""
+        async with shipped(tmp_path) as (_, ada):
+            await ada.press("v")
+            await ada.at(DecisionsScreen)
+            await ada.shows("deploy")
+            await ada.press("p")
+            await ada.at(SuggestionsScreen)
+            await ada.shows(
+                "own.rules:1", '+ require human-approval before deploy when input.env != "staging"'
+            )
+            await ada.shows("12 approval requests saved", "approved by ben")
+
+    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+        """The server's answers are those that its hub gives, part for part but for progress."""
+        async with shipped(tmp_path) as (server, ada):
+            rules = {"own.rules": RULE}
+            there = [p async for p in ada.hub.suggest_rules(rules) if not p.total]
+            here = [p async for p in server.hub.suggest_rules(rules) if not p.total]
+            assert there == here
+            assert there[0].suggestion is not None
+            assert there[-1].history is not None
+            assert there[-1].history.calls == 13
+
+    async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
+        """What the compiler says comes back with the place in the operator's file."""
+        async with shipped(tmp_path) as (_, ada):
+            with pytest.raises(ValueError, match=r"own\.rules:1"):
+                async for _ in ada.hub.suggest_rules({"own.rules": "require lint after test"}):
+                    pass
+
+    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+        """Begun and left as often as one likes: no more than a few are ever at work on the server."""
+        async with shipped(tmp_path) as (_, ada):
+            assert isinstance(ada.hub, ConsoleClient)
+            for _ in range(20):
+                parts = ada.hub.suggest_rules({"own.rules": RULE})
+                await anext(parts)
+                await parts.aclose()
+            parts = ada.hub.suggest_rules({"own.rules": RULE})
+            assert [part.history async for part in parts][-1] is not None
+
+    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+        """What is masked stands in no suggestion, scenario or list of calls."""
+        async with (
+            served(tmp_path, rules=RULE) as server,
+            deployed(server),
+            between(server) as (network, url),
+            attached(server, url=url) as ada,
+        ):
+            found = [p async for p in ada.hub.suggest_rules({"own.rules": RULE})]
+            assert any(part.suggestion for part in found)
+            assert SECRET.encode() not in bytes(network.sent)
