@@ -243,19 +243,23 @@ class Backtest:
 def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> BacktestDivergence:
     """A judgement in plain fields; what agents wrote is masked, cut short and safe to show."""
     call, now = judgement.call, judgement.now
-    arguments = redaction.fields(cast("dict[str, JsonValue]", dict(call.input)))
     return BacktestDivergence(
         event=call.seq,
         at=call.time,
         call_id=call.call_id,
         tool=call.tool,
         name=now.name or (call.names[0] if call.names else call.tool),
-        input=shortened(_text(arguments)),
+        input=short_input(call.input, redaction),
         change=judgement.change,
         then=RecordedOutcomeView.model_validate(_masked(judgement.call.then, redaction)),
         now=TrialOutcomeView.model_validate(_masked(now, redaction)),
         hypothetical=judgement.hypothetical,
     )
+
+
+def short_input(values: Input, redaction: Redaction = USUAL) -> str:
+    """A call's input on a line, masked and cut short."""
+    return shortened(_text(redaction.fields(cast("dict[str, JsonValue]", dict(values)))))
 
 
 def _masked(outcome: OutcomeT, redaction: Redaction) -> OutcomeT:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ..history.decisions.approval_stats import Fatigue, RuleFatigue, fatigue
 from ..history.decisions.call_pages import count_calls, recorded_sessions
@@ -20,9 +20,9 @@ from .judge import Judge
 from .recording import Recording
 from .report import BacktestDivergence, SessionReport, Totals
 from .rules_compiler import Language
-from .run import Backtest, divergence
+from .run import Backtest, Progress, divergence
 from .savings import Saved, saved
-from .suggestions import History, Suggestion, suggest
+from .suggestions import History, Narrowing, Suggestion, narrow, suggest
 from .threaded import ProgressStream
 from .trial import Trial, fork
 
@@ -69,6 +69,14 @@ class Suggested(Record):
     total: int = 0
     suggestion: Suggestion | None = None
     history: History | None = None
+
+
+class Narrowed(Record):
+    """`done` of `total` calls are read; at last what came of it."""
+
+    done: int = 0
+    total: int = 0
+    found: Narrowing | None = None
 
 
 class _Unwanted(Exception):  # noqa: N818 - ends work that nobody waits for
@@ -140,17 +148,55 @@ def suggest_rules(
 ) -> None:
     """Suggest changes of `rules` from a journal; see `DecisionApi.suggest_rules`."""
 
-    def progress(done: int, total: int | None) -> None:
-        if parts.stop.is_set():
-            raise _Unwanted
-        if parts.due():
-            parts.tell(Suggested(done=done, total=total or 0))
-
     path = open_reader(database).path
+    progress = _telling(parts, lambda done, total: Suggested(done=done, total=total))
     found = suggest(path, rules, language.writer(), redaction, since=since, progress=progress)
     for suggestion in found.suggestions:
         parts.tell(Suggested(suggestion=suggestion))
     parts.tell(Suggested(history=found.model_copy(update={"suggestions": ()})))
+
+
+def narrow_rule(
+    parts: ProgressStream[Narrowed],
+    database: Path,
+    rules: Rules,
+    place: tuple[str, int],
+    when: str,
+    since: datetime | None,
+    language: Language,
+    redaction: Redaction,
+) -> None:
+    """Judge the rule at a `place` with a further condition; see `DecisionApi.narrow_rule`."""
+    condition = language.condition(when)
+    if condition is None:
+        raise ValueError(f"'{when}' is no condition")
+    path = open_reader(database).path
+    found = narrow(
+        path,
+        rules,
+        *place,
+        condition,
+        language.writer(),
+        redaction,
+        since=since,
+        progress=_telling(parts, lambda done, total: Narrowed(done=done, total=total)),
+    )
+    parts.tell(Narrowed(found=found))
+
+
+PartT = TypeVar("PartT")
+
+
+def _telling(parts: ProgressStream[PartT], part: Callable[[int, int], PartT]) -> Progress:
+    """Progress as parts of a stream, which ends the work when nobody listens any more."""
+
+    def progress(done: int, total: int | None) -> None:
+        if parts.stop.is_set():
+            raise _Unwanted
+        if parts.due():
+            parts.tell(part(done, total or 0))
+
+    return progress
 
 
 def chosen(

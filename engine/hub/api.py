@@ -40,7 +40,7 @@ from .operations import Api, NotSent, local, query, remote
 
 # Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Statistics, Suggested
+    from ..backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
 
 LARGEST_NUMBER = 2**53
 """Of an event, a cursor or a job; a journal holds no larger one."""
@@ -258,6 +258,26 @@ class DecisionApi(Api):
         `risk high`, `by N` or `no grants`.
 
         Raises `ValueError` for rules that do not compile.
+        """
+        ...
+
+    @remote("backtest.narrow", may_repeat=False)
+    def narrow_rule(
+        self,
+        rules: RuleTexts,
+        *,
+        file: Id,
+        line: EventNumber,
+        when: Annotated[str, Field(min_length=1, max_length=10_000)],
+        since: datetime | None = None,
+    ) -> "AsyncGenerator[Narrowed, None]":
+        """Judge recorded calls as if the approval rule at a `line` had a further condition.
+
+        Nothing is applied. Calls since a time are counted, or all; those that people denied and that
+        would pass are listed, whenever that was.
+
+        Raises `ValueError` for rules that do not compile, for what is no condition, and for a line
+        without an approval rule that may be loosened.
         """
         ...
 

@@ -15,7 +15,7 @@ from .api import DecisionApi
 
 # Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Statistics, Suggested
+    from ..backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
 
 
 class BacktestSource(DecisionSource, DecisionApi):
@@ -71,4 +71,23 @@ class BacktestSource(DecisionSource, DecisionApi):
 
         return stream_progress(
             lambda parts: suggest_rules(parts, self.database, rules, since, self.language, self.redaction)
+        )
+
+    def narrow_rule(
+        self,
+        rules: Mapping[str, str],
+        *,
+        file: str,
+        line: int,
+        when: str,
+        since: datetime | None = None,
+    ) -> AsyncGenerator[Narrowed, None]:
+        from ..backtest.source import narrow_rule
+        from ..backtest.threaded import stream_progress
+
+        place = file, line
+        return stream_progress(
+            lambda parts: narrow_rule(
+                parts, self.database, rules, place, when, since, self.language, self.redaction
+            )
         )

@@ -1,7 +1,19 @@
 """Suggestions: rules that a journal speaks for, with what they rest on and would have done."""
 
+from .narrowing import Narrowing, narrow
 from .suggest import suggest
 from .suggestion import Effect, History, Kind, ListedCall, Suggestion, Support
 from .writer import RuleWriter
 
-__all__ = ["Effect", "History", "Kind", "ListedCall", "RuleWriter", "Suggestion", "Support", "suggest"]
+__all__ = [
+    "Effect",
+    "History",
+    "Kind",
+    "ListedCall",
+    "Narrowing",
+    "RuleWriter",
+    "Suggestion",
+    "Support",
+    "narrow",
+    "suggest",
+]

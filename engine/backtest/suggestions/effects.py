@@ -18,7 +18,7 @@ _CHANGES: Mapping[str, _Change] = {"allow": "allowed", "ask": "asked", "block": 
 
 
 class EffectCounter:
-    """Counts over sessions what changed rules do; `safe` is false once a denied call would pass.
+    """Counts over sessions what changed rules do, and the `denied` calls that would pass.
 
     `stopped` counts the calls that ran and would be blocked.
     """
@@ -31,7 +31,8 @@ class EffectCounter:
         self._numbers: dict[_Change, int] = dict.fromkeys(_CHANGES.values(), 0)
         self._listed: dict[_Change, list[ListedCall]] = {change: [] for change in _CHANGES.values()}
         self.stopped = 0
-        self.safe = True
+        self.denied = 0
+        self._listed_denied: list[ListedCall] = []
 
     def take(self, recording: Recording, items: Sequence[Recorded], base: Sequence[Judgement]) -> None:
         """Judge the items of a session, of which `base` are the judgements by the rules as they are."""
@@ -42,7 +43,8 @@ class EffectCounter:
     def _add(self, session: str, before: Judgement, after: Judgement, asked: set[str]) -> None:
         call, was, now = before.call, before.now.outcome, after.now.outcome
         if call.then.denied and was != "allow" and now == "allow":
-            self.safe = False
+            self.denied += 1
+            self._list(self._listed_denied, session, after)
         if (call.at or 0) < self._since:
             return
         self._calls += 1
@@ -53,13 +55,25 @@ class EffectCounter:
         change = _CHANGES[now]
         self._numbers[change] += 1
         self.stopped += change == "blocked" and call.then.ran
-        if len(self._listed[change]) < LISTED:
-            shown = divergence(after, self._redaction)
-            self._listed[change].append(
+        self._list(self._listed[change], session, after)
+
+    def _list(self, listed: list[ListedCall], session: str, judged: Judgement) -> None:
+        if len(listed) < LISTED:
+            shown = divergence(judged, self._redaction)
+            listed.append(
                 ListedCall(
                     session=session, event=shown.event, at=shown.at, tool=shown.tool, input=shown.input
                 )
             )
+
+    @property
+    def safe(self) -> bool:
+        """True if no call would pass that people denied."""
+        return not self.denied
+
+    @property
+    def listed_denied(self) -> tuple[ListedCall, ...]:
+        return tuple(self._listed_denied)
 
     @property
     def effect(self) -> Effect:

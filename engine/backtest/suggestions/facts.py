@@ -43,7 +43,10 @@ _KEYWORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A call that a person was asked about: its input, and the fields that may be written into a rule."""
+    """A call that a person was asked about: its input, and the fields that may be written into a rule.
+
+    One that is `edited` ran with another input than this one. `event` is that of its decision.
+    """
 
     session: str
     tool: str
@@ -52,6 +55,8 @@ class Observation:
     surroundings: Surroundings
     at: int | None
     by: tuple[str, ...] = ()
+    event: int = 0
+    edited: bool = False
 
 
 @dataclass(slots=True)
@@ -192,7 +197,7 @@ class _SessionFacts:
         question = self._questions.pop(call.call_id, None)
         edited = question is not None and dict(question) != dict(call.input)
         if call.then.denied or edited:
-            self._take_denial(call, call.input if question is None else question)
+            self._take_denial(call, call.input if question is None else question, edited)
         names = self._names(call, call.input)
         recent = (call.at or 0) >= self._since
         if recent:
@@ -202,11 +207,11 @@ class _SessionFacts:
         if call.then.ran:
             self._take_order(call, names, recent)
 
-    def _take_denial(self, call: RecordedCall, values: Input) -> None:
+    def _take_denial(self, call: RecordedCall, values: Input, edited: bool) -> None:
         names = self._names(call, values)
         for facts in self._facts.rules.values():
             if facts.rule.tool in names and facts.complete:
-                facts.denied.append(self._observation(call, values))
+                facts.denied.append(self._observation(call, values, edited and not call.then.denied))
 
     def _take_approval(self, call: RecordedCall, judgement: Judgement, names: tuple[str, ...]) -> None:
         then, now = call.then, judgement.now
@@ -225,10 +230,18 @@ class _SessionFacts:
             if other != key
         )
 
-    def _observation(self, call: RecordedCall, values: Input) -> Observation:
+    def _observation(self, call: RecordedCall, values: Input, edited: bool = False) -> Observation:
         fields = shown_fields(values, self._redaction)
         return Observation(
-            self._name, call.tool, values, fields, self._surroundings, call.at, call.then.by
+            self._name,
+            call.tool,
+            values,
+            fields,
+            self._surroundings,
+            call.at,
+            call.then.by,
+            call.seq,
+            edited,
         )
 
     def _take_order(self, call: RecordedCall, names: tuple[str, ...], recent: bool) -> None:

@@ -14,13 +14,10 @@ from pathlib import Path
 
 from ...core.condition import Condition
 from ...core.rule import Rule, RuleSource
-from ...history.decisions.call_pages import count_calls, recorded_sessions
 from ...history.model.times import to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
-from ..journal_reader import recordings
 from ..judge import Judge
-from ..recording import Recorded, RecordedCall, Recording
 from ..run import Progress
 from ..trial import Trial
 from .conditions import always_approved, separating
@@ -28,6 +25,7 @@ from .effects import EffectCounter
 from .facts import FactReader, Facts
 from .orders import limits, orders
 from .proposal import Proposal
+from .reading import JournalReading
 from .scenarios import scenarios_of
 from .suggestion import History, Suggestion
 from .writer import RuleWriter
@@ -65,7 +63,7 @@ def suggest(
     first = 0 if since is None else to_ms(since)
     texts = Trial.of(nets).reads_texts
     facts = FactReader(nets, redaction, first)
-    read = _Reading(path, texts, progress)
+    read = JournalReading(path, progress, times=2, texts=texts)
     for recording, items in read.sessions():
         facts.read(recording, items)
     known = [net.rule for net in nets.values() if net.rule is not None]
@@ -98,29 +96,6 @@ def suggest(
     )
 
 
-class _Reading:
-    """Two readings of all sessions of a journal, with progress over both."""
-
-    def __init__(self, path: Path, texts: bool, progress: Progress) -> None:
-        self._path = path
-        self._texts = texts
-        self._progress = progress
-        self._total = 2 * count_calls(path)
-        self._done = 0
-
-    def tell(self) -> None:
-        """Say how far it is: before each piece of work that takes long."""
-        self._progress(self._done, self._total)
-
-    def sessions(self) -> Iterator[tuple[Recording, list[Recorded]]]:
-        """All sessions, each with its items."""
-        for recording in recordings(self._path, list(recorded_sessions(self._path)), texts=self._texts):
-            items = list(recording.items)
-            yield recording, items
-            self._done += sum(isinstance(item, RecordedCall) for item in items)
-            self.tell()
-
-
 def _proposals(
     facts: Facts, known: list[Rule], rules: Mapping[str, str], writer: RuleWriter
 ) -> Iterator[Proposal]:
@@ -128,7 +103,7 @@ def _proposals(
 
     def narrow(rule: Rule, condition: Condition) -> str:
         assert rule.source is not None
-        return writer.narrowed(_line(rules, rule.source), rule, condition)
+        return writer.narrowed(line_of(rules, rule.source), rule, condition)
 
     of_rules = (
         kind(each, narrow) for each in facts.rules.values() for kind in (separating, always_approved)
@@ -162,7 +137,8 @@ def _compiled(
             return
 
 
-def _line(rules: Mapping[str, str], source: RuleSource) -> str:
+def line_of(rules: Mapping[str, str], source: RuleSource) -> str:
+    """The line of a rule as it is written."""
     return rules[source.file].split("\n")[source.line - 1].rstrip("\r")
 
 
@@ -172,8 +148,13 @@ def _changed(rules: Mapping[str, str], proposal: Proposal) -> dict[str, str]:
     if place is None:
         file = next(iter(rules))
         return {**rules, file: f"{rules[file].rstrip()}\n{proposal.text}\n"}
+    return with_line(rules, place, proposal.text)
+
+
+def with_line(rules: Mapping[str, str], place: RuleSource, text: str) -> dict[str, str]:
+    """The texts with another line in a rule's place."""
     lines = rules[place.file].split("\n")
-    lines[place.line - 1] = proposal.text
+    lines[place.line - 1] = text
     return {**rules, place.file: "\n".join(lines)}
 
 

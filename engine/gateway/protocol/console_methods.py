@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_origin
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 
 from ...approvals.request_order import FIRST
-from ...backtest.source import Backtested, Judged, Statistics, Suggested
+from ...backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
 from ...history.model.events import JournalEvent
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
@@ -195,9 +195,10 @@ class JobPart(ServerMessage):
     judged: Judged | None = None
     counted: Statistics | None = None
     suggested: Suggested | None = None
+    narrowed: Narrowed | None = None
 
     @classmethod
-    def of(cls, part: Backtested | Judged | Statistics | Suggested | None) -> JobPart:
+    def of(cls, part: Backtested | Judged | Statistics | Suggested | Narrowed | None) -> JobPart:
         """This part, in the field of its kind."""
         match part:
             case Backtested():
@@ -208,13 +209,15 @@ class JobPart(ServerMessage):
                 return cls(counted=part)
             case Suggested():
                 return cls(suggested=part)
+            case Narrowed():
+                return cls(narrowed=part)
             case None:
                 return cls()
 
     @property
-    def part(self) -> Backtested | Judged | Statistics | Suggested | None:
+    def part(self) -> Backtested | Judged | Statistics | Suggested | Narrowed | None:
         """The part itself."""
-        return self.backtested or self.judged or self.counted or self.suggested
+        return self.backtested or self.judged or self.counted or self.suggested or self.narrowed
 
 
 SESSIONS = Method("sessions.list", "look", NoParams, SessionList, "List the live sessions.")

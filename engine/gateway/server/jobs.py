@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TypeAlias
 
-from ...backtest.source import Backtested, Judged, Statistics, Suggested
+from ...backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
 from ..protocol.console_methods import Job, JobPart, JobStarted
 from ..protocol.framing import Code, Nothing, WireError
 from .limits import TokenLoad
@@ -19,6 +19,7 @@ Parts: TypeAlias = (
     | AsyncGenerator[Judged, None]
     | AsyncGenerator[Statistics, None]
     | AsyncGenerator[Suggested, None]
+    | AsyncGenerator[Narrowed, None]
 )
 
 

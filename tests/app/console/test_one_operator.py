@@ -604,7 +604,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
             *("history.sessions", "history.events", "history.origin"),
             *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
             *("decisions.shadow", "backtest.run", "backtest.what_if", "approvals.statistics"),
-            "backtest.suggest",
+            *("backtest.suggest", "backtest.narrow"),
             *("job.next", "job.end", "rules.running"),
         ),
         _nothing,

@@ -81,6 +81,9 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         {"session": "bot-1", "at": 1, "until": 5, "active": ["a"], "rules": {"a.rules": "block rm"}},
     ),
     "backtest.suggest": ({"rules": {"a.rules": "block rm"}, "since": "2026-01-01T00:00:00Z"},),
+    "backtest.narrow": (
+        {"rules": {"a.rules": "block rm"}, "file": "a.rules", "line": 1, "when": 'input.env != "x"'},
+    ),
     "approvals.statistics": ({"since": "2026-01-01T00:00:00Z"},),
     "job.next": ({"job": 1},),
     "job.end": ({"job": 1},),

@@ -1,0 +1,147 @@
+"""One approval rule with a further condition, judged on recorded calls as a suggestion is.
+
+The condition comes from an operator. What people denied, whenever that was, and would pass now is listed:
+the rule is then no suggestion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from ...core.condition import Condition, holds
+from ...core.rule import ApprovalRule, RuleSource
+from ...history.model.records import Record
+from ...history.model.times import from_ms, to_ms
+from ...history.redaction.redaction import Redaction
+from ...net.net import SkillNet
+from ..judge import Judge
+from ..run import Progress, short_input
+from ..trial import Trial
+from .effects import EffectCounter
+from .facts import MOST, FactReader, Observation, RuleFacts, loosenable
+from .proposal import support_of
+from .reading import JournalReading
+from .suggest import line_of, with_line
+from .suggestion import LISTED, ListedCall, Suggestion
+from .writer import RuleWriter
+
+
+class Narrowing(Record):
+    """A rule with a further condition, as a suggestion, and the `denied` calls that would pass under it.
+
+    Calls that people let run with another input count among these. With `errors` the rules contradict
+    each other. Neither is to be written into a file.
+    """
+
+    suggestion: Suggestion
+    denied: int = 0
+    listed_denied: tuple[ListedCall, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def narrow(
+    path: Path,
+    rules: Mapping[str, str],
+    file: str,
+    line: int,
+    condition: Condition,
+    writer: RuleWriter,
+    redaction: Redaction,
+    *,
+    since: datetime | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Narrowing:
+    """The rule at a `line` of a `file` among `rules`, applied only where `condition` holds besides.
+
+    Calls before `since` count only where people denied them. Raises `ValueError` for rules that do not
+    compile and for a rule that is not to be loosened, `JournalError` for what cannot be read.
+    """
+    nets = writer.compiled(rules)
+    key, rule, source = _rule_at(nets, file, line)
+    before = line_of(rules, source)
+    after = writer.narrowed(before, rule, condition)
+    texts = with_line(rules, source, after)
+    made = writer.compiled(texts)
+    first = 0 if since is None else to_ms(since)
+    facts, counter = FactReader(nets, redaction, first), EffectCounter(made, redaction, first)
+    judge = Judge(Trial.of(nets, nets))
+    read = JournalReading(path, progress, times=1, texts=Trial.of(made).reads_texts)
+    for recording, items in read.sessions():
+        facts.read(recording, items)
+        counter.take(recording, items, list(judge.judge(items, recording.start)))
+    read.tell()
+    return _narrowing(
+        facts.facts.rules[key],
+        counter,
+        condition,
+        (before, after, source),
+        writer,
+        rules,
+        texts,
+        redaction,
+    )
+
+
+def _rule_at(nets: Mapping[str, SkillNet], file: str, line: int) -> tuple[str, ApprovalRule, RuleSource]:
+    found: dict[tuple[str, int], tuple[str, ApprovalRule, RuleSource]] = {}
+    for key, net in nets.items():
+        rule = net.rule
+        source = None if rule is None else rule.source
+        if isinstance(rule, ApprovalRule) and source is not None and loosenable(rule):
+            found[source.file, source.line] = key, rule, source
+    if (file, line) in found:
+        return found[file, line]
+    raise ValueError(
+        f"{file}:{line}: no approval rule that may be loosened; expected one that is written "
+        "there without 'risk high', 'by N', 'no grants' and 'until'"
+    )
+
+
+def _narrowing(
+    facts: RuleFacts,
+    counter: EffectCounter,
+    condition: Condition,
+    change: tuple[str, str, RuleSource],
+    writer: RuleWriter,
+    rules: Mapping[str, str],
+    texts: Mapping[str, str],
+    redaction: Redaction,
+) -> Narrowing:
+    before, after, source = change
+
+    def freed(call: Observation) -> bool:
+        return holds(condition, call.input, call.surroundings) is False
+
+    edited = [call for call in facts.denied if call.edited and freed(call)]
+    support = support_of(filter(freed, facts.approved), sum(not freed(call) for call in facts.denied))
+    base, found = writer.findings(rules), writer.findings(texts)
+    unknown = () if facts.complete else (f"More than {MOST:,} calls were denied: too many to compare",)
+    listed = (*counter.listed_denied, *(_listed(call, redaction) for call in edited))
+    return Narrowing(
+        suggestion=Suggestion(
+            kind="value",
+            rule=after,
+            replaces=source.where,
+            before=before,
+            loosens=True,
+            support=support,
+            effect=counter.effect,
+            warnings=tuple(each for each in found[1] if each not in base[1]),
+        ),
+        denied=counter.denied + len(edited),
+        listed_denied=listed[:LISTED],
+        errors=(*unknown, *(each for each in found[0] if each not in base[0])),
+    )
+
+
+def _listed(call: Observation, redaction: Redaction) -> ListedCall:
+    """A call that ran with another input, as an agent asked for it."""
+    return ListedCall(
+        session=call.session,
+        event=call.event,
+        at=None if call.at is None else from_ms(call.at),
+        tool=call.tool,
+        input=short_input(call.input, redaction),
+    )

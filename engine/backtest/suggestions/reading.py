@@ -1,0 +1,39 @@
+"""Reading of all sessions of a journal, as often as a suggestion takes, with progress over all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...history.decisions.call_pages import count_calls, recorded_sessions
+from ..journal_reader import recordings
+from ..recording import Recorded, RecordedCall, Recording
+from ..run import Progress
+
+
+class JournalReading:
+    """Sessions of the journal at `path`, read so many `times`.
+
+    `progress` gets the number of calls that are read, and of how many; what it raises ends the work.
+    `texts` says that what was said is read as well.
+    """
+
+    def __init__(self, path: Path, progress: Progress, *, times: int, texts: bool) -> None:
+        self._path = path
+        self._progress = progress
+        self._texts = texts
+        self._total = times * count_calls(path)
+        self._done = 0
+
+    def tell(self) -> None:
+        """Say how far it is: before each piece of work that takes long."""
+        self._progress(self._done, self._total)
+
+    def sessions(self) -> Iterator[tuple[Recording, list[Recorded]]]:
+        """All sessions, each with its items."""
+        names = list(recorded_sessions(self._path))
+        for recording in recordings(self._path, names, texts=self._texts):
+            items = list(recording.items)
+            yield recording, items
+            self._done += sum(isinstance(item, RecordedCall) for item in items)
+            self.tell()

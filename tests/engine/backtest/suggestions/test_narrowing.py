@@ -1,0 +1,100 @@
+"""A rule with an operator's further condition: what it would have done, and what people denied."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from interlock.app.config.rules_writer import RulesWriter
+from interlock.engine.backtest.suggestions import Narrowing, narrow
+from interlock.engine.history.redaction.redaction import Redaction
+from interlock.rules import condition_of
+from tests.support.clock import Clock
+
+from .learning import FILE, Did, deploys, record
+
+ASKS = "require human-approval before deploy  # ask\nblock rm\n"
+
+
+def narrowed(path: Path, when: str, rules: str = ASKS, *, since: datetime | None = None) -> Narrowing:
+    condition = condition_of(when)
+    assert condition is not None
+    return narrow(path, {FILE: rules}, FILE, 1, condition, RulesWriter(), Redaction(), since=since)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Deploys to staging that were approved, to production denied, and to eu approved as another one."""
+    path = tmp_path / "journal.db"
+    edited = Did("deploy", {"env": "eu"}, edited={"env": "test"})
+    calls = [*deploys(5, env="staging"), *deploys(2, approved=False, env="prod"), edited]
+    record(path, ASKS, [calls], clock=Clock())
+    return path
+
+
+class TestNarrowed:
+    def test_what_it_saves(self, journal: Path) -> None:
+        """Calls alike need no approval any more; all others do."""
+        found = narrowed(journal, 'input.env != "staging"')
+        made = found.suggestion
+        assert made.rule == 'require human-approval before deploy when input.env != "staging" # ask'
+        assert (made.replaces, made.before) == (
+            f"{FILE}:1",
+            "require human-approval before deploy  # ask",
+        )
+        assert (made.effect.saved, made.effect.allowed, made.effect.asked) == (5, 5, 0)
+        assert (made.support.calls, made.support.denied) == (5, 3)
+        assert (found.denied, found.errors) == (0, ())
+
+    def test_denied_calls_that_would_pass(self, journal: Path) -> None:
+        """What people denied is counted and listed."""
+        found = narrowed(journal, 'input.env != "prod"')
+        assert found.denied == 2
+        assert [call.input for call in found.listed_denied] == ["prod", "prod"]
+
+    def test_denied_before_the_period(self, journal: Path) -> None:
+        """A denial counts whenever it was."""
+        found = narrowed(journal, 'input.env != "prod"', since=datetime(2030, 1, 1, tzinfo=UTC))
+        assert (found.denied, found.suggestion.effect.calls) == (2, 0)
+
+    def test_edited_calls_count_as_denied(self, journal: Path) -> None:
+        """A call that people let run with another input only was not approved as it was."""
+        found = narrowed(journal, 'input.env != "eu"')
+        assert found.denied == 1
+        assert found.listed_denied[0].input == "eu"
+        assert found.listed_denied[0].event > 0
+
+    def test_under_a_condition(self, tmp_path: Path) -> None:
+        """The rule's own condition stays, in brackets where it needs them."""
+        rules = 'require human-approval before deploy when input.env != "a" or input.n > 3\n'
+        record(tmp_path / "journal.db", rules, [deploys(1, env="b", n=1)])
+        found = narrowed(tmp_path / "journal.db", "input.n != 1", rules)
+        assert found.suggestion.rule == (
+            'require human-approval before deploy when (input.env != "a" or input.n > 3) and input.n != 1'
+        )
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            "require human-approval before deploy risk high",
+            "require human-approval before deploy by 2",
+            "require human-approval before deploy no grants",
+            "block deploy after read until human-approval",
+            "block deploy",
+            "require test before deploy",
+        ],
+    )
+    def test_rules_that_stay(self, journal: Path, rule: str) -> None:
+        """A strict rule, and one that asks nobody, gets no further condition."""
+        with pytest.raises(ValueError, match="no approval rule that may be loosened"):
+            narrowed(journal, 'input.env != "staging"', f"{rule}\n")
+
+    def test_a_rule_that_a_map_implies(self, journal: Path) -> None:
+        """It is not written at that place."""
+        rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
+        with pytest.raises(ValueError, match="no approval rule that may be loosened"):
+            narrowed(journal, 'input.env != "staging"', rules)
