@@ -56,7 +56,7 @@ def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
 def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
     first, then = rule.prerequisite, rule.dependent
     unlock = Transition(f"do-{first}", ("ready",), ("gate",), (first,), deferred=True)
-    use = Transition(f"do-{then}", ("gate",), ("ready",), (then,))
+    use = Transition(f"do-{then}", ("gate",), ("gate",) if rule.once else ("ready",), (then,))
     if first == then:
         # As the reference has it: one tool, two transitions of one name, of which the marking enables
         # one. Names must be unique for `define_skill_net`, hence the plain constructor.
@@ -81,9 +81,10 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
 
 
 def _sequence_name(rule: SequenceRule, joined: str) -> str:
+    once = "-once" if rule.once else ""
     since = "" if rule.since is None else f"-since-{rule.since}"
     within = "" if rule.within is None else f"-within-{as_typed(rule.within)}"
-    name = f"require-{joined.join(rule.prerequisites)}{since}-before-{rule.dependent}{within}"
+    name = f"require-{joined.join(rule.prerequisites)}{once}{since}-before-{rule.dependent}{within}"
     return name + _value_suffix(rule)
 
 
@@ -135,7 +136,7 @@ def _locking(
 
 
 def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
-    """A place for each tool that has to succeed, all of which B takes from and gives back to `open`."""
+    """A place for each tool that has to succeed, from all of which B takes."""
     then, needed = rule.dependent, rule.prerequisites
     locked, done = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
     start = Transition("start", ("idle",), tuple(locked.values()))
@@ -149,7 +150,8 @@ def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
         for each in _expiring(rule, f"-{one}", locked[one], done[one], renewed[one])
     ]
     locking = _locking(rule, {locked[one]: done[one] for one in needed}, unlocking)
-    use = Transition(f"do-{then}", tuple(done.values()), tuple(locked.values()), (then,))
+    after = done if rule.once else locked
+    use = Transition(f"do-{then}", tuple(done.values()), tuple(after.values()), (then,))
     places = [*locked.values(), *done.values(), *(renewed.values() if expiring else ())]
     marking = {"idle": 1, **dict.fromkeys(places, 0)}
     return define_skill_net(

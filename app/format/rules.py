@@ -108,7 +108,8 @@ def does(rule: Rule) -> Iterator[str]:
     match rule:
         case SequenceRule():
             each = "successful calls of" if rule.every else "a successful"
-            yield f"{each} {rule.needed} {'unlock' if rule.every else 'unlocks'} one {rule.dependent}"
+            often = f"any number of {rule.dependent}" if rule.once else f"one {rule.dependent}"
+            yield f"{each} {rule.needed} {'unlock' if rule.every else 'unlocks'} {often}"
             if rule.since is not None:
                 yield f"a call of {rule.since} locks it again"
             if rule.within is not None:

@@ -58,7 +58,8 @@ class SequenceRule:
     """`require A before B`; `when` is about calls of B.
 
     With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`. A call
-    of `since` makes them necessary again. Their successes count for `within` seconds, if it says so.
+    of `since` makes them necessary again. Their successes count for `within` seconds, if it says so. With
+    `once` they let any number of calls of B pass, without it one.
     With `same`, here as in other rules, it holds for each value of that field by itself. `because`, of
     every rule, is its reason in the author's words.
     """
@@ -73,6 +74,7 @@ class SequenceRule:
     since: str | None = None
     within: float | None = None
     same: ValueKey | None = None
+    once: bool = False
 
     @property
     def prerequisites(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from .fault import Fault, start
 from .problems import cut, quote
 
 JOINING = ("or", "and")
+_ONCE = "once"
 
 
 def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
@@ -58,6 +59,38 @@ def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
 def expiring_itself(within: Token, then: Token) -> Fault:
     message = f"{quote(then)} is required before itself, and takes no 'within'"
     return Fault.at(within, message, "name another tool before it, or leave the time out")
+
+
+def misused_once(line: str, words: Sequence[Token]) -> Fault | None:
+    """The fault of a `require` that says `once` in another place than behind what comes before."""
+    text = [word.lower() for word in words]
+    if text[:1] != ["require"] or "before" not in text[2:]:
+        return None
+    before = text.index("before", 2)
+    if "once" in text[2:before]:
+        at = text.index("once", 2)
+        if text[1] == HUMAN:
+            message = f"a person is asked about each call; '{_ONCE}' is for tools"
+            remedy = "leave it out: whoever approves may grant later calls as well"
+            return Fault.at(words[at], message, remedy)
+        again = text.index("once", at + 1) if "once" in text[at + 1 : before] else None
+        if again is not None:
+            return Fault.at(words[again], f"'{_ONCE}' stands there twice", "leave one out")
+        if "since" in text[2:at]:
+            message = f"'{_ONCE}' stands before 'since'"
+            return Fault.at(words[at], message, "write: require <tool> once since <tool> before <tool>")
+    if text[before + 2 :] == ["once"] and before == 2:
+        return Fault.at(
+            words[-1],
+            f"'{_ONCE}' stands before 'before'",
+            f"write: require {cut(words[1])} {_ONCE} before {cut(words[3])}",
+        )
+    return None
+
+
+def unlocking_itself(once: Token, then: Token) -> Fault:
+    message = f"{quote(then)} is required before itself, and takes no 'once'"
+    return Fault.at(once, message, "name another tool before it, or leave the word out")
 
 
 def _without_before(line: str, words: Sequence[Token]) -> Fault:

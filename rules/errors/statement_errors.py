@@ -18,7 +18,7 @@ from .after_errors import misused_after
 from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
-from .sequence_errors import JOINING, misjoined
+from .sequence_errors import JOINING, misjoined, misused_once
 from .since_errors import misused_since
 from .sum_errors import misused_sum
 from .value_errors import misused_let
@@ -63,7 +63,7 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(_statement_shown(reading), grammar)
     other = misused_let(line, reading.words) or misused_after(line, reading.words)
-    for misused in (misused_values, misused_across, misused_sum):
+    for misused in (misused_values, misused_across, misused_sum, misused_once):
         other = other or misused(line, reading.words)
     other = other or misused_since(line, reading.words) or misjoined(line, reading.words)
     other = other or people(line, reading.words)
@@ -145,7 +145,7 @@ def _misplaced(line: str, unexpected: Unexpected, shape: Sequence[str], grammar:
     if fault is not None:
         return fault
     # Where the reference expects `before` alone its sentence stays as it is.
-    joining = {*JOINING, "since"} if "before" in fixed else {"of"} if "per" in fixed else ()
+    joining = {*JOINING, "once", "since"} if "before" in fixed else {"of"} if "per" in fixed else ()
     shown = [each for each in fixed if each not in joining]
     message = f"expected {either(shown)} at position {unexpected.position}, got {quote(word)}"
     close = closest(word, fixed)

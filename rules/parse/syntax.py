@@ -32,7 +32,7 @@ from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
 from ..errors.option_errors import no_people, no_reason, no_time, twice
 from ..errors.problems import Problem, quote
-from ..errors.sequence_errors import expiring_itself
+from ..errors.sequence_errors import expiring_itself, unlocking_itself
 from ..errors.since_errors import since_faults
 from ..errors.statement_errors import WHOLE_NUMBER, faults
 from ..errors.sum_errors import no_amount, sum_in_time
@@ -138,12 +138,14 @@ class Clauses:
         self, needed: Sequence[Token], then: Token, source: RuleSource, *, every: bool
     ) -> SequenceRule:
         """The rule that requires calls of others before those of a tool."""
-        since, within = self._options.get("since"), self._options.get("within")
+        since, within, once = (self._options.get(name) for name in ("since", "within", "once"))
         first, *others = map(str, needed)
         if since is not None:
             self._wrong += [fault for fault in since_faults(since, needed, then) if fault is not None]
         elif within is not None and first == str(then):
             self._wrong.append(expiring_itself(within, then))
+        elif once is not None and first == str(then):
+            self._wrong.append(unlocking_itself(once, then))
         return SequenceRule(
             first,
             str(then),
@@ -155,6 +157,7 @@ class Clauses:
             since=None if since is None else str(since),
             within=None if within is None else time(within, self._wrong),
             same=self.value_key(SAME),
+            once=once is not None,
         )
 
     def value_key(self, word: str, *, folded: bool = False) -> ValueKey | None:

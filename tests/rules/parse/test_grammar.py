@@ -148,9 +148,9 @@ CLAUSES = [
     ),
     *(
         (
-            f"require {first}{since} before d{within}{same}{clause}",
+            f"require {first}{once}{since} before d{within}{same}{clause}",
             statement,
-            [*names, *since_words, "WORD d", *within_words, *same_words, *clause_words],
+            [*names, *once_words, *since_words, "WORD d", *within_words, *same_words, *clause_words],
         )
         for first, statement, names in (
             ("2", "sequence", ["NUMBER 2"]),
@@ -160,6 +160,7 @@ CLAUSES = [
             ("a and b", "each_before", ["WORD a", "WORD b"]),
             ("a and b and c", "each_before", ["WORD a", "WORD b", "WORD c"]),
         )
+        for once, once_words in (("", []), (" once", ["ONCE once"]))
         for since, since_words in (("", []), (" since since", ["WORD since"]))
         for within, within_words in (("", []), (" within 1h", ["WITHIN within", "DURATION 1h"]))
         for same, same_words in (
@@ -167,7 +168,7 @@ CLAUSES = [
             (" for same input.k", ["FOR for", "SAME same", "FIELD input.k"]),
         )
         for clause, clause_words in (("", []), (" when x", ["CONDITION x"]))
-        if since or within or same
+        if once or since or within or same
     ),
     *(
         (
