@@ -151,6 +151,7 @@ class Prepared:
             active=spec.active,
             mode=spec.mode,
             by=by,
+            labels=spec.labels,
             explain_blocks=spec.explain_blocks,
             source=spec.model_dump(mode="json"),
             applied=self.applied,

@@ -31,6 +31,7 @@ AGENT_OPTIONS = (
     "tools",
     "active",
     "mode",
+    "labels",
     "explain_blocks",
     "runtime",
     "workdir",
@@ -43,6 +44,7 @@ _OPTIONS = {
     "limits.max_steps": "--max-steps",
     "limits.max_cost": "--max-cost",
     "runtime.kind": "--runtime",
+    "labels": "--label",
 }
 
 
@@ -117,6 +119,7 @@ def _merge(base: dict[str, object], options: _ChosenOptions) -> dict[str, object
         "tools": free and "tools" not in base,
         "system_prompt": free and "system_prompt" not in base,
         "mode": "mode" not in base,
+        "labels": "labels" not in base,
         "explain_blocks": "explain_blocks" not in base,
     }
     chosen = {name: options.value(name, is_open=each) for name, each in is_open.items()}

@@ -28,6 +28,7 @@ from pydantic import (
 from ...engine.agents import SendMode
 from ...engine.agents.models.model_url import parse_model_name
 from ...engine.agents.runtime import just_bash
+from ...engine.core.labels import checked_labels
 from ...engine.gate.types import Mode
 from ..config.paths import is_table
 
@@ -89,6 +90,8 @@ def _inside(*parts: str) -> PurePosixPath:
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
 """A path on the runtime's own machine, not on this one."""
+Labels = Annotated[tuple[str, ...], AfterValidator(checked_labels)]
+"""Labels of a session, which people give it."""
 Names = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -233,8 +236,8 @@ class AgentSpec(FrozenSpec):
     without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
     imported with the directories of `import_from` first on the path. `web_fetch` applies to subagents,
     too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
-    working directory. `tell_rules` says whether the model reads the rules in sentences, its subagents'
-    models, too.
+    working directory. `labels` are those of its sessions, for conditions of rules. `tell_rules` says
+    whether the model reads the rules in sentences, its subagents' models, too.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
@@ -249,6 +252,7 @@ class AgentSpec(FrozenSpec):
     rules: tuple[AbsolutePath, ...] = ()
     active: Annotated[Names, Field(min_length=1)] | None = None
     mode: Mode = "enforce"
+    labels: Labels = ()
     limits: SessionLimits = SessionLimits()
     send_mode: SendMode | None = None
     explain_blocks: StrictBool = False

@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from ...engine.core.labels import checked_label
 from ..config.arguments import Parts
 from ..config.identity import operator_name
 from ..config.quantities import parse_dollars
@@ -96,6 +97,18 @@ def add_rules(parser: argparse.ArgumentParser, text: str = "rules files; all of 
     parser.add_argument("--rules", metavar="FILE", nargs="+", action="extend", help=text)
 
 
+def add_labels(parser: argparse.ArgumentParser, text: str = "a label of the session") -> None:
+    """Add the option for labels of sessions."""
+    parser.add_argument(
+        "--label",
+        dest="labels",
+        metavar="NAME",
+        type=label,
+        action="append",
+        help=f"{text}, for conditions of rules; may be given again",
+    )
+
+
 def add_mode(parser: argparse.ArgumentParser) -> None:
     """Add the option for the mode of the rules."""
     parser.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
@@ -121,6 +134,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
         help="nets that start active (default: all)",
     )
     add_mode(parser)
+    add_labels(parser)
     add_switch(parser, "--explain-blocks", "tell the agent which calls lead to a blocked one")
     parser.add_argument(
         "--runtime",
@@ -209,6 +223,14 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
     return int(text)
+
+
+def label(text: str) -> str:
+    """An option's label."""
+    try:
+        return checked_label(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def dollars(text: str) -> float:

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue, StrictInt, ValidationError
 
 from ...engine.gate.types import Mode
-from ..agents.spec import AbsolutePath, FrozenSpec, Names, SpecError
+from ..agents.spec import AbsolutePath, FrozenSpec, Labels, Names, SpecError
 
 FLOW_NAME = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
@@ -33,12 +33,13 @@ class FlowSpec(FrozenSpec):
     """Specification of a flow's run.
 
     `flow` is `package.module:FlowClass`, imported with the directories of `import_from` first on the
-    path; `commands` are those that its functions may run.
+    path; `commands` are those that its functions may run, `labels` those of its session.
     """
 
     flow: Annotated[str, Field(pattern=FLOW_NAME)]
     rules: tuple[AbsolutePath, ...] = ()
     mode: Mode = "enforce"
+    labels: Labels = ()
     workdir: AbsolutePath
     commands: Names = ()
     limits: FlowLimits = FlowLimits()

@@ -47,6 +47,7 @@ def run_flow(args: argparse.Namespace) -> int:
             "flow": args.flow,
             "rules": args.rules or (),
             "mode": args.mode or "enforce",
+            "labels": args.labels or (),
             "workdir": args.workdir or here,
             "commands": args.allow_command or (),
             "limits": limits_of(args),
@@ -127,7 +128,7 @@ def _as_option(found: ErrorDetails) -> str:
     value = f"{found['input']!r:.80}"
     if name == "flow":
         return f"FLOW: expected package.module:FlowClass, found {value}"
-    option = {"commands": "allow-command"}.get(name, name.replace("_", "-"))
+    option = {"commands": "allow-command", "labels": "label"}.get(name, name.replace("_", "-"))
     return f"--{option}: {found['msg'].removeprefix('Value error, ')}, found {value}"
 
 

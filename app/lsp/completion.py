@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ...engine.core.condition import SESSION_FIELDS
 from ...engine.core.rule import ANYTHING_ELSE, UNCLEAR
 from ...engine.core.sources import USER
 from ...rules.editing.next_words import NameKind, next_rule_words, next_scenario_words
@@ -100,6 +101,7 @@ class _Known:
                 yield from (f"input.{field}" for tool, field in self.seen.fields if tool in tools)
                 yield from in_conditions
                 yield from (f"input.{field}" for _, field in self.seen.fields)
+                yield from (f"session.{name}" for name in SESSION_FIELDS)
             case "value":
                 yield from sorted(let_names(self.text))
             case "file":

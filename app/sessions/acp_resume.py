@@ -32,9 +32,13 @@ def acp_command(session_id: str, events: Sequence[JournalEvent], database: Path 
     # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
     words = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
     journal = None if database is None else database.absolute()
-    for option, path in (("--cwd", _workdir(events)), ("--db", journal)):
+    opening = _last_opening(events)
+    workdir = None if opening is None else opening.workdir
+    for option, path in (("--cwd", workdir), ("--db", journal)):
         if path is not None and visible(str(path)) == str(path):
             words += [option, str(path)]
+    for label in () if opening is None else opening.session_labels:
+        words += ["--label", label] if visible(label) == label else []
     return f"interlock acp {shlex.join(words)} --rules FILES -- COMMAND"
 
 
@@ -43,7 +47,7 @@ def local_journal(hub: HubApi) -> Path | None:
     return hub.database if isinstance(hub, Hub) else None
 
 
-def _workdir(events: Sequence[JournalEvent]) -> str | None:
-    """Working directory at the last start or resumption; `None` if none is recorded."""
+def _last_opening(events: Sequence[JournalEvent]) -> SessionOpened | SessionResumed | None:
+    """The last start or resumption; `None` if none is recorded."""
     openings = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
-    return openings[-1].workdir if openings else None
+    return openings[-1] if openings else None

@@ -28,7 +28,9 @@ async def start_flow(
     return await hub.open_flow(
         prepared.flow,
         value,
-        SessionConfig(prepared.rules.registry, mode=spec.mode, by=operator, source=source),
+        SessionConfig(
+            prepared.rules.registry, mode=spec.mode, by=operator, labels=spec.labels, source=source
+        ),
         context=prepared.context,
         factory=factory,
         limits=prepared.limits,
@@ -51,6 +53,7 @@ async def resume_flow(
         prepared.rules.registry,
         mode=mode,
         by=operator,
+        labels=prepared.spec.labels,
         nets=nets,
         reason=reason,
         source=prepared.spec.model_dump(mode="json"),

@@ -30,7 +30,7 @@ from ..history.model.events import (
 )
 from ..history.model.records import Kind, RuleRecord
 from ..history.model.times import to_ms
-from ..recording.source_texts import texts_in
+from ..recording.source_texts import opening_fields, texts_in
 from .recording import (
     Recorded,
     RecordedCall,
@@ -261,12 +261,12 @@ class RecordedItems:
                 self._kind = body.kind
                 known = frozenset(net.key for net in body.nets)
                 branch = event if body.kind == "branch" else None
-                session = {"agent": body.agent, "started_by": body.opened_by}
+                session = opening_fields(body)
                 return RecordedOpening(known, body.active, branch, body.workdir, body.shell, session)
             case SessionResumed() as body:
                 self._asked.clear()
                 added = tuple(net.key for net in body.nets)
-                session = {"agent": body.agent, "started_by": body.by}
+                session = opening_fields(body)
                 return RecordedResumption(
                     added, body.dropped, body.active, body.workdir, body.shell, session
                 )

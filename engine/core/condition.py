@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Literal, Protocol, TypeAlias, assert_never, cast
 
 from .sanitize import folded_name
@@ -97,8 +97,17 @@ class Surroundings:
     session: Mapping[str, object] | None = None
 
 
-SESSION_FIELDS = ("agent", "started_by")
-"""The name of the session's agent, and who opened or resumed it last: a person, or an agent's token."""
+SESSION_FIELDS: Mapping[str, object] = MappingProxyType({"agent": None, "started_by": None, "labels": ()})
+"""The fields of a session, with what they hold where nothing was given.
+
+They are the name of its agent, who opened or resumed it last, a person or an agent's token, and its
+labels.
+"""
+
+
+def is_session_list(name: str) -> bool:
+    """Tell whether the field of this name of a session is a list."""
+    return isinstance(SESSION_FIELDS.get(name), tuple)
 
 
 NOWHERE = Surroundings()
@@ -364,8 +373,10 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
         return None
     found = _found(part, value, surroundings)
     if part.operator == "is" and found is not DOUBLED:
-        # Agents and frameworks write `null` for what they leave out.
-        return (found is MISSING or found is None) is (part.value == ABSENT)
+        # Agents and frameworks write `null` for what they leave out. A session without labels has an
+        # empty list of them, so that every other comparison has an answer.
+        absent = found is MISSING or found is None or (part.root == "session" and found in ((), []))
+        return absent is (part.value == ABSENT)
     if found is MISSING or found is DOUBLED:
         return None
     if part.quantifier is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.sources import USER
-from ..history.model.events import CallResult, EventBody, MessageAdded
+from ..history.model.events import CallResult, EventBody, MessageAdded, SessionOpened, SessionResumed
 from ..history.model.records import Kind
 from ..history.model.state import SessionState
 
@@ -40,7 +40,13 @@ def recorded_texts(state: SessionState) -> Iterator[tuple[str, str]]:
 
 def session_fields(state: SessionState) -> dict[str, object]:
     """The fields of a session that conditions can ask for: see `SESSION_FIELDS`."""
-    return {"agent": state.agent, "started_by": state.started_by}
+    return {"agent": state.agent, "started_by": state.started_by, "labels": state.session_labels}
+
+
+def opening_fields(body: SessionOpened | SessionResumed) -> dict[str, object]:
+    """The same fields, from the event that opens or resumes the session."""
+    by = body.opened_by if isinstance(body, SessionOpened) else body.by
+    return {"agent": body.agent, "started_by": by, "labels": body.session_labels}
 
 
 _SPOKEN_TO_BY_PROGRAMS = frozenset[Kind]({"child", "flow"})

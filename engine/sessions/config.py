@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from ..agents import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
 from ..agents.runtime.sandbox import HOME
 from ..core.condition import Surroundings, of_one_process
+from ..core.labels import checked_labels
 from ..gate.types import Mode
 from ..history.model.records import AppliedRules
 from ..history.model.state import SessionState
@@ -24,10 +25,10 @@ class SessionConfig:
 
     `registry` are its nets by key. Those in `active` are active at first; `None` means all, and of a
     recorded session those that the record says. So it is with the `mode`, which is `enforce` in a new
-    session. `by` is who opens it, `owner` whose agent it is where that is known, `source` what its opener
-    needs to start it again; it is kept in the record, and so is `applied`: who replaced the rules of its
-    server, if anyone did. With `explain_blocks` the model also reads which calls would lead to a blocked
-    one.
+    session. `by` is who opens it, `owner` whose agent it is where that is known, `labels` are the words
+    that people give it, `source` is what its opener needs to start it again; all are kept in the record,
+    and so is `applied`: who replaced the rules of its server, if anyone did. With `explain_blocks` the
+    model also reads which calls would lead to a blocked one. Raises `ValueError` for what is no label.
 
     The rest counts for a recorded session. `nets` says whether it may be resumed under other nets than
     its own; see `standing`. `reason` is why it may be resumed under less (G-67). `required` are nets of
@@ -39,12 +40,16 @@ class SessionConfig:
     mode: Mode | None = None
     by: str | None = None
     owner: str | None = None
+    labels: tuple[str, ...] = ()
     explain_blocks: bool = False
     source: dict[str, JsonValue] | None = None
     applied: AppliedRules | None = None
     nets: Nets = "recorded"
     reason: str | None = None
     required: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", checked_labels(self.labels))
 
     def resume_point(self, state: SessionState) -> ResumePoint:
         """Markings of its nets after `state`. Raises `ResumeError` when the nets do not fit it."""

@@ -635,6 +635,7 @@ class HostedSession:
             "source": config.source,
             "applied": config.applied,
             "labels": dict(profile.labels),
+            "session_labels": config.labels,
             "max_cost": profile.max_cost,
         }
 

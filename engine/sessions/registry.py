@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
-NO_CONFIG = SessionConfig({})
 NO_NETS = ResumePoint({}, (), (), (), ())
 
 H = TypeVar("H", bound=HostedSession)
@@ -407,9 +406,9 @@ class SessionRegistry:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
         if plan is None:
-            await child.record(child.opened(AgentProfile.of(agent), NO_CONFIG))
+            await child.record(child.opened(AgentProfile.of(agent), child.config))
         else:
-            resumed = _with_plan(child.resumed(AgentProfile.of(agent), NO_CONFIG, NO_NETS), plan)
+            resumed = _with_plan(child.resumed(AgentProfile.of(agent), child.config, NO_NETS), plan)
             await child.record(resumed, *plan.closing)
         self._hosted[child.id] = parent.children[child.id] = child
         try:

@@ -78,6 +78,11 @@ class HostedChild(HostedSession):
         """As the maps of its parent's rules say."""
         return self.parent.shell_fields
 
+    @property
+    def config(self) -> SessionConfig:
+        """Its configuration: no nets, and the labels of its parent."""
+        return SessionConfig({}, labels=self.parent.state.session_labels)
+
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
         """The event with which the record begins: it names the call that started the subagent."""
         origin = {"parent": self.parent.id, "parent_call": self._call_id}

@@ -142,6 +142,9 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
             return _ANY if isinstance(at.value, str) else frozenset([None])
         case "contains" if at.value == []:
             return _ANY
+        case "is" if at.value == [] and comparison.root == "session":
+            # An empty list of a session counts as missing, any other does not.
+            return frozenset([True, False])
         case "contains" | "matches" if isinstance(at.value, str) and not at.exact:
             wrong = comparison.operator == "contains" and not isinstance(comparison.value, str)
             return frozenset([None]) if wrong else frozenset([True, False])

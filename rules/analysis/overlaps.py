@@ -88,7 +88,8 @@ def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]
     `holds` says whether the rule applies where the condition holds.
     """
     match condition:
-        case Compare(operator="contains", quantifier=None) if not holds:
+        case Compare(operator="contains", quantifier=None, root="input") if not holds:
+            # The labels of a session are given by people: no agent sets another one beside them.
             yield condition
         case Compare():
             return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lark import Token
 
-from ...engine.core.condition import SESSION_FIELDS
+from ...engine.core.condition import SESSION_FIELDS, is_session_list
 from ..parse.lines import code, write
 from .fault import Fault, closest, one_of, start
 from .problems import cut, quote
@@ -57,6 +57,23 @@ def no_session_field(line: str, field: Token, names: Sequence[str]) -> Fault | N
         else f'write for example: when {known[0]} = "bot"'
     )
     return Fault.at(field, message, remedy)
+
+
+def wrong_quantity(
+    line: str, field: Token, name: str, operator: str, quantifier: Token | None
+) -> Fault | None:
+    """The fault of a session's list compared as one value, or of one value as a list; `None` if neither.
+
+    `name` is the field's. A list as a whole can contain a text or come from somewhere.
+    """
+    if quantifier is not None and not is_session_list(name):
+        message = f"{quote(field)} is one value, got {quote(quantifier)} before it"
+        length = start(field) - start(quantifier)
+        return Fault.at(quantifier, message, write(line, start(quantifier), length, ""))
+    if quantifier is None and is_session_list(name) and operator not in ("contains", "from"):
+        message = f"{quote(field)} is a list, which '{operator}' does not compare as a whole"
+        return Fault.at(field, message, write(line, start(field), 0, "any "))
+    return None
 
 
 def in_single_quotes(line: str, field: Token) -> Fault | None:

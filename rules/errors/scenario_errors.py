@@ -25,7 +25,8 @@ USAGE = {
     "mode": "mode enforce, or mode shadow",
     "wait": "wait <time>",
     "say": 'say "<text>"',
-    "session": "session agent <name>, session started_by <name>, or session new",
+    "session": "session agent <name>, session started_by <name>, session labels <label> …, "
+    "or session new",
     "another": "session new",
 }
 

@@ -29,7 +29,7 @@ from ..errors.condition_errors import (
     wrong_value,
 )
 from ..errors.fault import Fault
-from ..errors.field_errors import no_session_field
+from ..errors.field_errors import no_session_field, wrong_quantity
 from ..errors.problems import quote
 from ..errors.value_errors import unexpected_value
 from .grammar import Parsed, grammar
@@ -180,7 +180,8 @@ class _ConditionReader:
         *quantified, field, operator, value = tree.children
         assert isinstance(field, Token)
         negated = isinstance(operator, Tree) and operator.data == "negated"
-        quantifier = _quantifier(_first(quantified[0]), turned=negated) if quantified else None
+        quantifying = _first(quantified[0]) if quantified else None
+        quantifier = None if quantifying is None else _quantifier(quantifying, turned=negated)
         sign = _first(operator)
         name = cast("Operator", str(sign))
         meant, last = self.value(value)
@@ -197,6 +198,7 @@ class _ConditionReader:
             self.wrong.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
+        self._check_quantity(field, path, name, quantifying)
         compare = Compare(path, name, meant, start, end, quantifier, given, _root(field))
         return Not(compare) if negated else compare
 
@@ -212,6 +214,7 @@ class _ConditionReader:
         quantifier = _first(tree.children[0]) if _is_quantifier(tree.children[0]) else None
         start, end = field.start_pos or 0, (words[-1].start_pos or 0) + len(words[-1])
         path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
+        self._check_quantity(field, path, "from", quantifier)
         every = None if quantifier is None else _quantifier(quantifier, turned=turned)
         compare = Compare(path, "from", names, start, end, every, root=_root(field))
         return Not(compare) if turned else compare
@@ -234,6 +237,14 @@ class _ConditionReader:
         if _root(field) == "session" and (fault := no_session_field(self._line, field, names)):
             self.wrong.append(fault)
         return tuple(names)
+
+    def _check_quantity(
+        self, field: Token, path: tuple[str, ...], operator: Operator, quantifier: Token | None
+    ) -> None:
+        """Complain where a session's field is compared as what it is not: one value, or a list."""
+        if _root(field) == "session" and not self.wrong:
+            fault = wrong_quantity(self._line, field, path[0], operator, quantifier)
+            self.wrong += [] if fault is None else [fault]
 
     def value(self, part: Token | _Tree) -> tuple[Value, Token]:
         """A value, and the last word of it."""

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from lark import Token, Tree
 
+from ...engine.core.labels import MOST_LABELS, checked_label, checked_labels
 from ...engine.net.net import Input
 from ..compiler import load_rules
 from ..compiler import read_text as read_file
@@ -130,10 +131,13 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class SessionField:
-    """`session agent NAME` or `session started_by NAME`: a field of the session, from here on."""
+    """`session agent NAME`, `session started_by NAME` or `session labels NAME …`, from here on.
+
+    The labels are all that the session has then.
+    """
 
     name: str
-    value: str
+    value: str | tuple[str, ...]
     spot: Spot
 
 
@@ -341,6 +345,8 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Call(str(tool), fields, fails, spot, output)
         case "say", [text]:
             return Say(read_text(text, wrong), spot)
+        case "session", [Token(type="LABELS") as name, *labels]:
+            return SessionField(str(name), _labels(labels, wrong), spot)
         case "session", [name, value]:
             return SessionField(str(name), read_text(value, wrong), spot)
         case "another", _:
@@ -366,3 +372,18 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Wait(length or 0, spot)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
+
+
+def _labels(words: Sequence[Token], wrong: list[Fault]) -> tuple[str, ...]:
+    """The labels of a session that are written so; a word that is none is added to `wrong`."""
+    found: list[str] = []
+    for word in words:
+        try:
+            found.append(checked_label(read_text(word, wrong)))
+        except ValueError as error:
+            wrong.append(Fault.at(word, str(error), "write for example: session labels nightly ci"))
+    try:
+        return checked_labels(found)
+    except ValueError as error:
+        wrong.append(Fault.at(words[MOST_LABELS], str(error), "leave some of them out"))
+        return ()

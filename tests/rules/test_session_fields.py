@@ -1,19 +1,23 @@
-"""G-88: conditions on the session: `session.agent`, `session.started_by`."""
+"""G-88: conditions on the session: `session.agent`, `session.started_by`, `session.labels`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 
+from interlock.engine import Agent, ScriptedModel, ToolContext, task_tool, tool
+from interlock.engine.agents import C, T
 from interlock.engine.backtest import Judge, Trial, fork
 from interlock.engine.backtest.explain_recorded import explain_recorded_call
 from interlock.engine.backtest.journal_reader import recordings
 from interlock.engine.core.condition import Surroundings, condition_text, holds, unknown_reason
+from interlock.engine.core.labels import checked_labels
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.model.events import CallDecided
+from interlock.engine.history.model.events import CallDecided, SessionOpened
 from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import RuleError, compile_rules, condition_of
@@ -21,6 +25,13 @@ from interlock.rules.analysis.findings import examine
 
 RULES = 'block deploy when session.agent != "release-bot" or session.started_by != "ada"\n'
 SESSION = "s-1"
+
+
+class Said(TypedDict, total=False):
+    """Fields of a session's configuration."""
+
+    by: str
+    labels: tuple[str, ...]
 
 
 @pytest.fixture
@@ -37,6 +48,12 @@ async def deploy(hub: Hub, number: int) -> str:
     if answer.outcome == "allow":
         await hub.result(SESSION, f"c{number}", output="", is_error=False)
     return answer.outcome
+
+
+@tool(name="deploy")
+async def deploy_tool(ctx: ToolContext) -> str:
+    """Deploy."""
+    return "deployed"
 
 
 class TestHolds:
@@ -62,7 +79,13 @@ class TestHolds:
 
     @pytest.mark.parametrize(
         "text",
-        ['session.agent = "bot" and input.agent != "bot"', "session.started_by not matches /^ci-/"],
+        [
+            'session.agent = "bot" and input.agent != "bot"',
+            "session.started_by not matches /^ci-/",
+            'any session.labels = "nightly" or session.labels not contains "ci"',
+            'every session.labels in ["ci", "nightly"]',
+            "session.labels is missing",
+        ],
     )
     def test_is_read_as_it_is_written(self, text: str) -> None:
         condition = condition_of(text)
@@ -75,6 +98,71 @@ class TestHolds:
         assert examine(rules).warnings == ()
         never = compile_rules('block x when session.agent = "a" and session.agent = "b"')
         assert [w.message for w in examine(never).warnings] == ["this condition never holds"]
+
+
+LABELLED = {"agent": "bot", "started_by": "ada", "labels": ("ci", "nightly")}
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("text", "labelled", "bare"),
+        [
+            ('any session.labels = "nightly"', True, False),
+            ('session.labels contains "nightly"', True, False),
+            ('session.labels contains "night"', False, False),
+            ('every session.labels in ["ci", "nightly"]', True, True),
+            ('every session.labels = "ci"', False, True),
+            ('any session.labels not in ["ci"]', True, False),
+            ("any session.labels matches /^night/", True, False),
+            ("session.labels is missing", False, True),
+            ("session.labels is present", True, False),
+        ],
+    )
+    def test_are_a_list(self, text: str, labelled: bool, bare: bool) -> None:
+        """Each label is compared; of none `every` holds and `any` does not, and they count as missing."""
+        condition = condition_of(text)
+        assert condition is not None
+        assert holds(condition, {}, Surroundings(session=LABELLED)) is labelled
+        assert holds(condition, {}, Surroundings(session={**LABELLED, "labels": ()})) is bare
+        # A program of one's own may have them as JSON has.
+        assert holds(condition, {}, Surroundings(session={**LABELLED, "labels": []})) is bare
+
+    def test_not_known(self) -> None:
+        """Where the session or its labels are not known, the rule applies; a call's input has none."""
+        condition = condition_of('not session.labels contains "nightly"')
+        assert condition is not None
+        spoofed = {"labels": ["nightly"], "session": {"labels": ["nightly"]}}
+        assert holds(condition, spoofed) is None
+        assert unknown_reason(condition, spoofed) == "session.labels is not known here"
+        around = Surroundings(session={"agent": "bot"})
+        assert holds(condition, spoofed, around) is None
+        assert unknown_reason(condition, {}, around) == "the session has no session.labels"
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            'block x when not session.labels contains "trusted"',
+            'block x when session.labels is present and any session.labels = "ci"',
+            'block x when session.labels is missing and every session.labels = "ci"',
+        ],
+    )
+    def test_check_finds_nothing(self, rule: str) -> None:
+        """No agent puts a label beside another one, so `contains` may let a session pass."""
+        assert examine(compile_rules(rule)).warnings == ()
+
+    def test_are_words(self) -> None:
+        """They are sorted, each once; other signs, and more than a few, are refused."""
+        assert checked_labels(["nightly", "ci", "team:a.b_1-2", "ci"]) == (
+            "ci",
+            "nightly",
+            "team:a.b_1-2",
+        )
+        for wrong in ("", "a b", "é", "x" * 65, "a\n", "a\u202eb", "a,b"):
+            with pytest.raises(ValueError, match="a label has 1 to 64 letters"):
+                checked_labels([wrong])
+        assert len(checked_labels(map(str, range(20)))) == 20
+        with pytest.raises(ValueError, match="at most 20 labels, found 21"):
+            SessionConfig({}, labels=tuple(map(str, range(21))))
 
 
 class TestErrors:
@@ -90,21 +178,60 @@ class TestErrors:
         with pytest.raises(RuleError) as error:
             compile_rules(f'block x when {field} = "a"')
         [problem] = error.value.problems
-        assert problem.message == f"a session has session.agent or session.started_by, got '{field}'"
+        known = "session.agent, session.started_by, or session.labels"
+        assert problem.message == f"a session has {known}, got '{field}'"
+        assert remedy in problem.remedy
+
+    @pytest.mark.parametrize(
+        ("condition", "message", "remedy"),
+        [
+            ('session.labels = "ci"', "is a list, which '=' does not", 'any session.labels = "ci"'),
+            (
+                'session.labels not in ["ci"]',
+                "is a list, which 'in' does not",
+                "any session.labels not in",
+            ),
+            ('any session.agent = "a"', "is one value, got 'any'", 'when session.agent = "a"'),
+            (
+                "every session.agent from user",
+                "is one value, got 'every'",
+                "when session.agent from user",
+            ),
+        ],
+    )
+    def test_one_value_and_a_list(self, condition: str, message: str, remedy: str) -> None:
+        """A comparison without an answer is refused: the rule would apply to every session."""
+        with pytest.raises(RuleError) as error:
+            compile_rules(f"block x when {condition}")
+        [problem] = error.value.problems
+        assert message in problem.message
         assert remedy in problem.remedy
 
 
+NIGHTLY = 'block deploy when not session.labels contains "nightly"\n'
+
+
 class TestSessions:
-    async def test_live_resumed_and_judged_again(self, hub: Hub, tmp_path: Path) -> None:
-        """Who resumed it last counts, in the record as in the gate."""
-        registry = compile_rules(RULES).registry
-        agent = ExternalAgent(name="release-bot")
-        await hub.open_external(agent, SessionConfig(registry, by="ada"), session_id=SESSION)
+    @pytest.mark.parametrize(
+        ("rules", "first", "second"),
+        [
+            (RULES, {"by": "ada"}, {"by": "eve"}),
+            (NIGHTLY, {"labels": ("nightly", "ci")}, {"labels": ("ci",)}),
+            (NIGHTLY, {"labels": ("nightly",)}, {}),
+        ],
+    )
+    async def test_live_resumed_and_judged_again(
+        self, hub: Hub, tmp_path: Path, rules: str, first: Said, second: Said
+    ) -> None:
+        """Who resumed it last counts, and with which labels, in the record as in the gate."""
+        registry = compile_rules(rules).registry
+        agent = ExternalAgent(name="release-bot", labels={"deploy": "nightly"})
+        await hub.open_external(agent, SessionConfig(registry, **first), session_id=SESSION)
         outcomes = [await deploy(hub, 1)]
         await hub.close()
         again = Hub(Journal.open(tmp_path / "hub.db"))
         try:
-            await again.resume_external(SESSION, agent, SessionConfig(registry, by="eve"))
+            await again.resume_external(SESSION, agent, SessionConfig(registry, **second))
             outcomes.append(await deploy(again, 2))
             assert outcomes == ["allow", "block"]
             events = await again.recorded(SESSION)
@@ -125,3 +252,26 @@ class TestSessions:
             assert explained == outcomes
         finally:
             await again.close()
+
+    async def test_labels_are_those_of_the_record(self, hub: Hub) -> None:
+        """They are recorded sorted; an event from before there were any reads as without."""
+        config = SessionConfig({}, labels=("nightly", "ci", "nightly"))
+        await hub.open_external(ExternalAgent(name="bot"), config, session_id=SESSION)
+        assert (await hub.session(SESSION)).session_labels == ("ci", "nightly")
+        opened = (await hub.recorded(SESSION))[0].body
+        before = opened.model_dump(exclude={"session_labels"})
+        assert SessionOpened.model_validate(before).session_labels == ()
+
+    async def test_a_subagent_has_its_parents(self, hub: Hub) -> None:
+        """The record of its session has the labels by which its calls are judged."""
+        helper = Agent(ScriptedModel([C(deploy={}), T("done")]), name="helper", tools=[deploy_tool])
+        boss = [C(task_helper={"prompt": "deploy"}), T("done")]
+        agent = Agent(ScriptedModel(boss), name="boss", tools=[task_tool(helper)])
+        config = SessionConfig(compile_rules(NIGHTLY).registry, labels=("nightly",))
+        session = await hub.open_session(agent, config)
+        await hub.send(session, "go", by="ada")
+        await hub.wait(session)
+        found = [state for state in await hub.sessions() if state.parent == session]
+        assert [state.session_labels for state in found] == [("nightly",)]
+        [decided] = [e.body for e in await hub.recorded(found[0].id) if isinstance(e.body, CallDecided)]
+        assert decided.outcome == "allow"

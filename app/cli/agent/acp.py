@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....engine.core.labels import checked_labels
 from ...config.arguments import refuse, refuse_hosting, refuse_read_only, report_directory
-from ..options import EPILOG, add_hosting, add_mode, add_rules
+from ..options import EPILOG, add_hosting, add_labels, add_mode, add_rules
 
 if TYPE_CHECKING:
     from ....engine.hub.hub import Hub
@@ -34,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cwd", metavar="DIR", type=Path, help="where the agent works (default: here)")
     add_mode(parser)
+    add_labels(parser)
     parser.add_argument(
         "--unasked",
         choices=("cancel", "note"),
@@ -66,6 +68,9 @@ def run(args: argparse.Namespace) -> int:
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
         rules = rule_texts(args).compile(*args.rules)
+        config = SessionConfig(
+            rules.registry, mode=args.mode, by=args.operator, labels=tuple(args.labels or ())
+        )
         report_directory(args, "acp")
         with ExitStack() as files:
             path = typed["log"]
@@ -75,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
                 agent = AcpAgent(
                     hub, args.agent, _directory(args), unasked=typed["unasked"] or "cancel", log=log
                 )
-                config = SessionConfig(rules.registry, mode=args.mode, by=args.operator)
                 session = await agent.open(config, resume=args.resume)
                 if args.task is not None:
                     await hub.send(session, args.task, by=args.operator)
@@ -100,6 +104,10 @@ def _problem(args: argparse.Namespace) -> str | None:
         from ....engine.core.sanitize import visible
 
         return f"--cwd: expected a directory, found none at '{visible(str(_directory(args)))}'"
+    try:
+        checked_labels(args.labels or ())
+    except ValueError as error:
+        return f"--label: {error}"
     return NOT_INSTALLED if find_spec("acp") is None else None
 
 

@@ -13,6 +13,7 @@ from ..options import (
     add_command,
     add_hosting,
     add_journal,
+    add_labels,
     add_mode,
     add_resumption,
     add_rules,
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="a command that its functions may run; may be given again",
     )
+    add_labels(run)
     _add_terms(run)
 
     resume = add_command(parts, "resume", "go on with a run after its last recorded step")

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     for one that needs approval, 4 for one that is blocked; 2 after printing what cannot be read, or which
     call of `--after` is blocked.
     """
+    from ....engine.core.condition import SESSION_FIELDS
     from ....engine.core.sanitize import visible
     from ....engine.gate import SharedUses, create_gate_manager
     from ....engine.net.net import NetError, ToolCall
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from ....rules.scenarios.scenarios import parse_call
     from ...format.explanation import explained
 
-    now = _World()
+    now = _World(dict(SESSION_FIELDS))
     try:
         rules = load_rules(*args.files)
         earlier = list(map(_step, args.after or ()))
@@ -102,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
 class _World:
     """A clock that advances only by waiting, and what is known of the session."""
 
+    session: dict[str, object]
     time: float = 0.0
-    session: dict[str, object] = field(default_factory=lambda: {"agent": None, "started_by": None})
 
 
 def _here(session: Mapping[str, object]) -> Surroundings:

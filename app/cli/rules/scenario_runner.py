@@ -149,7 +149,7 @@ class _Run:
 
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
-        self._session: dict[str, object] = {**dict.fromkeys(SESSION_FIELDS)}
+        self._session: dict[str, object] = dict(SESSION_FIELDS)
         self._rules = rules
         self._uses = SharedUses()
         self._sessions = 0

@@ -60,6 +60,7 @@ LINES = (
     (("call TOOL … returns VALUE",), "the same, and it returns this text, or JSON"),
     (('say "text"',), "a person says this"),
     (("session agent NAME", "session started_by NAME"), "a field of the session, from here on"),
+    (("session labels NAME …",), "all labels of the session, from here on"),
     (("expect allow",), "the last call ran without approval, or was approved"),
     (("expect ask",), "the last call needs approval and waits"),
     (

@@ -15,7 +15,7 @@ from ....engine.core.rights import ABOUT, KINDS
 from ...config.arguments import refuse
 from ...config.identity import login_name
 from ...config.quantities import age
-from ..options import add_command, add_switch
+from ..options import add_command, add_labels, add_switch
 
 if TYPE_CHECKING:
     from ....engine.gateway.protocol.tokens import TokenFile
@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--overlap", metavar="TIME", help="how long the old one goes on, e.g. 15m (default: not at all)"
     )
     _add_terms(rotate, owner="as before", rights="as before")
+    add_switch(rotate, "--no-labels", "give its sessions no labels (default: those of before)")
     revoke = add_command(parts, "revoke", "end a token; its connections end within seconds")
     revoke.add_argument("name", metavar="NAME", help="whose token")
 
@@ -61,6 +62,7 @@ def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> N
         help="what an operator may do: look, also decide requests, or also administer "
         f"(default: {rights})",
     )
+    add_labels(parser, "a label of the sessions of an agent with it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,10 +77,10 @@ def run(args: argparse.Namespace) -> int:
             case "new":
                 _issue(args, tokens)
             case "rotate":
-                overlap = age(args.overlap).total_seconds() if args.overlap else 0.0
-                print(tokens.rotate(args.name, overlap=overlap, owner=args.owner, rights=args.rights))
+                print(_rotate(args, tokens))
                 _print_note(
-                    "This is shown once." + (f" The old one ends in {args.overlap}." if overlap else "")
+                    "This is shown once."
+                    + (f" The old one ends in {args.overlap}." if args.overlap else "")
                 )
             case "revoke":
                 tokens.revoke(args.name)
@@ -90,6 +92,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _rotate(args: argparse.Namespace, tokens: TokenFile) -> str:
+    labels = _labels(args)
+    if args.no_labels and labels:
+        raise ValueError("--no-labels: leave it out, or --label")
+    return tokens.rotate(
+        args.name,
+        overlap=age(args.overlap).total_seconds() if args.overlap else 0.0,
+        owner=args.owner,
+        rights=args.rights,
+        labels=() if args.no_labels else labels,
+    )
+
+
+def _labels(args: argparse.Namespace) -> list[str] | None:
+    """The labels on the line; those of a setting are for sessions that start here."""
+    return args.labels if "labels" in args.typed else None
+
+
 def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
     from ....engine.core.people import is_among
     from ....engine.core.sanitize import visible
@@ -99,10 +119,14 @@ def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
         owner = login_name(getpass.getuser)
     if rights is None and args.kind == "operator":
         rights = "decide"
+
+    def issue() -> str:
+        return tokens.issue(args.kind, args.name, owner, rights=rights, labels=_labels(args) or ())
+
     if args.out is None:
-        print(tokens.issue(args.kind, args.name, owner, rights=rights))
+        print(issue())
     else:
-        _save(args.out.expanduser(), lambda: tokens.issue(args.kind, args.name, owner, rights=rights))
+        _save(args.out.expanduser(), issue)
     note = "" if owner is None else f" Its owner is {visible(owner)}."
     if rights is not None:
         note += f" Of kind {rights}: {ABOUT[rights]}."
@@ -146,7 +170,8 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
     found = tokens.tokens()
     if as_json:
         listed = [
-            each.model_dump(mode="json", exclude={"digest"}) | {"rights": each.effective_rights}
+            each.model_dump(mode="json", exclude={"digest"})
+            | {"rights": each.effective_rights, "labels": list(each.labels or ())}
             for each in found
         ]
         print(json.dumps(listed, indent=2))
@@ -158,6 +183,8 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
             if each.effective_rights is None
             else each.effective_rights
         )
+        if each.labels:
+            more += f"  labels {', '.join(each.labels)}"
         since = f"since {each.created:%Y-%m-%d %H:%M} UTC{ends}"
         print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
     if not found:

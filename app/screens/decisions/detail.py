@@ -204,6 +204,7 @@ def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) 
         case SessionResumed():
             facts.append(("nets", ", ".join(body.active) or "none", ""))
             facts.append(("agent", f"{body.agent} on {body.model}", ""))
+            facts.append(("labels", ", ".join(body.session_labels), ""))
         case _:
             pass
     facts += [

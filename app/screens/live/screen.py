@@ -63,8 +63,8 @@ def transcript_titles(
     state: SessionState, name: str, *, raises: str = "", one_line: bool = False
 ) -> tuple[Content, Content]:
     """Titles above and below: the session with its state and mode; its model with what was used, that it
-    is an external agent, or its flow's step. `raises` is the key that raises its cost limit, if one does.
-    With `one_line` there is nothing below, and its cost is above as well.
+    is an external agent, or its flow's step, and its labels. `raises` is the key that raises its cost
+    limit, if one does. With `one_line` there is nothing below, and its cost is above as well.
     """
     if one_line:
         above, below = transcript_titles(state, name, raises=raises)
@@ -73,12 +73,17 @@ def transcript_titles(
     above = Content.assemble(
         (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
     )
-    model = clip(shown(state.model), 30)
+    model, labels = clip(shown(state.model), 30), _labels(state)
     if state.flow is not None:
-        return above, Content(f"{flow_title(state.flow)} · {where(state.flow)}")
+        return above, Content(f"{flow_title(state.flow)} · {where(state.flow)}{labels}")
     if state.kind == "outside":
-        return above, Content(f"{model} · external agent" if model else "external agent")
-    return above, Content(f"{model}{_used(state, raises)}")
+        return above, Content((f"{model} · external agent" if model else "external agent") + labels)
+    return above, Content(f"{model}{_used(state, raises)}{labels}")
+
+
+def _labels(state: SessionState) -> str:
+    """The labels that people gave it, behind what else is said of it."""
+    return f" · {clip(shown(', '.join(state.session_labels)), 40)}" if state.session_labels else ""
 
 
 def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bool = False) -> str:

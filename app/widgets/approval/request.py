@@ -442,7 +442,15 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
             if request.via
             else []
         ),
+        *_labels_of(session),
         *([Content(f"step {step} of the flow")] if step is not None and request.wants is None else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
     return in_rows(parts, width)
+
+
+def _labels_of(session: SessionState | None) -> list[Content]:
+    """The labels that people gave the session whose nets ask, where it has any."""
+    if session is None or not session.session_labels:
+        return []
+    return [Content.assemble(("labels ", MUTED), shown(", ".join(session.session_labels)))]

@@ -15,16 +15,17 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TextIO, TypeAlias
+from typing import Annotated, Literal, TextIO, TypeAlias
 from uuid import uuid4
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from ...core.clock import Clock, utc_now
+from ...core.labels import checked_labels
 from ...core.people import is_among, name_shape, same_person
 from ...core.rights import FULL, Rights
 from .server_proof import digest_of, name_of, proof_of
@@ -41,7 +42,10 @@ class TokenError(ValueError):
 
 
 class Identity(BaseModel):
-    """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's."""
+    """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's.
+
+    `labels` are those of the sessions that an agent opens or resumes with it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,12 +54,14 @@ class Identity(BaseModel):
     token: str
     owner: str | None = None
     rights: Rights | None = None
+    labels: tuple[str, ...] = ()
 
 
 class TokenEntry(BaseModel):
     """A token, without its secret; `digest` is its SHA-256, `owner` the operator whose agent has it.
 
     An operator's without `rights` was made before rights existed, and has all; an agent's has none.
+    `labels` are those that an agent's gives to its sessions; `None` for none, which is not written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,6 +74,7 @@ class TokenEntry(BaseModel):
     ends: AwareDatetime | None = None
     owner: str | None = None
     rights: Rights | None = None
+    labels: Annotated[tuple[str, ...], AfterValidator(checked_labels)] | None = None
 
     @property
     def effective_rights(self) -> Rights | None:
@@ -78,7 +85,12 @@ class TokenEntry(BaseModel):
     def identity(self) -> Identity:
         """Identity of a client with this token."""
         return Identity(
-            kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.effective_rights
+            kind=self.kind,
+            name=self.name,
+            token=self.id,
+            owner=self.owner,
+            rights=self.effective_rights,
+            labels=self.labels or (),
         )
 
 
@@ -139,20 +151,27 @@ class TokenFile:
         return next((each.identity for each in self.tokens() if each.id == token), None)
 
     def issue(
-        self, kind: Kind, name: str, owner: str | None = None, *, rights: Rights | None = None
+        self,
+        kind: Kind,
+        name: str,
+        owner: str | None = None,
+        *,
+        rights: Rights | None = None,
+        labels: Iterable[str] = (),
     ) -> str:
         """A new token, which is shown only this once; `owner` is the operator whose agent gets it.
 
-        An operator's has all `rights` unless some are given. Raises `TokenError` for a name that is
-        taken, for a name or owner that is easily taken for another one, for an owner of an operator's
-        token, and for rights of an agent's.
+        An operator's has all `rights` unless some are given; the sessions of an agent get the `labels`.
+        Raises `TokenError` for a name that is taken, for a name or owner that is easily taken for another
+        one, for an owner or labels of an operator's token, and for rights of an agent's.
         """
         name = _name(name)
         with alone(self.path):
             every = self.tokens()
             owner = _owner(kind, owner, every)
             _check_distinct(kind, name, every)
-            secret, entry = self._new(kind, name, owner, _rights(kind, rights))
+            given = _labels(kind, labels)
+            secret, entry = self._new(kind, name, owner, _rights(kind, rights), given)
             self._write((*every, entry))
         return secret
 
@@ -163,10 +182,11 @@ class TokenFile:
         overlap: float = 0.0,
         owner: str | None = None,
         rights: Rights | None = None,
+        labels: Iterable[str] | None = None,
     ) -> str:
         """A new secret for a name; the old one stays valid for `overlap` seconds at most.
 
-        Its owner and rights are kept, unless others are given.
+        Its owner, rights and labels are kept, unless others are given.
         """
         with alone(self.path):
             every = self.tokens()
@@ -183,7 +203,9 @@ class TokenFile:
             ]
             kind, last = old[-1].kind, old[-1]
             given = _rights(kind, rights or last.effective_rights)
-            secret, entry = self._new(kind, name, _owner(kind, owner, every) or last.owner, given)
+            owner = _owner(kind, owner, every) or last.owner
+            new = last.labels if labels is None else _labels(kind, labels)
+            secret, entry = self._new(kind, name, owner, given, new)
             self._write((*kept, entry))
         return secret
 
@@ -216,7 +238,12 @@ class TokenFile:
         return TokenError(f"no token is named '{name}'; there are: {names}")
 
     def _new(
-        self, kind: Kind, name: str, owner: str | None, rights: Rights | None
+        self,
+        kind: Kind,
+        name: str,
+        owner: str | None,
+        rights: Rights | None,
+        labels: tuple[str, ...] | None,
     ) -> tuple[str, TokenEntry]:
         secret = PREFIXES[kind] + secrets.token_urlsafe(32)
         return secret, TokenEntry(
@@ -227,6 +254,7 @@ class TokenFile:
             created=self._clock(),
             owner=owner,
             rights=rights,
+            labels=labels,
         )
 
     # The file
@@ -380,6 +408,20 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
     if rights is not None:
         raise TokenError("an agent's token is for being judged: only an operator's is of a kind")
     return None
+
+
+def _labels(kind: Kind, labels: Iterable[str]) -> tuple[str, ...] | None:
+    """The labels of a new token of this kind, `None` for none. Raises `TokenError`."""
+    try:
+        found = checked_labels(labels)
+    except ValueError as error:
+        raise TokenError(str(error)) from error
+    if found and kind != "agent":
+        raise TokenError(
+            "an operator's token has no labels: an agent's gives them to its sessions, and those that an "
+            "operator starts get them from interlock run --label"
+        )
+    return found or None
 
 
 def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:

@@ -95,6 +95,7 @@ class AgentSessions:
                 mode=mode,
                 by=identity.name,
                 owner=identity.owner,
+                labels=identity.labels,
                 applied=rules.applied,
                 explain_blocks=params.explain_blocks,
             )
@@ -116,7 +117,12 @@ class AgentSessions:
                 rules = self.rules
                 registry = await rules.registry(params.rules)
             config = SessionConfig(
-                registry, mode=mode, by=identity.name, owner=identity.owner, applied=rules.applied
+                registry,
+                mode=mode,
+                by=identity.name,
+                owner=identity.owner,
+                labels=identity.labels,
+                applied=rules.applied,
             )
             session = await self.hub.resume_external(params.session, agent, config)
             return await self._began(identity, session, params.rules, listener)

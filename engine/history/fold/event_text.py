@@ -79,6 +79,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 body.agent,
                 f"{_under(body.model, body.mode)}, {nets}",
                 _origin(body),
+                _labels(body.session_labels),
                 _by(body.opened_by),
                 _applied(body.applied),
             )
@@ -91,6 +92,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
                 f"going on: {', '.join(body.going_on)}" if body.going_on else "",
+                _labels(body.session_labels),
                 _by(body.by),
                 shortened(body.reason or ""),
                 _applied(body.applied),
@@ -183,6 +185,10 @@ def _under(model: str, mode: str) -> str:
     return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
 
+def _labels(labels: tuple[str, ...]) -> str:
+    return f"labels {', '.join(labels)}" if labels else ""
+
+
 def _applied(rules: AppliedRules | None) -> str:
     """Message on who replaced the server's rules before, and why; empty where nobody did."""
     if rules is None:
@@ -265,12 +271,16 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
             yield f"opened: {after.agent} {_under(after.model, after.mode)}"
             if origin := _origin(body):
                 yield origin
+            if labels := _labels(body.session_labels):
+                yield labels
             if applied := _applied(body.applied):
                 yield applied
             for key, net in after.nets.items():
                 yield _net_line(key, net)
         case SessionResumed() as body:
             yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
+            if labels := _labels(body.session_labels):
+                yield labels
             if applied := _applied(body.applied):
                 yield applied
             yield from _net_changes(body, after)

@@ -223,6 +223,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
     state.labels, state.max_cost = body.labels, body.max_cost
+    state.session_labels = body.session_labels
     state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
     state.parent_call = body.parent_call
     state.source = body.source
@@ -241,6 +242,7 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     switches.resumed(state, body.mode)
     state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
     state.labels, state.max_cost = body.labels, body.max_cost
+    state.session_labels = body.session_labels
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
     state.started_by = body.by

@@ -38,10 +38,11 @@ class SessionOpened(Record):
     with `markings`; nets that are not among these begin with their initial marking. A `child` was
     started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
     it needs to start it again. `owner` is that of the token that an external agent used. `labels` are
-    the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
-    `reason` says why a branch begins under less than the record it continues (G-67). `rules` are the
-    sentences on the rules that the model's system prompt ends with, if it is told them (G-73). `applied`
-    says who replaced the server's rules since it started, if anyone did.
+    the names for people of those tools that have one, `session_labels` the words that people have given
+    the session, for conditions, `max_cost` is what it may cost in US dollars. `reason` says why a branch
+    begins under less than the record it continues (G-67). `rules` are the sentences on the rules that the
+    model's system prompt ends with, if it is told them (G-73). `applied` says who replaced the server's
+    rules since it started, if anyone did.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -63,6 +64,7 @@ class SessionOpened(Record):
     markings: dict[str, dict[str, int]] = Field(default_factory=dict[str, dict[str, int]])
     source: dict[str, JsonValue] | None = None
     labels: dict[str, str] = Field(default_factory=dict[str, str])
+    session_labels: tuple[str, ...] = ()
     max_cost: float | None = None
     flow: FlowRecord | None = None
     rules: tuple[str, ...] | None = None
@@ -78,9 +80,9 @@ class SessionResumed(Record):
     the gate had not decided when the host died, and gets to decide now; `going_on` are calls whose
     subagents go on with their work. Both name calls of subagents as the gate does. `owner` is as at the
     opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
-    `source` that of before holds; `labels` and `max_cost` are those from here on. `reason` says why it
-    goes on under less than before (G-67). `rules` are as at the opening, in a session whose model had not
-    been told its rules, and `applied` is as there, too.
+    `source` that of before holds; `labels`, `session_labels` and `max_cost` are those from here on.
+    `reason` says why it goes on under less than before (G-67). `rules` are as at the opening, in a
+    session whose model had not been told its rules, and `applied` is as there, too.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -102,6 +104,7 @@ class SessionResumed(Record):
     going_on: tuple[str, ...] = ()
     ended_grants: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict[str, str])
+    session_labels: tuple[str, ...] = ()
     max_cost: float | None = None
     rules: tuple[str, ...] | None = None
     applied: AppliedRules | None = None

@@ -289,11 +289,12 @@ class SessionState(BaseModel):
     `phase` is the last status recorded, `status` the one to show. Tokens and `cost` are the session's own
     and its subagents'; `max_cost` is the most it may cost. `starters` says of the people it began or went
     on by what they did, `started_by` is who did so last, `task_by` who spoke in its last turn, `at_rest`
-    that the next who speaks begins another turn. `queued` is what people said and the agent has not taken
-    up yet, in the order it was said. `off` are the nets that people switched off, `shadowed` is who
-    switched it to shadow mode, if anybody did; `changes` are those proposed that wait for others to
-    agree. What the containers hold (nets, calls, entries) is replaced, never changed in place, so a copy
-    of the containers is a copy of the state.
+    that the next who speaks begins another turn. `labels` are its tools' names for people,
+    `session_labels` the words that people have given the session. `queued` is what people said and the
+    agent has not taken up yet, in the order it was said. `off` are the nets that people switched off,
+    `shadowed` is who switched it to shadow mode, if anybody did; `changes` are those proposed that wait
+    for others to agree. What the containers hold (nets, calls, entries) is replaced, never changed in
+    place, so a copy of the containers is a copy of the state.
     """
 
     id: str
@@ -320,6 +321,7 @@ class SessionState(BaseModel):
     source: dict[str, JsonValue] | None = None
     tools: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    session_labels: tuple[str, ...] = ()
     nets: dict[str, NetState] = {}
     values: dict[str, ValueState] = {}
     active: list[str] = []

@@ -33,6 +33,7 @@ class TestFile:
             rules = ["deploy.rules", "../more.rules"]
             active = ["block-rm"]
             mode = "shadow"
+            labels = ["nightly", "ci"]
             send_mode = "queue"
             explain_blocks = true
             task = "Ship it"
@@ -58,6 +59,7 @@ class TestFile:
             "rules": [str(here / "a/deploy.rules"), str(here / "more.rules")],
             "active": ["block-rm"],
             "mode": "shadow",
+            "labels": ["ci", "nightly"],
             "send_mode": "queue",
             "explain_blocks": True,
             "task": "Ship it",

@@ -103,6 +103,18 @@ class TestHeadless:
         assert headless(here, ["ask", call], more=("--mode", "shadow")).returncode == 0
         assert done(here, "chosen") == ["yes"]
 
+    def test_labels_are_recorded(self, here: Path) -> None:
+        """--label is a label of the session; a file that came with the directory says none."""
+        assert headless(here, more=("--label", "nightly", "--label", "ci")).returncode == 0
+        [opened] = recorded(here, SessionOpened)
+        assert opened.session_labels == ("ci", "nightly")
+        ran = headless(here, more=tuple(f"--label={n}" for n in range(21)))
+        assert (ran.returncode, "--label: a session has at most 20" in ran.stderr) == (2, True)
+        (here / "interlock.toml").write_text('labels = ["nightly"]\n')
+        ran = headless(here)
+        assert ran.returncode == 2
+        assert "agents may write in the working directory" in " ".join(ran.stderr.split())
+
     def test_a_file_of_the_directory_says_neither_log_nor_leniency(self, here: Path) -> None:
         """What may have come with the directory has no file written, and lets nothing pass unasked."""
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')

@@ -14,7 +14,7 @@ from interlock.app.hosting.headless import follow
 from interlock.engine import Agent, LocalRuntime, ScriptedModel, WriteTool
 from interlock.engine.agents import C, T
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.model.events import CallDecided, MessageAdded
+from interlock.engine.history.model.events import CallDecided, MessageAdded, SessionOpened, SessionResumed
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
@@ -94,6 +94,29 @@ class TestOverHttp:
         way = " To get there: look → bash." if asked_for else ""
         assert told == f"bash requires a successful call to look first.{way}"
 
+    def test_labels(self, tmp_path: Path) -> None:
+        """--label counts in conditions and goes before the agent file's; a resumed session keeps it."""
+        (tmp_path / "a.rules").write_text('block bash when not session.labels contains "nightly"')
+        (tmp_path / "bot.toml").write_text('labels = ["ci"]\nrules = ["a.rules"]\n')
+        call = [begins_call(0, "call_1", "bash", '{"command": "true"}'), *ends("tool_calls")]
+        outcomes: list[list[tuple[str, ...]]] = []
+        for options in ([], ["--label", "nightly", "--label", "big"]):
+            with OpenAIServer([call, says("I see."), says("Still here.")]) as server:
+                where = ("--model", "openai/test-model", "--api-base", server.base_url)
+                done = run(tmp_path, "bot.toml", *where, *options, "go")
+                assert done.returncode == 0, done.stderr
+                [session] = [s.id for s in open_reader(tmp_path / "run.db").sessions()][:1]
+                again = ("resume", session, "--headless", "--db", "run.db", "go on")
+                env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OPENAI_API_KEY": "test"}
+                resumed = command(tmp_path, *again, env=env)
+                assert resumed.returncode == 0, resumed.stderr
+            bodies = [e.body for e in open_reader(tmp_path / "run.db").events(session)]
+            openings = [b for b in bodies if isinstance(b, SessionOpened | SessionResumed)]
+            outcomes.append([each.session_labels for each in openings])
+            [decided] = [b for b in bodies if isinstance(b, CallDecided)]
+            assert decided.outcome == ("allow" if options else "block")
+        assert outcomes == [[("ci",)] * 2, [("big", "nightly")] * 2]
+
     def test_server_that_fails_is_the_sessions_error(self, tmp_path: Path, rules: Path) -> None:
         """A model that breaks ends the session as failed: exit 1, the reason in the journal."""
         with OpenAIServer([]) as server:
@@ -130,6 +153,19 @@ class TestTask:
 
 
 class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("--label", "not one"), "argument --label: a label has 1 to 64 letters a-z"),
+            ([f"--label={n}" for n in range(21)], "--label: a session has at most 20 labels, found 21"),
+        ],
+    )
+    def test_labels(self, tmp_path: Path, rules: Path, options: tuple[str, ...], said: str) -> None:
+        """What is no label, and too many of them, is refused before anything starts."""
+        done = run(tmp_path, "--model", "openai/m", "--rules", str(rules), *options, "hi")
+        assert done.returncode == 2
+        assert said in " ".join(done.stderr.split())
+
     def test_no_key(self, tmp_path: Path, rules: Path) -> None:
         """A missing key is named before anything starts."""
         done = run(tmp_path, "--model", "openai/gpt-4o", "--rules", str(rules), "hi", key=False)

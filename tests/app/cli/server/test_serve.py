@@ -251,6 +251,29 @@ class TestToken:
         assert owners["other"]
         assert "owner ben" in command(tmp_path, "token", env=env).stdout
 
+    def test_labels(self, tmp_path: Path) -> None:
+        """An agent's token has the labels of its sessions, and keeps them unless others are given."""
+        env = surroundings(tmp_path)
+
+        def labels() -> list[str]:
+            [entry] = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+            return entry["labels"]
+
+        new = ("token", "new", "agent", "ci", "--label", "nightly", "--label", "ci")
+        assert command(tmp_path, *new, env=env).returncode == 0
+        assert labels() == ["ci", "nightly"]
+        assert "labels ci, nightly" in command(tmp_path, "token", env=env).stdout
+        command(tmp_path, "token", "rotate", "ci", "--owner", "ben", env=env)
+        assert labels() == ["ci", "nightly"]
+        command(tmp_path, "token", "rotate", "ci", "--label", "weekly", env=env)
+        assert labels() == ["weekly"]
+        command(tmp_path, "token", "rotate", "ci", "--no-labels", env=env)
+        assert labels() == []
+        (tmp_path / "config" / "interlock.toml").write_text('labels = ["of-runs"]')
+        command(tmp_path, "token", "rotate", "ci", env=env)
+        # What an earlier version reads; a setting is for sessions that start here.
+        assert "labels" not in (tmp_path / "config" / "tokens.json").read_text()
+
     def test_into_a_file(self, tmp_path: Path) -> None:
         """With `-o` the token is in a new file of its owner's and nowhere else; none is overwritten."""
         env = surroundings(tmp_path)
@@ -318,6 +341,9 @@ class TestToken:
             (("revoke", "nobody"), "there are: 'bot'"),
             (("rotate", "nobody"), "there are: 'bot'"),
             (("rotate", "bot", "--overlap", "soon"), "soon"),
+            (("new", "operator", "mia", "--label", "ci"), "an operator's token has no labels"),
+            (("rotate", "bot", "--label", "ci", "--no-labels"), "--no-labels: leave it out"),
+            (("new", "agent", "bob", "--label", "c i"), "a label has 1 to 64 letters a-z"),
         ],
     )
     def test_refused(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:

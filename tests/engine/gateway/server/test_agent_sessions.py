@@ -12,7 +12,7 @@ from interlock.engine.gateway import Address, NotAdmittedError, RequestFailedErr
 from interlock.engine.gateway.protocol.agent_methods import OPEN, OpenSession
 from interlock.engine.gateway.protocol.framing import Code, request_frame
 from interlock.engine.gateway.server.limits import Limits
-from interlock.engine.history.model.events import CallDecided, SessionOpened
+from interlock.engine.history.model.events import CallDecided, SessionOpened, SessionResumed
 
 from ..served import Served, raw, served, until
 
@@ -71,6 +71,26 @@ class TestOpening:
             assert refused.value.code == Code.REFUSED
             again = await client.resume("s-1")
             assert [(await again.call("push", {})).outcome for _ in range(2)] == ["allow", "block"]
+
+    async def test_labels_of_the_session(self, tmp_path: Path) -> None:
+        """They are those of the token that opens or resumes it, whatever the agent says."""
+        rules = 'block deploy when not session.labels contains "nightly"'
+        async with served(tmp_path, rules=rules) as server:
+            secret = server.tokens.issue("agent", "ci", labels=["nightly"])
+            async with server.agent_client(secret) as client:
+                gate = await client.open("bot")
+                assert (await gate.call("deploy", {})).outcome == "allow"
+                await gate.close()
+            async with server.agent_client() as client:
+                other = await client.open("bot", labels={"nightly": "nightly", "deploy": "nightly"})
+                assert (await other.call("deploy", {})).outcome == "block"
+            secret = server.tokens.rotate("ci", labels=["weekly"])
+            async with server.agent_client(secret) as client:
+                again = await client.resume(gate.id)
+                assert (await again.call("deploy", {})).outcome == "block"
+            bodies = [event.body for event in await server.hub.recorded(gate.id)]
+            openings = [b for b in bodies if isinstance(b, SessionOpened | SessionResumed)]
+            assert [b.session_labels for b in openings] == [("nightly",), ("weekly",)]
 
     async def test_labels(self, tmp_path: Path) -> None:
         """Names of tools for people reach the people."""
