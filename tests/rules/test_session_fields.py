@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
+from interlock.app.cli.rules.explain import run
+from interlock.app.cli.rules.scenario_runner import run_scenario
 from interlock.engine import Agent, ScriptedModel, ToolContext, task_tool, tool
 from interlock.engine.agents import C, T
 from interlock.engine.backtest import Judge, Trial, fork
@@ -22,8 +25,11 @@ from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import RuleError, compile_rules, condition_of
 from interlock.rules.analysis.findings import examine
+from interlock.rules.scenarios.scenarios import parse_scenarios
+from tests.support.command import printed
 
 RULES = 'block deploy when session.agent != "release-bot" or session.started_by != "ada"\n'
+NIGHTLY = 'block deploy when not session.labels contains "nightly"\n'
 SESSION = "s-1"
 
 
@@ -165,6 +171,27 @@ class TestLabels:
             SessionConfig({}, labels=tuple(map(str, range(21))))
 
 
+class TestScenarios:
+    def test_set_all_labels(self) -> None:
+        """`session labels` names all of them, from there on; a scenario begins without any."""
+        text = (
+            'use a.rules\nscenario "x"\n  call deploy\n  expect block\n  session labels ci nightly\n'
+            "  call deploy\n  session labels ci\n  call deploy\n  expect block"
+        )
+        [scenario] = parse_scenarios(text).scenarios
+        assert run_scenario(scenario, compile_rules(NIGHTLY)) is None
+
+    def test_are_explained(self, tmp_path: Path) -> None:
+        """`interlock explain --after "session labels …"` says what would come of a call then."""
+        rules = tmp_path / "a.rules"
+        rules.write_text(NIGHTLY)
+        codes: list[int] = []
+        for after in ([], ["session labels ci"], ["session labels nightly ci"]):
+            args = Namespace(files=[str(rules)], call="deploy", after=after, json=False)
+            codes.append(printed(lambda args=args: run(args))[0])
+        assert codes == [4, 4, 0]
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("field", "remedy"),
@@ -206,9 +233,6 @@ class TestErrors:
         [problem] = error.value.problems
         assert message in problem.message
         assert remedy in problem.remedy
-
-
-NIGHTLY = 'block deploy when not session.labels contains "nightly"\n'
 
 
 class TestSessions:

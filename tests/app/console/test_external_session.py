@@ -40,7 +40,7 @@ class Console:
         self.asked = asyncio.Event()
 
     async def _start(self, hub: Hub) -> None:
-        await opened(hub)
+        await opened(hub, labels=("ci", "nightly"))
         await hub.record_message("robin-1", "user", "Ship it.")
         await hub.record_message("robin-1", "assistant", "Testing, then deploying.")
         await ran(hub, "robin-1", "t1", "test")
@@ -105,14 +105,16 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
 
 class TestLive:
     async def test_is_shown_and_decided(self, tmp_path: Path) -> None:
-        """The dialog has the agent's last words; what is decided there is the agent's answer."""
+        """The dialog has the agent's last words and its labels; what is decided there is its answer."""
         async with console(tmp_path) as on:
             await on.dialog()
-            await on.shows("Testing, then deploying.", "prod")
+            await on.shows("Testing, then deploying.", "prod", "labels ci, nightly")
             await on.press("a")
             assert (await on.answer()).outcome == "allow"
             await on.at(LiveScreen)
-            await on.shows("robin", "external agent", "Ship it.", "approved by mia", "enforce")
+            await on.shows(
+                "robin", "external agent · ci, nightly", "Ship it.", "approved by mia", "enforce"
+            )
 
     async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
         """`i` and `ctrl+k` do nothing but say that the loop runs elsewhere."""

@@ -15,7 +15,12 @@ from interlock.app.hosting.flow import host_flow, same_journal
 from interlock.app.hosting.host import Start
 from interlock.engine.history.journal.lock import WriteLock
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.model.events import ApprovalRequested, SessionResumed
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    SessionOpened,
+    SessionResumed,
+)
 from interlock.engine.hub.hub import Hub
 
 from ...support.command import command
@@ -43,6 +48,17 @@ class TestResume:
         assert (done.returncode, done.stderr) == (0, "")
         assert (here / "collected").read_text() == "once "
         assert [asked.tool for asked in bodies(here, ApprovalRequested)] == ["deploy", "Notes", "Notes"]
+
+    def test_labels(self, here: Path) -> None:
+        """A run has the labels that it began with again."""
+        (here / "a.rules").write_text('block deploy when not session.labels contains "nightly"\n')
+        line = ("--rules", "a.rules", "--label", "nightly", "--label", "ci")
+        assert run(here, "Ship", *line).returncode == 1
+        done = flow(here, "resume", only_run(here), *GO_ON, *SIGN)
+        assert (done.returncode, done.stderr) == (0, "")
+        [opened], [resumed] = bodies(here, SessionOpened), bodies(here, SessionResumed)
+        assert opened.session_labels == resumed.session_labels == ("ci", "nightly")
+        assert [d.outcome for d in bodies(here, CallDecided) if d.tool == "deploy"] == ["allow"]
 
     def test_changed_rules(self, here: Path) -> None:
         """G-63: rules that have changed since are refused, until it is said that they may have."""

@@ -101,7 +101,7 @@ class TestCompletion:
         assert "kub" not in words
         assert len(words) == len(set(words))
         fields = [each.word for each in proposals("a.rules", f"{RULES}block x when ", 6, 14, seen)]
-        assert {"input.to", "input.args"} <= set(fields)
+        assert {"input.to", "input.args", "session.agent", "session.labels"} <= set(fields)
         mapped = [each.word for each in proposals("a.rules", f"{RULES}map ", 6, 5, seen)]
         assert {"bash.command", "kubectl.args"} <= set(mapped)
         assert "team" in [e.word for e in proposals("a.rules", f"{RULES}block x when input.a in ", 6, 25)]
@@ -111,7 +111,8 @@ class TestCompletion:
         seen = Seen((), (("a", "one"), ("bash", "command"), ("b", "two")))
         text = f"{RULES}block deploy when "
         words = [each.word for each in proposals("a.rules", text, 6, 19, seen) if each.kind == "field"]
-        assert words == ["input.command", "input.to", "input.one", "input.two"]
+        of_session = ["session.agent", "session.started_by", "session.labels"]
+        assert words == ["input.command", "input.to", "input.one", "input.two", *of_session]
 
     def test_proposes_files_to_use(self, tmp_path: Path) -> None:
         """Behind `use` stand the rules files of the folder, not those of scenarios."""

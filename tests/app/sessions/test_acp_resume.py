@@ -29,7 +29,7 @@ async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     hub = Hub.open(Path("run.db"))
     agent = ExternalAgent(name="scripted", workdir=WORKDIR, source={acp_agent.SOURCE: "known-as-this"})
-    found = await hub.open_external(agent, SessionConfig({}))
+    found = await hub.open_external(agent, SessionConfig({}, labels=("ci",)))
     await hub.close_session(found, "mia")
     await hub.close()
     return found
@@ -55,7 +55,7 @@ class TestConsole:
         args = parser().parse_args(words[1:])
         assert (words[0], args.command, args.resume) == ("interlock", "acp", session)
         assert (args.cwd, args.db) == (Path(WORKDIR), tmp_path / "run.db")
-        assert (args.rules, args.agent) == (["FILES"], ["COMMAND"])
+        assert (args.rules, args.agent, args.labels) == (["FILES"], ["COMMAND"], ["ci"])
 
     async def test_on_a_server(self, session: str) -> None:
         """A console elsewhere says where the command has to be run, and names no file of this machine."""
@@ -81,7 +81,11 @@ class TestGoingOn:
         await hub.close()
         assert isinstance(opened.body, SessionOpened)
         hidden = opened.model_copy(
-            update={"body": opened.body.model_copy(update={"workdir": "/srv\n\u202erm -r"})}
+            update={
+                "body": opened.body.model_copy(
+                    update={"workdir": "/srv\n\u202erm -r", "session_labels": ("c\u202ei",)}
+                )
+            }
         )
         for found, named in ((session, session), ("bot\n\x1b[2J-0a1b", "SESSION")):
             assert acp_command(found, [hidden], None) == (

@@ -98,6 +98,12 @@ LINES: list[tuple[str, ...]] = [
     ("approve «it»", expected(END, 2, "it")),
     ('approve «"yes"»', expected(END, 2, '"yes"')),
     ("approve\t«x» # y", expected(END, 2, "x")),
+    ("session labels«»", expected(VALUE, 3)),
+    ("session «label» ci", expected("'agent', 'started_by', 'labels', or 'new'", 2, "label")),
+    (
+        "session labels ci «a,b»",
+        "a label has 1 to 64 letters a-z, digits, '-', '_', '.' or ':', found 'a,b'",
+    ),
     ("switch«»", expected(VALUE, 2)),
     ("switch x«»", expected(SWITCH, 3)),
     ("switch x «of»", expected(SWITCH, 3, "of")),

@@ -106,7 +106,7 @@ class TestOverHttp:
                 done = run(tmp_path, "bot.toml", *where, *options, "go")
                 assert done.returncode == 0, done.stderr
                 [session] = [s.id for s in open_reader(tmp_path / "run.db").sessions()][:1]
-                again = ("resume", session, "--headless", "--db", "run.db", "go on")
+                again = ("resume", session, "go on", "--headless", "--db", "run.db")
                 env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OPENAI_API_KEY": "test"}
                 resumed = command(tmp_path, *again, env=env)
                 assert resumed.returncode == 0, resumed.stderr

@@ -138,6 +138,10 @@ class TestHeadline:
         ("body", "line"),
         [
             (opening(ASK, opened_by="maria"), "release-bot  on a-model, enforce mode, 1 net  (by maria)"),
+            (
+                opening(ASK, session_labels=("ci", "nightly"), opened_by="maria"),
+                "release-bot  on a-model, enforce mode, 1 net  labels ci, nightly  (by maria)",
+            ),
             (SessionStatus(status="failed", error="no key"), "failed  no key"),
             (SessionStatus(status="idle"), "idle"),
             (SessionStatus(status="done", by="maria"), "done  (by maria)"),
