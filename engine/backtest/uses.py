@@ -35,8 +35,12 @@ class TrialUses(SharedUses):
         """Count a use of the session that is being judged."""
         if not self.counting or self.dry:
             return
-        self._counters[self.session, use.call_id][use.net] = counter
-        self._found[self.session, use.call_id, use.net] = use.at
+        known = self._counters[self.session, use.call_id]
+        is_new = counter not in known.values()
+        known[use.net] = counter
+        if not is_new:
+            return
+        self._found[self.session, use.call_id, counter] = use.at
         insort(self._times[counter], use.at)
         insort(self._times_in[counter, self.session], use.at)
 
@@ -47,8 +51,8 @@ class TrialUses(SharedUses):
         known = self._counters[self.session, call_id]
         for net in nets:
             counter = known.pop(net, None)
-            if counter is not None:
-                at = self._found.pop((self.session, call_id, net))
+            if counter is not None and counter not in known.values():
+                at = self._found.pop((self.session, call_id, counter))
                 self._times[counter].remove(at)
                 self._times_in[counter, self.session].remove(at)
 

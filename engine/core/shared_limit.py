@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, TypeAlias
 
+from .people import person_key
+
 Reach: TypeAlias = Literal["everyone", "agent", "operator"]
 
 REACHES: tuple[Reach, ...] = ("everyone", "agent", "operator")
@@ -35,5 +37,7 @@ class SharedLimit:
         """
         field = _FIELDS[self.reach]
         told_apart = None if field is None or session is None else session.get(field)
-        named = [self.counted, self.reach, None if told_apart is None else str(told_apart), digest]
+        # Whoever may write a name in two ways is still one, as for approvals.
+        name = None if told_apart is None else person_key(str(told_apart))
+        named = [self.counted, self.reach, name, digest]
         return sha256(json.dumps(named).encode()).hexdigest()[:32]

@@ -10,6 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 from ..core.shared_limit import SharedLimit
 
+FEW_USES = 1_000
+"""As many are kept without a look for those that are over."""
+
 
 class Use(NamedTuple):
     """One call's use of a limit, at a time in seconds since 1970."""
@@ -34,7 +37,8 @@ class SharedUses:
     """Uses by counter, see `SharedLimit.counter`; one for all gates whose calls count together.
 
     All those gates take `lock` for each of their phases, so that no two of them take the last use. Uses
-    are kept for as long as the longest limit needs, and taken from `recorded` as far back as that.
+    are kept for as long as the longest limit needs, and taken from `recorded` as far back as that. A
+    call that several limits count by one counter uses that once.
     """
 
     def __init__(self, recorded: RecordedUses = no_record) -> None:
@@ -42,7 +46,8 @@ class SharedUses:
         self._recorded = recorded
         self._window = 0.0
         self._uses: dict[str, list[Use]] = {}
-        self._of_call: dict[tuple[str, str], dict[str, str]] = {}
+        self._of_call: dict[tuple[str, str], dict[str, tuple[str, float]]] = {}
+        self._count = self._kept = 0
 
     def of_session(self, session: str) -> SessionUses:
         """The uses as one session's gate takes them."""
@@ -65,38 +70,60 @@ class SharedUses:
             known = self._of_call.setdefault((use.session, use.call_id), {})
             if use.net in known:
                 return
-            known[use.net] = counter
+            is_new = all(other != counter for other, _ in known.values())
+            known[use.net] = counter, use.at
+            if not is_new:
+                return
             uses = self._uses.setdefault(counter, [])
             insort(uses, use)
-            self._forget(uses, uses[-1].at - self._window)
+            self._count += 1
+            self._forget(counter, uses[-1].at - self._window)
+            if self._count > max(FEW_USES, 2 * self._kept):
+                for other in list(self._uses):
+                    self._forget(other, use.at - self._window)
+                self._kept = self._count
 
-    def _forget(self, uses: list[Use], until: float) -> None:
-        """Forget the uses until this time, oldest first."""
+    def _forget(self, counter: str, until: float) -> None:
+        """Forget the uses of a counter until this time, oldest first."""
+        uses = self._uses[counter]
         old = bisect_right(uses, (until, "\U0010ffff", "", ""))
         for use in uses[:old]:
             known = self._of_call.get((use.session, use.call_id), {})
-            known.pop(use.net, None)
+            for net in [net for net, counted in known.items() if counted == (counter, use.at)]:
+                del known[net]
             if not known:
                 self._of_call.pop((use.session, use.call_id), None)
         del uses[:old]
+        self._count -= old
+        if not uses:
+            del self._uses[counter]
+
+    def call_begins(self, session: str, call_id: str) -> None:
+        """Tell an earlier call of this id, which stays counted, from the one that begins."""
+        with self.lock:
+            self._of_call.pop((session, call_id), None)
 
     def remove(self, session: str, call_id: str, nets: Iterable[str]) -> None:
         """Forget the uses of a call that never ran, in these nets."""
         with self.lock:
             known = self._of_call.get((session, call_id), {})
             for net in nets:
-                counter = known.pop(net, None)
-                if counter is not None:
-                    uses = self._uses[counter]
-                    own = (session, call_id, net)
-                    self._uses[counter] = [use for use in uses if use[1:] != own]
+                counted = known.pop(net, None)
+                if counted is None or any(other == counted[0] for other, _ in known.values()):
+                    continue
+                counter, at = counted
+                every = self._uses[counter]
+                left = [use for use in every if use[:3] != (at, session, call_id)]
+                self._count -= len(every) - len(left)
+                self._uses[counter] = left
             if not known:
                 self._of_call.pop((session, call_id), None)
 
     def of_call(self, session: str, call_id: str) -> dict[str, str]:
         """The counters of a call's uses, by net."""
         with self.lock:
-            return dict(self._of_call.get((session, call_id), {}))
+            known = self._of_call.get((session, call_id), {})
+            return {net: counter for net, (counter, _) in known.items()}
 
     def left(
         self, counter: str, limit: SharedLimit, most: int, own: int, session: str, now: float
@@ -124,6 +151,7 @@ class SessionUses:
 
     def take(self, call_id: str, counters: Mapping[str, str], at: float) -> None:
         """Count a call's uses, given as counters by net."""
+        self.uses.call_begins(self.session, call_id)
         for net, counter in counters.items():
             self.uses.add(counter, Use(at, self.session, call_id, net))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.app.cli.rules.scenario_runner import run_scenario
 from interlock.engine.core.condition import Surroundings
 from interlock.engine.core.shared_limit import SharedLimit
-from interlock.engine.gate import GateManager, SharedUses, ToolResult, create_gate
+from interlock.engine.gate import GateManager, SharedUses, ToolResult, create_gate, shared_uses
 from interlock.engine.net.net import NetError, SkillNet, ToolCall, Transition, define_skill_net
 from interlock.rules import RuleError, compile_rules
 from interlock.rules.analysis.findings import examine
@@ -80,6 +80,32 @@ class TestCounting:
         assert await sessions.call(1, a=2)
         assert not await sessions.call(2, a=2)
         assert await sessions.call(2, a=1)
+
+    async def test_limits_of_one_counter_count_a_call_once(self) -> None:
+        sessions = Sessions("limit b to 4 per 1d across everyone\nlimit b to 3 per 1h across everyone")
+        assert [await sessions.call(n) for n in (0, 1, 0, 1)] == [True, True, True, False]
+        sessions.now = 3_600
+        assert [await sessions.call(n, ran=False) for n in (2, 2)] == [True, True], "given back in both"
+        assert [await sessions.call(n) for n in (2, 0)] == [True, False]
+
+    async def test_an_id_that_comes_again_is_another_call(self) -> None:
+        sessions = Sessions("limit b to 3 per 1d across everyone")
+        for _ in range(3):
+            sessions._calls = 0
+            assert await sessions.call(0)
+        assert not await sessions.call(1)
+
+    async def test_of_many_values_only_those_that_count_are_kept(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shared_uses, "FEW_USES", 10)
+        sessions = Sessions("limit b to 1 per 1h for each input.k across everyone")
+        for key in range(200):
+            sessions.now = key * 360
+            assert await sessions.call(key % 3, k=key)
+        kept = sessions.uses
+        assert len(kept._uses) == len(kept._of_call) == kept._count <= 21
+        assert [await sessions.call(0, k=key) for key in (189, 190)] == [True, False]
 
     async def test_alone_a_gate_counts_its_own_calls(self) -> None:
         nets = compile_rules("limit b to 1 per 1d across everyone").nets
@@ -195,6 +221,13 @@ class TestUses:
         assert operator.counter(ada) != operator.counter(ben)
         assert len({everyone.counter(ada), agent.counter(ada), operator.counter(ada)}) == 3
         assert everyone.counter(ada, "1") != everyone.counter(ada, "2")
+
+    def test_a_name_in_another_spelling_is_the_same(self) -> None:
+        agent, operator = (SharedLimit("b", reach, "budget", DAY) for reach in ("agent", "operator"))
+        ada = {"agent": "Release Bot", "started_by": "ada"}
+        again = {"agent": "release\u200b  bot", "started_by": " ADA "}
+        assert agent.counter(ada) == agent.counter(again)
+        assert operator.counter(ada) == operator.counter(again)
 
 
 def net(shared: SharedLimit) -> SkillNet:
