@@ -236,12 +236,15 @@ class SessionRegistry:
         with self._change(branch_id, _already_live(branch_id)):
             surroundings = surroundings_of(agent.runtime)
             hosted = self._prepare(branch_id, config, surroundings, HostedSession, fit, recorded=state)
+            hosted.latest = latest_time(events)
+            hosted.manager.restore(since=fit.since, latest=hosted.latest)
             hosted.rules = None if line.imported else first_rules(events)
             origin = {
                 "kind": "branch",
                 "parent": parent,
                 "parent_seq": at,
                 "markings": fit.every_marking,
+                "since": {key: times for key, times in fit.since.items() if any(times.values())},
                 "reason": config.reason,
             }
             opened = hosted.opened(AgentProfile.of(agent), config).model_copy(update=origin)

@@ -214,10 +214,13 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
         net = nets.get(registered)
         if net is None or set(marking) != set(net.marking):
             raise impossible(event, f"the marking of net '{key}' does not fit it")
+        since = body.since.get(key, {})
+        if not since.keys() <= marking.keys():
+            raise impossible(event, f"the times of net '{key}' do not fit it")
         if digest is None:
-            nets[key] = copy_with(net, {"marking": marking})
+            nets[key] = copy_with(net, {"marking": marking, "since": since})
         else:
-            state.values[key] = ValueState(net=registered, value="", marking=marking)
+            state.values[key] = ValueState(net=registered, value="", marking=marking, since=since)
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode

@@ -35,14 +35,14 @@ class SessionOpened(Record):
     """A session begins: who runs, on what, under which nets (`active` in order of activation).
 
     A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
-    with `markings`; nets that are not among these begin with their initial marking. A `child` was
-    started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
-    it needs to start it again. `owner` is that of the token that an external agent used. `labels` are
-    the names for people of those tools that have one, `session_labels` the words that people have given
-    the session, for conditions, `max_cost` is what it may cost in US dollars. `reason` says why a branch
-    begins under less than the record it continues (G-67). `rules` are the sentences on the rules that the
-    model's system prompt ends with, if it is told them (G-73). `applied` says who replaced the server's
-    rules since it started, if anyone did.
+    with `markings`, whose tokens came at the times in `since` where they age; nets that are not among
+    these begin with their initial marking. A `child` was started by the call `parent_call` of `parent`, a
+    `flow` runs `flow`. `source` is what whoever started it needs to start it again. `owner` is that of
+    the token that an external agent used. `labels` are the names for people of those tools that have one,
+    `session_labels` the words that people have given the session, for conditions, `max_cost` is what it
+    may cost in US dollars. `reason` says why a branch begins under less than the record it continues
+    (G-67). `rules` are the sentences on the rules that the model's system prompt ends with, if it is told
+    them (G-73). `applied` says who replaced the server's rules since it started, if anyone did.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -62,6 +62,9 @@ class SessionOpened(Record):
     parent_seq: int | None = None
     parent_call: str | None = None
     markings: dict[str, dict[str, int]] = Field(default_factory=dict[str, dict[str, int]])
+    since: dict[str, dict[str, tuple[float, ...]]] = Field(
+        default_factory=dict[str, dict[str, tuple[float, ...]]]
+    )
     source: dict[str, JsonValue] | None = None
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     session_labels: tuple[str, ...] = ()

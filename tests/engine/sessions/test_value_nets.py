@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.new_rules import NewRules
 from interlock.rules import compile_rules, condition_of
 
+from ..history.support.recording import NOON
 from ..support.external_agent import check_fold, opened, resumed
 from ..support.shop import bodies, until
 
@@ -176,6 +178,42 @@ class TestHostedSessions:
         assert ran == [1, 2]
         state = fold(await hub.recorded(branch))
         assert len(state.values) == 2
+
+    async def test_a_branch_knows_how_old_a_success_is(self, tmp_path: Path) -> None:
+        """A branch that begins later than the moment it goes on from renews nothing."""
+        ran: list[str] = []
+        now = NOON
+
+        @tool
+        async def test(ctx: ToolContext, repo: str) -> str:
+            """Test."""
+            return "good"
+
+        @tool
+        async def deploy(ctx: ToolContext, repo: str) -> str:
+            """Deploy."""
+            ran.append(repo)
+            return "deployed"
+
+        def agent(*replies: Reply) -> Agent:
+            return Agent(ScriptedModel(list(replies)), name="robin", tools=[test, deploy])
+
+        hub = Hub(Journal.open(tmp_path / "timed.db", clock=lambda: now))
+        rules = "require test before deploy within 30m for same input.repo\n"
+        config = SessionConfig(compile_rules(rules).registry)
+        try:
+            session = await hub.open_session(agent(C(test={"repo": "a"}), T("done")), config)
+            await _turn(hub, session, "test it")
+            at = (await hub.session(session)).seq
+            for minutes, expected in ((29, ["a"]), (31, ["a"])):
+                now = NOON + timedelta(minutes=minutes)
+                deploys = agent(C(deploy={"repo": "a"}), T("done"))
+                branch = await hub.branch_session(session, at, deploys, config)
+                await _turn(hub, branch, "deploy it")
+                assert ran == expected
+                await check_fold(hub, branch)
+        finally:
+            await hub.close()
 
 
 async def _turn(hub: Hub, session: str, text: str) -> None:
