@@ -6,10 +6,11 @@ up by the marking and allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
+from ..core.amounts import Amount
 from ..core.value_key import value_net
 from ..net.firing import chain
 from ..net.net import (
@@ -60,13 +61,6 @@ class KnownTool:
             return None
         steps = {t: verdict.steps[0] for t, verdict in self.gated}
         return replace(first, steps=tuple(steps[t] for t in transitions))
-
-
-def _of_call(transition: Transition, given: Input) -> Transition | None:
-    if transition.amount is None:
-        return transition
-    units = transition.amount.field.units(given)
-    return None if units is None else transition.of_units(units)
 
 
 def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
@@ -125,11 +119,31 @@ class Member:
 
         It has the state in common with this one. `None` where the call has no number in the field.
         """
-        transitions = [_of_call(transition, given) for transition in self.net.transitions]
-        known = tuple(transition for transition in transitions if transition is not None)
-        if len(known) < len(transitions):
-            return None
-        net = replace(self.net, transitions=known)
+        return self._taking(lambda amount: amount.field.units(given))
+
+    def of_past_call(self, given: Input) -> Member:
+        """As `of_call`, for a call that ran whatever was left: it takes no more than there is.
+
+        One without a number takes all of it.
+        """
+
+        def units(amount: Amount) -> int:
+            left, found = self.state.marking.get(amount.source, 0), amount.field.units(given)
+            return left if found is None else min(found, left)
+
+        return self._taking(units) or self
+
+    def _taking(self, units: Callable[[Amount], int | None]) -> Member | None:
+        transitions: list[Transition] = []
+        for transition in self.net.transitions:
+            if transition.amount is None:
+                transitions.append(transition)
+                continue
+            taken = units(transition.amount)
+            if taken is None:
+                return None
+            transitions.append(transition.of_units(taken))
+        net = replace(self.net, transitions=tuple(transitions))
         return Member(self.key, net, self.state, self.order, self.template, self.digest)
 
     def values(self) -> Iterator[Member]:

@@ -51,7 +51,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
                 continue
             member = found
         if member.net.measured:
-            member = member.of_call(call.input) or member
+            member = member.of_past_call(call.input)
         before = member.state.marking
         called = in_order(member.net, names, call.tool_name)
         voided = _voided(member, called) if member.net.voiding else ()
