@@ -194,7 +194,7 @@ class PendingIndex:
         for tool_call_id, calls in list(by_id.items()) if transition.voids else ():
             void = [p for p in calls if p.transition.name in transition.voids]
             kept = [p for p in calls if p not in void]
-            others = [w for w in self.waiting[tool_call_id] if w[0] is not member or w[2] not in void]
+            others = [w for w in self.waiting[tool_call_id] if w[0].key != member.key or w[2] not in void]
             _put(by_id, tool_call_id, kept)
             _put(self.waiting, tool_call_id, others)
         return True

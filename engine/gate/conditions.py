@@ -241,10 +241,16 @@ def net_of_value(member: Member, call: ToolCall, context: EvaluationContext) -> 
 
 def _forget_values(template: Member, context: EvaluationContext) -> None:
     """Forget the nets that are where they began, with nothing that waits."""
-    for member in template.values():
-        begins = context.own_marking(member) == template.state.marking
-        if begins and not member.state.pending:
-            del template.state.values[member.digest]
+    values, net, start = template.state.values, template.net, template.state.marking
+    ages = [(t.inputs[0], t.after) for t in net.timed if t.after is not None]
+    now = context.now() if ages else 0.0
+    for digest, state in list(values.items()):
+        marking, since = state.marking, state.since
+        # Here and not by `aged` for each: a call that names one value too many looks at all of them.
+        if any((came := since.get(place)) and came[0] + after <= now for place, after in ages):
+            marking = aged(net, marking, since, now).marking
+        if marking == start and not state.pending:
+            del values[digest]
 
 
 def _without_net(member: Member, names: Sequence[str], left: Sequence[str], reason: str) -> NetVerdict:

@@ -293,6 +293,22 @@ class TestState:
         gate.restore(markings={key: dict(net.marking) for key, net in state.nets.items()}, pending=[])
         assert not any(values for values in values_of(gate).values()), "the record tells of none"
 
+    async def test_what_waits_is_void_after_a_restart_as_before(self) -> None:
+        """A test that ran beside an edit proves nothing, whoever the gate was that let it pass."""
+        registry = compile_rules("require test since edit before deploy for same input.repo").registry
+        before, gate = (create_gate_manager(registry=registry) for _ in range(2))
+        given = {"repo": "a"}
+        await before.handle_tool_call(ToolCall("t", "test", given))
+        [(key, template)] = before.states.items()
+        [(digest, state)] = template.values.items()
+        markings = {key: template.marking, value_net(key, digest): state.marking}
+        gate.restore(markings=markings, pending=before.pending)
+        for each in (before, gate):
+            await each.handle_tool_call(ToolCall("e", "edit", given))
+            each.handle_tool_result(ToolResult("e", "edit", given))
+            assert not each.handle_tool_result(ToolResult("t", "test", given)).fired
+            assert (await each.handle_tool_call(ToolCall("d", "deploy", given))).block
+
     async def test_a_record_names_the_values(self) -> None:
         recorder = Recorder(compile_rules(LIMIT).registry)
         for number, customer in enumerate(("Ada", "bob", "ada")):
