@@ -12,14 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from .draft import ASK, BLOCK, Draft, PermissionsError, allowed_command, escaped, quoted
+from .draft import ASK, BLOCK, Draft, PermissionsError, allowed_command, escaped, quoted, starred
 
 _ENTRY = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<about>.*)\))?", re.DOTALL)
 _ASKING = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch")
 """The tools that Claude Code asks about by itself, in its usual mode."""
 _EDITING = ("Edit", "Write", "NotebookEdit")
 _PATHS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
-_GLOB = re.compile(r"[*?\[\]{}!]")
+_GLOB = re.compile(r"[*?\[\]{}!\\]")
+_GLOB_PART = re.compile(r"\[[^\]]*\]?|\{[^}]*\}?|\\.?|[*?!\]}]")
+_NO_BYPASS = "disableBypassPermissionsMode"
 _MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
@@ -36,15 +38,18 @@ def from_claude_settings(files: Iterable[tuple[str, str]]) -> Draft:
     Raises `PermissionsError` for a file that is none.
     """
     entries: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
-    draft, mode = Draft(), "default"
+    draft, mode, may_bypass = Draft(), "default", True
     for name, text in files:
         permissions = _permissions(name, text)
         for kind in entries:
             entries[kind] += _texts(name, kind, permissions.get(kind, []))
         mode = str(permissions.get("defaultMode", mode))
-        for key in sorted(permissions.keys() - {*entries, "defaultMode"}):
+        may_bypass = may_bypass and permissions.get(_NO_BYPASS) != "disable"
+        for key in sorted(permissions.keys() - {*entries, "defaultMode", _NO_BYPASS}):
             draft.skip(f"permissions.{key}", "rules have nothing like it")
-    for kind, verb in (("deny", BLOCK), ("ask", ASK)):
+    if mode == "bypassPermissions" and not may_bypass:
+        mode = "default"
+    for kind, verb in (("deny", BLOCK), ("ask", BLOCK if mode == "dontAsk" else ASK)):
         for entry in map(_entry, dict.fromkeys(entries[kind])):
             _restrict(draft, f"{kind} {entry.text}", entry, verb)
     _allow(draft, [_entry(text) for text in dict.fromkeys(entries["allow"])], mode)
@@ -93,16 +98,16 @@ def _restrict(draft: Draft, shown: str, entry: _Entry, verb: str) -> None:
     elif tool.startswith("mcp__") and tool.count("__") < 2:
         draft.skip(shown, "a server stands for tools that are not named: add a rule for each")
     elif about is None:
-        draft.add(shown, f"{verb} {tool}")
+        draft.add(shown, *(f"{verb} {one}" for one in _tools(tool)))
     elif tool == "Bash":
-        draft.add_command(shown, verb, _words(about))
-    elif tool in {"Read", "Edit"}:
+        draft.add_command(shown, verb, _words(about), stars=True)
+    elif tool in _PATHS:
         draft.add(shown, *(f"{verb} {one} when {_about_path(one, about)}" for one in _tools(tool)))
         draft.skip(
             shown, f"shell commands and searches that {'read' if tool == 'Read' else 'write'} there"
         )
     elif tool == "WebFetch" and about.startswith("domain:"):
-        host = escaped(about.removeprefix("domain:"))
+        host = starred(about.removeprefix("domain:").removeprefix("*."), ".*")
         draft.add(shown, f"{verb} WebFetch when input.url matches /{host}/i")
     else:
         draft.add(shown, f"{ASK} {tool}")
@@ -114,9 +119,9 @@ def _tools(tool: str) -> Sequence[str]:
 
 
 def _words(about: str) -> list[list[str]]:
-    """The words of a command that an entry begins with; a `*` in it stands for any."""
-    text = about.removesuffix(":*").replace("*", " ")
-    return [[word] for word in text.split()] or [["*"]]
+    """The words of a command that an entry begins with; a `*` alone stands for any, as others may."""
+    words = about.removesuffix(":*").split()
+    return [[word] for word in words if word.strip("*")] or [["*"]]
 
 
 def _path(about: str) -> str:
@@ -127,6 +132,8 @@ def _path(about: str) -> str:
 def _about_path(tool: str, about: str) -> str:
     """The condition that a call is about the path, or more; a name alone may stand in any folder."""
     path, field = _path(about), f"input.{_PATHS[tool]}"
+    # What is only a name, be it a folder's, may stand anywhere.
+    path = path if "/" in path.rstrip("/") else path.rstrip("/")
     folder = path.removesuffix("/**").removesuffix("/*") or "/"
     if not _GLOB.search(folder) and "/" in path:
         return f"{field} under {quoted(folder)}"
@@ -137,7 +144,8 @@ def _about_path(tool: str, about: str) -> str:
 
 
 def _glob(part: str) -> str:
-    return "".join("[^\\/]*" if c in "*?[]{}!" else escaped(c) for c in part)
+    """A regular expression for a part of a path, or more: a set or a sign in it stands for any text."""
+    return r"[^\/]*".join(map(escaped, _GLOB_PART.split(part)))
 
 
 # What allows
@@ -150,8 +158,6 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
     if mode == "plan":
         draft.skip("defaultMode plan", "taken as default: rules do not plan")
     asking = () if mode == "bypassPermissions" else _ASKING
-    if mode == "acceptEdits":
-        asking = tuple(tool for tool in _ASKING if tool not in _EDITING)
     verb = BLOCK if mode == "dontAsk" else ASK
     for tool in asking:
         allowed = [e for e in entries if e.tool == tool or (e.tool == "Edit" and tool in _EDITING)]
@@ -159,6 +165,8 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
             continue
         conditions = {_condition(tool, entry.about or "") for entry in allowed}
         conditions.discard(None)
+        if mode == "acceptEdits" and tool in _EDITING:
+            conditions.add(f'input.{_PATHS[tool]} under "."')
         found = " or ".join(sorted(map(str, conditions)))
         shown = f"allow {', '.join(entry.text for entry in allowed)}" if allowed else f"{tool} by default"
         draft.add(shown, f"{verb} {tool}{f' when not ({found})' if found else ''}")
@@ -170,6 +178,10 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
         elif not known:
             draft.skip(f"allow {entry.text}", "needs no rule: what no rule restricts runs")
     if asking:
+        draft.skip(
+            "files elsewhere",
+            "Claude Code asks by itself before it reads outside of the folder: add a rule on Read",
+        )
         draft.skip(
             "other tools", "Claude Code asks about MCP tools by itself; name them in rules of their own"
         )

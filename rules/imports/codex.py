@@ -34,12 +34,15 @@ def from_codex(files: Iterable[tuple[str, str]]) -> Draft:
     Raises `PermissionsError` for a file that is none.
     """
     draft, allowed, policy = Draft(), _Allowed(), None
+    calls: list[tuple[str, dict[str, object]]] = []
     for name, text in files:
         if name.endswith(".rules"):
-            for shown, call in _calls(name, text, draft):
-                _prefix_rule(draft, shown, call, allowed)
+            calls += _calls(name, text, draft)
         else:
             policy = _config(draft, name, text) or policy
+    # Codex takes the strictest of the rules that a command meets.
+    for shown, call in sorted(calls, key=lambda each: each[1].get("decision") != "forbidden"):
+        _prefix_rule(draft, shown, call, allowed)
     if policy == "untrusted":
         conditions = " or ".join(dict.fromkeys(allowed.conditions))
         shown = "; ".join(["approval_policy = untrusted", *allowed.entries])

@@ -33,17 +33,21 @@ class Draft:
         self.carried += 1
         self.rules += [(entry, rule) for rule in rules if rule not in {known for _, known in self.rules}]
 
-    def add_command(self, entry: str, verb: str, words: Sequence[Sequence[str]]) -> None:
+    def add_command(
+        self, entry: str, verb: str, words: Sequence[Sequence[str]], *, stars: bool = False
+    ) -> None:
         """Add a rule on shell commands with these words in this order; each has its alternatives.
 
-        Commands count that have them anywhere, behind a path and with others between them as well.
+        Commands count that have them anywhere, behind a path and with others between them as well. With
+        `stars` one in a word is for any text of the command. Of several rules that one command meets the
+        first that is added counts, so blocks come first.
         """
         name = self._name(f"{'deny' if verb == BLOCK else 'ask'}-{'-'.join(each[0] for each in words)}")
         alone = words[0] if len(words) == 1 else ()
         if len(alone) == 1 and _PLAIN.fullmatch(alone[0]):
             pattern = alone[0]
         else:
-            first, *others = (_either(each) for each in words)
+            first, *others = (_either(each, stars=stars) for each in words)
             behind = "".join(rf"(?:\s[^|;&]*)?\s{other}" for other in others)
             pattern = rf"/(?:^|[\s\/]){first}{behind}(?:\s|$)/"
         self.maps.append((entry, f"map Bash.command {pattern} as {name}"))
@@ -98,8 +102,13 @@ def _is_odd(character: str) -> bool:
     return character.isspace() or character in '#"/' or not character.isascii()
 
 
-def _either(texts: Sequence[str]) -> str:
-    each = [escaped(text) for text in texts]
+def starred(text: str, any_text: str) -> str:
+    """As `escaped`, with `any_text` in place of each star."""
+    return any_text.join(map(escaped, text.split("*")))
+
+
+def _either(texts: Sequence[str], *, stars: bool = False) -> str:
+    each = [starred(text, "[^|;&]*") if stars else escaped(text) for text in texts]
     return each[0] if len(each) == 1 else f"(?:{'|'.join(each)})"
 
 

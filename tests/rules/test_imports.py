@@ -25,7 +25,7 @@ AROUND = Surroundings("/work/shop", "/home/ada")
 
 def outcome(draft: Draft, tool: str, **given: str) -> str:
     """The strictest verdict on a call: `blocked`, `asked`, or `free`."""
-    rules = compile_rules(draft.text(["x"])) if draft.carried else compile_rules("")
+    rules = compile_rules(draft.text(["x"]))
     gate = GateManager(rules.registry, surroundings=AROUND)
     verdicts = gate.classify(ToolCall("c", tool, given))
     if any(v.kind == "blocked" for v in verdicts):
@@ -153,6 +153,38 @@ class TestClaudeSettings:
         assert outcome(draft, "Task", kind="research") == "asked"
         assert outcome(draft, "Bash", command="git a x") == "asked"
 
+    @pytest.mark.parametrize(
+        ("entry", "tool", "given"),
+        [
+            ("Read([ab].txt)", "Read", {"file_path": "/work/shop/a.txt"}),
+            ("Read({x,y}.pem)", "Read", {"file_path": "x.pem"}),
+            (r"Read(a\*b)", "Read", {"file_path": "d/a*b"}),
+            ("Read(secrets/)", "Read", {"file_path": "/work/shop/sub/secrets/key"}),
+            ("Write(//etc/**)", "Write", {"file_path": "/etc/passwd"}),
+            ("Edit", "Write", {"file_path": "x"}),
+            ("Bash(rm*)", "Bash", {"command": "rmdir x"}),
+            ("Bash(*secret*)", "Bash", {"command": "cat my-secrets.txt"}),
+            ("Bash(git p*h --force)", "Bash", {"command": "git push origin --force"}),
+            ("WebFetch(domain:*.evil.com)", "WebFetch", {"url": "https://a.evil.com/x"}),
+        ],
+    )
+    def test_patterns_deny_what_they_mean(self, entry: str, tool: str, given: dict[str, str]) -> None:
+        assert outcome(claude("bypassPermissions", deny=[entry]), tool, **given) == "blocked"
+
+    def test_edits_are_accepted_in_the_folder_only(self) -> None:
+        draft = claude("acceptEdits", allow=["Edit(//data/**)"])
+        found = [outcome(draft, "Write", file_path=p) for p in ("a/b", "/data/x", "../x", "/etc/x")]
+        assert found == ["free", "free", "asked", "asked"]
+
+    def test_what_asks_is_blocked_where_nobody_is_asked(self) -> None:
+        draft = claude("dontAsk", allow=["Bash"], ask=["Bash(git push:*)"])
+        assert outcome(draft, "Bash", command="git push") == "blocked"
+
+    def test_a_mode_that_is_disabled_does_not_count(self) -> None:
+        permissions = {"defaultMode": "bypassPermissions", "disableBypassPermissionsMode": "disable"}
+        draft = from_claude_settings([("a.json", json.dumps({"permissions": permissions}))])
+        assert outcome(draft, "Bash", command="ls") == "asked"
+
     def test_files_add_up(self) -> None:
         files = [
             ("a.json", '{"permissions": {"deny": ["Bash(rm)"]}}'),
@@ -233,6 +265,15 @@ class TestCodex:
     def test_decide_as_the_rules(self, expected: str, tool: str, given: dict[str, str]) -> None:
         draft = from_codex([("team.rules", STARLARK), ("config.toml", CONFIG)])
         assert outcome(draft, tool, **given) == expected
+
+    def test_the_strictest_of_several_counts(self) -> None:
+        rules = """
+prefix_rule(pattern=["git"], decision="prompt")
+prefix_rule(pattern=["git", "push"], decision="forbidden")
+"""
+        draft = from_codex([("team.rules", rules)])
+        assert outcome(draft, "Bash", command="git push origin") == "blocked"
+        assert outcome(draft, "Bash", command="git status") == "asked"
 
     def test_what_is_not_carried_over_is_said(self) -> None:
         draft = from_codex([("team.rules", STARLARK), ("config.toml", CONFIG)])
