@@ -106,38 +106,14 @@ def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> C
     """
     words = None if tools is None else [*tools]
     joint = _Joint(old, new, words)
-    terms = tuple(_terms(old, new))
     if not joint.locals:
-        return Comparison(terms)
+        return Comparison()
     walk = _Walk(joint)
     try:
         walk.run()
     except SpentError:
         joint.unknown.append("there are too many states to look at all of them")
-    return Comparison((*walk.found.values(), *terms), tuple(dict.fromkeys(joint.unknown)))
-
-
-def _terms(old: RuleSet, new: RuleSet) -> Iterator[Difference]:
-    """Approvals of as many people, on other terms: risk, time, and whether one may cover later calls."""
-    for tool in dict.fromkeys(name for rules in (old, new) for name in _approved(rules)):
-        was, now = (strictest(_approvals(rules, tool)) for rules in (old, new))
-        if was is None or now is None or was.people != now.people:
-            continue
-        source = next((rule.source for rule in _approvals(new, tool)), None)
-        way = (Step((tool,), was.people),)
-        if is_weaker_approval(now, was):
-            yield Difference("weaker", way, was.people, now.people, source)
-        if is_weaker_approval(was, now):
-            yield Difference("stricter", way, was.people, now.people, source)
-
-
-def _approvals(rules: RuleSet, tool: str) -> list[ApprovalRule]:
-    each = (net.rule for net in rules.nets)
-    return [rule for rule in each if isinstance(rule, ApprovalRule) and rule.tool == tool]
-
-
-def _approved(rules: RuleSet) -> list[str]:
-    return [net.rule.tool for net in rules.nets if isinstance(net.rule, ApprovalRule)]
+    return Comparison(tuple(walk.found.values()), tuple(dict.fromkeys(joint.unknown)))
 
 
 # Both sets as one: their nets, the calls there are, and their conditions.
@@ -395,6 +371,7 @@ class _Walk:
         after, people = list(state), {_BOTH: 0, _OLD: 0, _NEW: 0}
         against: dict[str, LocalNet] = {}
         asking: dict[str, LocalNet] = {}
+        terms: dict[str, list[ApprovalRule]] = {_BOTH: [], _OLD: [], _NEW: []}
         for at in nets:
             side, local = self.joint.locals[at]
             to = local.step(state[at], number)
@@ -403,11 +380,15 @@ class _Walk:
                 continue
             after[at] = to
             asked = local.asks(state[at], number)
+            if asked and isinstance(local.net.rule, ApprovalRule):
+                terms[side].append(local.net.rule)
             if asked > people[side]:
                 people[side], asking[side] = asked, local
         if _BOTH in against:
             return None
         before, now = (max(people[_BOTH], people[side]) for side in (_OLD, _NEW))
+        if not against and before == now:
+            self._compare_terms(state, number, terms, before, came)
         kind, side = _kind(against, before, now)
         call = self.joint.calls[number]
         step = Step(call.shown, max(before, now), call.when)
@@ -425,6 +406,27 @@ class _Walk:
             )
         return None if against else (tuple(after), step)
 
+    def _compare_terms(
+        self,
+        state: State,
+        number: int,
+        terms: Mapping[str, Sequence[ApprovalRule]],
+        people: int,
+        came: Mapping[State, tuple[State, Step] | None],
+    ) -> None:
+        """Note where as many people approve a call on other terms: risk, time, and whether one approval
+        may cover later calls."""
+        was, now = (strictest((*terms[_BOTH], *terms[side])) for side in (_OLD, _NEW))
+        if was is None or now is None:
+            return
+        call = self.joint.calls[number]
+        kinds: dict[Kind, bool] = {"weaker": _is_weaker(now, was), "stricter": _is_weaker(was, now)}
+        for kind in (kind for kind, holds in kinds.items() if holds):
+            if (call.shown[0], kind) not in self.found:
+                source = next((rule.source for rule in (*terms[_NEW], *terms[_OLD])), None)
+                way = (*_back(state, came), Step(call.shown, people, call.when))
+                self.found[call.shown[0], kind] = Difference(kind, way, people, people, source)
+
     def _waited(self, state: State, waits: Sequence[int], knows: Sequence[Sequence[int]]) -> State:
         """The state once all that comes back with time has."""
         after = list(state)
@@ -435,6 +437,12 @@ class _Walk:
                     after[at] = to
                     seen.add(to)
         return tuple(after)
+
+
+def _is_weaker(rule: ApprovalRule, other: ApprovalRule) -> bool:
+    """Tell whether `rule` needs less than `other`, or leaves people more time."""
+    longer = other.within is not None and (rule.within is None or rule.within > other.within)
+    return longer or is_weaker_approval(rule, other)
 
 
 def _kind(against: Mapping[str, LocalNet], before: int, now: int) -> tuple[Kind | None, str]:

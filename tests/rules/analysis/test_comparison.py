@@ -56,6 +56,23 @@ class TestDifferences:
                 [("stricter", "deploy (approval)")],
             ),
             (
+                'require human-approval before a risk high when input.e = "prod"\n'
+                'require human-approval before a when input.e = "dev"',
+                'require human-approval before a when input.e = "prod"\n'
+                'require human-approval before a risk high when input.e = "dev"',
+                [("stricter", "a (approval)"), ("weaker", "a (approval)")],
+            ),
+            (
+                "after a require human-approval before b no grants",
+                "after a require human-approval before b",
+                [("weaker", "a b (approval)")],
+            ),
+            (
+                "require human-approval before a within 15m",
+                "require human-approval before a within 1h",
+                [("weaker", "a (approval)")],
+            ),
+            (
                 "limit push to 2 per session",
                 "limit push to 3 per session",
                 [("possible", "push push push")],
