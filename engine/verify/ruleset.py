@@ -20,7 +20,14 @@ from .condition_cases import Cases
 from .local_net import Action, TimedFiring
 from .machine import Machine, Tokens
 from .search import DEFAULT_EFFORT, ActionSequence, Forbidden, Found, SearchLimitReached, find, redundant
-from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
+from .vocabulary import (
+    Vocabulary,
+    certain_actions,
+    combines,
+    late_successes,
+    loose_actions,
+    loosely_covered,
+)
 from .waiting import seconds_of, waits
 
 # A way as people read it: calls, the approvals they need, and how long to wait between them.
@@ -213,9 +220,10 @@ class Together:
         self._shown = CallSequences(self._certain, nets, markings)
         self._loose = self._certain
         self._sure = True
+        ends = late_successes(nets)
         if combines(each, words):
             self._sure = loosely_covered(each, words)
-            loose = self._whole(cases.free(loose_actions(each, words, frozenset())))
+            loose = self._beside(cases.free(loose_actions(each, words, frozenset())), ends)
             carriers = {tool for tools in words.carriers.values() for tool in tools}
             named = {tool: _named(loose, tool) for tool in carriers}
             never = frozenset(
@@ -224,8 +232,22 @@ class Together:
                 if actions and not any(map(loose.reached.possible, actions))
             )
             if never and self._sure:
-                loose = self._whole(cases.free(loose_actions(each, words, never)))
+                loose = self._beside(cases.free(loose_actions(each, words, never)), ends)
             self._loose = loose
+        elif ends:
+            self._loose = self._beside(cases.free(certain_actions(each, words)), ends)
+
+    def _beside(self, actions: Sequence[Action], ends: Mapping[str, Sequence[Action]]) -> NetProduct:
+        """The whole over these calls and the late ends of those that can be made."""
+        if not ends:
+            return self._whole(actions)
+        whole = self._whole([*actions, *(end for each in ends.values() for end in each)])
+        effort = self._effort // (4 * len(ends))
+        found = {tool: _best(whole, _named(whole, tool), effort)[0] for tool in ends}
+        left = {tool: each for tool, each in ends.items() if not isinstance(found[tool], Forbidden)}
+        if len(left) == len(ends):
+            return whole
+        return self._whole([*actions, *(end for each in left.values() for end in each)])
 
     @property
     def certain(self) -> NetProduct:

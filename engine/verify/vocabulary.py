@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from ..core.rule import ANYTHING_ELSE, RESERVED, UNCLEAR
+from ..core.rule import (
+    ANYTHING_ELSE,
+    RESERVED,
+    UNCLEAR,
+    ApprovalRule,
+    Rule,
+    cause_of,
+    restricted,
+)
 from ..net.net import SkillNet
 from .local_net import Action
 
@@ -124,6 +132,28 @@ def combines(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
         for tool in words.carried_by(name):
             carried[tool] = carried.get(tool, 0) + 1
     return any(count > 1 for count in carried.values())
+
+
+def late_successes(nets: Mapping[str, SkillNet]) -> dict[str, list[Action]]:
+    """By tool, the ends of calls that began before another call blocked further ones of it.
+
+    A call that runs beside others may end, and unlock or restore something, when no call of its tool
+    could begin any more. Each such action moves one net, and has no name of a call.
+    """
+    blocked = dict.fromkeys(tool for net in nets.values() for tool in _blocked_later(net.rule))
+    ends: dict[str, list[Action]] = {}
+    for tool in blocked:
+        for key, net in nets.items():
+            if any(t.deferred and not t.voids and tool in t.tools for t in net.transitions):
+                ends.setdefault(tool, []).append(Action((f"\0end {tool}",), by_net={key: (tool,)}))
+    return ends
+
+
+def _blocked_later(rule: Rule | None) -> tuple[str, ...]:
+    """The tool that calls of another one block, whatever was unlocked before."""
+    if isinstance(rule, ApprovalRule) or rule is None or cause_of(rule) is None:
+        return ()
+    return (restricted(rule),)
 
 
 def loosely_covered(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
