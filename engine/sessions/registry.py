@@ -164,6 +164,8 @@ class SessionRegistry:
             hosted.rules = None if back.imported else first_rules(back.events)
             hosted.restore_pending(p for p in back.state.pending if p.call_id in plan.going_on)
             resumed = _with_plan(hosted.resumed(AgentProfile.of(agent), config, fit), plan)
+            if back.imported:
+                resumed = resumed.model_copy(update={"imported": len(back.events)})
             return await self._start(hosted, agent, *back.ending, resumed, *plan.closing, plan=plan)
 
     @asynccontextmanager

@@ -201,15 +201,15 @@ SELECT_CALLS_AND_MESSAGES = (
     .limit(bind)
 )
 SELECT_USES = (
-    select(col(Event.session), col(Event.type), col(Event.body))
+    select(col(Event.session), col(Event.type), col(Event.body), col(Event.seq), col(Session.imported))
+    .join(Session, col(Session.id) == col(Event.session))
     .where(
-        col(Event.session).in_(
-            select(col(Session.id)).where(col(Session.updated) >= bind, col(Session.imported).is_(False))
-        ),
-        col(Event.at) >= bind,
+        col(Session.updated) >= bind,
         or_(
-            (col(Event.type) == "call.decided") & contains(col(Event.body)),
-            (col(Event.type) == "call.result") & contains(col(Event.body)),
+            (col(Event.at) >= bind) & (col(Event.type) == "call.decided") & contains(col(Event.body)),
+            (col(Event.at) >= bind) & (col(Event.type) == "call.result") & contains(col(Event.body)),
+            # Where its own part begins, an imported session says whenever that was.
+            col(Session.imported).is_(True) & (col(Event.type) == "session.resumed"),
         ),
     )
     .order_by(col(Event.cursor))

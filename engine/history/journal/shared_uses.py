@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import NamedTuple, TypedDict, cast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, NotRequired, TypedDict, cast
 
 from ..database.compiled import SELECT_USES
 from .reader import HistoryReader
@@ -33,6 +33,10 @@ class _Decision(TypedDict):
     clock: float | None
 
 
+class _Resumed(TypedDict):
+    imported: NotRequired[int | None]
+
+
 class _Result(TypedDict):
     call_id: str
     undone: list[_Step]
@@ -41,20 +45,38 @@ class _Result(TypedDict):
 def recorded_uses(reader: HistoryReader, since: float) -> Iterator[RecordedUse]:
     """The uses of all sessions since this time, in seconds since 1970, but of those that never ran.
 
-    Imported sessions do not count: another server allowed their calls. Raises `JournalError`.
+    Of an imported session count only those since it was first resumed here: another server allowed its
+    other calls. Raises `JournalError`.
     """
     ms = max(0, int(since * 1000))
     uses: dict[tuple[str, str, str], RecordedUse] = {}
     with reader.connection() as connection:
-        rows = connection.execute(SELECT_USES, (ms, ms, _HAS_USES, _HAS_UNDONE)).fetchall()
-    for session, kind, body in rows:
+        rows = connection.execute(SELECT_USES, (ms, ms, _HAS_USES, ms, _HAS_UNDONE)).fetchall()
+    begins = _own_parts(rows)
+    for session, kind, body, seq, imported in rows:
+        if imported and seq <= begins.get(session, seq):
+            continue
         if kind == "call.decided":
             decision = cast("_Decision", json.loads(body))
             for net, counter in decision.get("uses", {}).items():
                 key = (session, decision["call_id"], net)
                 uses[key] = RecordedUse(*key, counter, decision["clock"] or 0.0)
-        else:
+        elif kind == "call.result":
             result = cast("_Result", json.loads(body))
             for step in result["undone"]:
                 uses.pop((session, result["call_id"], step["net"]), None)
     yield from uses.values()
+
+
+def _own_parts(rows: Iterable[tuple[str, str, str, int, int]]) -> dict[str, int]:
+    """The number of the last event that an imported session came with, for those resumed here.
+
+    What the author of the file may have written of it can only make more calls count.
+    """
+    begins: dict[str, int] = {}
+    for session, kind, body, _, _ in rows:
+        if kind == "session.resumed":
+            imported = cast("_Resumed", json.loads(body)).get("imported")
+            if imported is not None:
+                begins[session] = min(imported, begins.get(session, imported))
+    return begins

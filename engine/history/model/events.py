@@ -85,7 +85,8 @@ class SessionResumed(Record):
     opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
     `source` that of before holds; `labels`, `session_labels` and `max_cost` are those from here on.
     `reason` says why it goes on under less than before (G-67). `rules` are as at the opening, in a
-    session whose model had not been told its rules, and `applied` is as there, too.
+    session whose model had not been told its rules, and `applied` is as there, too. `imported` is the
+    number of events that an imported session came with.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -111,6 +112,7 @@ class SessionResumed(Record):
     max_cost: float | None = None
     rules: tuple[str, ...] | None = None
     applied: AppliedRules | None = None
+    imported: int | None = None
 
 
 class SessionStatus(Record):

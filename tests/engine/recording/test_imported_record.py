@@ -92,6 +92,31 @@ def taken_in(tmp_path: Path, session: str) -> None:
     )
 
 
+class TestLimitsOverSessions:
+    async def test_count_what_it_does_here(self, tmp_path: Path) -> None:
+        """After a restart, too: what it did elsewhere counts for nothing, what it did here does."""
+        config = SessionConfig(compile_rules("limit test to 2 per 1d across everyone").registry, by="ben")
+        there = Hub.open(tmp_path / "theirs.db")
+        session = await there.open_session(bot(Shop(), C(test={}), T("done")), config)
+        await there.send(session, "go", by="ben")
+        await there.wait(session)
+        await there.close()
+        taken_in(tmp_path, session)
+        shop = Shop()
+        mine = Hub.open(tmp_path / "mine.db")
+        await mine.resume_session(session, bot(shop, C(test={}), T("done")), config)
+        await mine.send(session, "go on", by="ben")
+        await mine.wait(session)
+        await mine.close()
+        assert shop.ran == ["test"]
+        again = Hub.open(tmp_path / "mine.db")
+        other = await again.open_session(bot(shop, C(test={}), C(test={}), T("done")), config)
+        await again.send(other, "go", by="ben")
+        await again.wait(other)
+        await again.close()
+        assert shop.ran == ["test", "test"]
+
+
 class TestGoesOn:
     async def test_under_nothing_that_people_did_there(self, tmp_path: Path) -> None:
         """Enforce mode, all nets active, no grant, and nothing agreed to."""
