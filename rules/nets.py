@@ -26,7 +26,7 @@ from ..engine.core.rule import (
     watched,
 )
 from ..engine.core.shared_limit import SharedLimit
-from ..engine.core.value_key import ValueKey
+from ..engine.core.value_key import ValueKey, split_key
 from ..engine.net.net import CallNames, SkillNet, Transition, define_skill_net
 from .parse.statements import SESSION
 
@@ -35,6 +35,12 @@ _START = Transition("start", ("idle",), ("ready",))
 
 def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
     """The net of one rule; `call_names` is shared by all nets of a set."""
+    net = _net_of(rule, call_names)
+    # A tool's name may end like the key of the net of one value, which no registered net can have.
+    return net if split_key(net.name)[1] is None else replace(net, name=f"{net.name}-calls")
+
+
+def _net_of(rule: Rule, call_names: CallNames | None) -> SkillNet:
     match rule:
         case SequenceRule(every=True):
             return _after_each(rule, call_names)

@@ -322,6 +322,12 @@ class TestState:
         with pytest.raises(NetError, match="single values"):
             create_gate_manager(registry={value_net("n", "0" * 32): net})
 
+    def test_a_tool_may_have_a_name_like_such_a_key(self) -> None:
+        tool = value_net("x", "0" * 32)
+        gate = create_gate_manager(registry=compile_rules(f"block {tool}\nblock b after {tool}").registry)
+        assert gate.block_reason(ToolCall("c", tool)) is not None
+        assert gate.block_reason(ToolCall("c", "b")) is None
+
     def test_keys(self) -> None:
         digest = ValueKey(("pr",)).digest({"pr": 1})
         assert digest is not None
