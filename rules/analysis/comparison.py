@@ -420,9 +420,12 @@ class _Walk:
         if was is None or now is None:
             return
         call = self.joint.calls[number]
-        kinds: dict[Kind, bool] = {"weaker": _is_weaker(now, was), "stricter": _is_weaker(was, now)}
-        for kind in (kind for kind, holds in kinds.items() if holds):
-            if (call.shown[0], kind) not in self.found:
+        kinds: tuple[tuple[Kind, bool], ...] = (
+            ("weaker", _is_weaker(now, was)),
+            ("stricter", _is_weaker(was, now)),
+        )
+        for kind, holds in kinds:
+            if holds and (call.shown[0], kind) not in self.found:
                 source = next((rule.source for rule in (*terms[_NEW], *terms[_OLD])), None)
                 way = (*_back(state, came), Step(call.shown, people, call.when))
                 self.found[call.shown[0], kind] = Difference(kind, way, people, people, source)
