@@ -13,22 +13,27 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...engine.core.sanitize import visible
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import config_directory
-from ...engine.gateway.protocol.tokens import TokenError, check_private, write_private
+from ...engine.gateway.protocol.tokens import TokenError, alone, check_private, write_private
 
 LINK_LIFETIME = 600.0
 """Seconds in which a link has to be used."""
 LOGIN_LIFETIME = 12 * 3600.0
-"""Seconds after which a browser logs in again."""
+"""Seconds after which a browser logs in again, from when its login was renewed last."""
+LONGEST_LOGIN = 30 * 24 * 3600.0
+"""Seconds after which it logs in again anyhow."""
+RENEWED_AFTER = 3600.0
+"""Seconds after which a login that shows its key gets another cookie, and more time."""
 MAX_LOGINS = 32
 """Logins at a time; one more ends the oldest."""
 
@@ -40,11 +45,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One browser that came in, until the time `ends`; `id` and the public `key` are no secrets."""
+    """One browser that came in, until the time `ends`; `id` and the public `key` are no secrets.
+
+    `browser` is what it calls itself, `begun` when it logged in, `renewed` when it last got a cookie.
+    """
 
     id: str
     ends: float
     key: str
+    browser: str = ""
+    begun: float = 0.0
+    renewed: float = 0.0
 
 
 class _Content(BaseModel):
@@ -65,13 +76,13 @@ class LoginFile:
     def __init__(self, path: Path, served: str) -> None:
         self.path = path
         self._served = served
+        self._seen: tuple[int, ...] | None = None
 
     def read(self) -> dict[str, Login]:
         """The logins that were kept; none where the file cannot be trusted."""
+        self._seen = self._look()
         try:
-            with self.path.open(encoding="utf-8") as file:
-                check_private(self.path, os.fstat(file.fileno()))
-                content = _Content.model_validate_json(file.read())
+            content = _read(self.path)
         except FileNotFoundError:
             return {}
         except (OSError, TokenError, UnicodeDecodeError, ValidationError) as error:
@@ -81,13 +92,103 @@ class LoginFile:
 
     def write(self, logins: Mapping[str, Login]) -> None:
         """Keep these and no others. Where that fails none is kept: one that was ended must not return."""
-        content = _Content(served=self._served, logins=dict(logins))
         try:
-            write_private(self.path, content.model_dump_json())
+            write_private(self.path, _Content(served=self._served, logins=dict(logins)).model_dump_json())
         except TokenError as error:
             log.warning("everybody has to log in again after a restart: %s", error)
             with suppress(FileNotFoundError):
                 self.path.unlink()
+        self._seen = self._look()
+
+    @property
+    def changed(self) -> bool:
+        """Tell whether somebody else has written the file since, as `revoke_login` does."""
+        return self._look() != self._seen
+
+    def _look(self) -> tuple[int, ...] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read(path: Path) -> _Content:
+    with path.open(encoding="utf-8") as file:
+        check_private(path, os.fstat(file.fileno()))
+        return _Content.model_validate_json(file.read())
+
+
+# The files of all servers, for the commands that list logins and end them.
+
+
+def kept_logins() -> dict[Path, tuple[Login, ...]]:
+    """The logins that may be in force, each once, by their servers' files. Raises `TokenError`."""
+    now = time.time()
+    found: dict[Path, tuple[Login, ...]] = {}
+    for path in sorted(config_directory().glob("web-*.json")):
+        every = {login.id: login for login in _trusted(path).logins.values() if login.ends > now}
+        found[path] = tuple(every.values())
+    return found
+
+
+def revoke_login(beginning: str) -> Login:
+    """End the one login whose id begins so; its server sees that within a second.
+
+    Raises `TokenError` also where none or several have such an id.
+    """
+    fitting = {
+        login.id: (path, login)
+        for path, logins in kept_logins().items()
+        for login in logins
+        if beginning and login.id.startswith(beginning)
+    }
+    if len(fitting) != 1:
+        which = "no login has" if not fitting else f"{len(fitting)} logins have"
+        raise TokenError(
+            f"{which} an id that begins with '{visible(beginning)}'; `interlock web logins` lists them"
+        )
+    [(path, login)] = fitting.values()
+    with alone(path):
+        content = _trusted(path)
+        left = {digest: each for digest, each in content.logins.items() if each.id != login.id}
+        write_private(path, content.model_copy(update={"logins": left}).model_dump_json())
+    return login
+
+
+def _trusted(path: Path) -> _Content:
+    try:
+        return _read(path)
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise TokenError(f"{path}: is no file of logins that can be read: {error}") from error
+
+
+_BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR", "Opera"),
+    ("SamsungBrowser", "Samsung Internet"),
+    ("FxiOS", "Firefox"),
+    ("Firefox", "Firefox"),
+    ("CriOS", "Chrome"),
+    ("Chrome", "Chrome"),
+    ("Safari", "Safari"),
+)
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_name(agent: str) -> str:
+    """The browser and the system that a `User-Agent` names, in known words only: `Chrome on Android`."""
+    browser = next((name for sign, name in _BROWSERS if sign in agent), "another program")
+    system = next((name for sign, name in _SYSTEMS if sign in agent), "")
+    return f"{browser} on {system}" if system else browser
 
 
 def is_secret(text: str) -> bool:
@@ -123,7 +224,7 @@ class Logins:
         self._link = (_digest(secret), self._clock() + LINK_LIFETIME)
         return secret
 
-    def redeem(self, secret: str, key: str) -> str | None:
+    def redeem(self, secret: str, key: str, browser: str = "") -> str | None:
         """A cookie for the secret of the link in force, which is of no use afterwards.
 
         `key` is the public one that the browser made; see `browser_key`.
@@ -132,34 +233,90 @@ class Logins:
             return None
         _, ends = self._link
         self._link = None
-        if ends <= self._clock():
+        now = self._clock()
+        if ends <= now:
             return None
-        cookie = secrets.token_urlsafe(32)
-        self._drop_expired()
-        while len(self._logins) >= MAX_LOGINS:
-            del self._logins[next(iter(self._logins))]
-        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LIFETIME, key)
-        self._save()
-        return cookie
+        with self._kept():
+            self._drop_expired()
+            while len({login.id for login in self._logins.values()}) >= MAX_LOGINS:
+                self._drop(next(iter(self._logins.values())).id)
+            login = Login(secrets.token_hex(8), now + LOGIN_LIFETIME, key, browser, now, now)
+            return self._add(login)
+
+    def renew(self, cookie: str) -> str | None:
+        """Another cookie for a login that has shown its key, and more time; `None` where it is too early.
+
+        The cookie before it goes on until a browser shows the new one, as the answer may be lost.
+        """
+        now, before = self._clock(), self.find(cookie)
+        if before is None or not before.renewed + RENEWED_AFTER <= now:
+            return None
+        ends = max(before.ends, min(now + LOGIN_LIFETIME, before.begun + LONGEST_LOGIN))
+        login = replace(before, ends=ends, renewed=now)
+        with self._kept():
+            if _digest(cookie) not in self._logins:
+                return None
+            self._drop(before.id)
+            self._logins[_digest(cookie)] = login
+            return self._add(login)
 
     def find(self, cookie: str) -> Login | None:
-        """The login of a cookie, if there is one."""
-        self._drop_expired()
-        return self._logins.get(_digest(cookie))
+        """The login of a cookie, if there is one. The cookies that it had before this one end."""
+        self._look_again()
+        digest = _digest(cookie)
+        login = self._logins.get(digest)
+        if login is None:
+            return None
+        own = [each for each, other in self._logins.items() if other.id == login.id]
+        if older := own[: own.index(digest)]:
+            with self._kept():
+                for each in older:
+                    self._logins.pop(each, None)
+        return login
 
     def holds(self, login: Login) -> bool:
         """Tell whether a login has neither been ended nor expired."""
-        self._drop_expired()
-        return login in self._logins.values()
+        self._look_again()
+        return any(each.id == login.id for each in self._logins.values())
 
     def end(self, cookie: str) -> None:
         """Log out."""
-        if self._logins.pop(_digest(cookie), None) is not None:
-            self._save()
+        login = self._logins.get(_digest(cookie))
+        if login is not None:
+            with self._kept():
+                self._drop(login.id)
 
-    def _save(self) -> None:
-        if self._file is not None:
+    def _add(self, login: Login) -> str:
+        cookie = secrets.token_urlsafe(32)
+        self._logins[_digest(cookie)] = login
+        return cookie
+
+    def _drop(self, login_id: str) -> None:
+        for digest, each in list(self._logins.items()):
+            if each.id == login_id:
+                del self._logins[digest]
+
+    @contextmanager
+    def _kept(self) -> Generator[None, None, None]:
+        """Keep what is changed within; what a command has ended meanwhile stays ended."""
+        if self._file is None:
+            yield
+            return
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(alone(self._file.path))
+            except TokenError as error:
+                log.warning("logins are kept without a lock: %s", error)
+            self._look_again()
+            yield
             self._file.write(self._logins)
+
+    def _look_again(self) -> None:
+        """Drop what has expired, and what is not in the file any more."""
+        if self._file is not None and self._file.changed:
+            kept = self._file.read()
+            self._logins = {digest: each for digest, each in self._logins.items() if digest in kept}
+        self._drop_expired()
 
     def _drop_expired(self) -> None:
         now = self._clock()

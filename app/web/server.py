@@ -26,7 +26,7 @@ from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
-from .logins import LOGIN_LIFETIME, Login, Logins, is_secret
+from .logins import LOGIN_LIFETIME, Login, Logins, browser_name, is_secret
 from .policy import ServerNames, answer_headers, find_refusal
 from .tabs import Console, Tab, size_of
 
@@ -262,7 +262,8 @@ class ConsoleServer:
             return web.Response(
                 status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
             )
-        cookie = self.logins.redeem(offer.link, offer.key)
+        browser = browser_name(request.headers.get("User-Agent", ""))
+        cookie = self.logins.redeem(offer.link, offer.key, browser)
         if cookie is None:
             if self._failures.too_many(address):
                 return web.Response(

@@ -1,13 +1,17 @@
-"""`interlock web`: the console in a browser, on a server of its own or on a running one."""
+"""`interlock web`: the console in a browser, and the logins of browsers."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from datetime import UTC, datetime
 
+from ....engine.core.sanitize import visible
 from ...config.arguments import refuse
 from ..options import (
     add_appearance,
     add_certificate,
+    add_command,
     add_journal,
     add_mode,
     add_operator,
@@ -39,10 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_journal(parser)
     add_operator(parser)
     add_appearance(parser)
+    parts = parser.add_subparsers(dest="part", metavar="PART")
+    add_command(parts, "logins", "list the browsers that are logged in here")
+    revoke = add_command(parts, "revoke", "end a browser's login; its tabs close within seconds")
+    revoke.add_argument("id", metavar="ID", help="the login's id, or the first letters of it")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the console until told to end. Returns the exit code."""
+    """Serve the console until told to end, or list or end logins. Returns the exit code."""
+    if args.part is not None:
+        return _run_part(args)
     from ....engine.history.errors import JournalError
     from ....engine.net.net import NetError
     from ....rules import RuleError
@@ -53,3 +63,29 @@ def run(args: argparse.Namespace) -> int:
     except (JournalError, NetError, RuleError, ValueError, OSError) as error:
         return refuse("web", error)
     return 0
+
+
+def _run_part(args: argparse.Namespace) -> int:
+    from ....engine.gateway.protocol.tokens import TokenError
+    from ...web.logins import kept_logins, revoke_login
+
+    try:
+        if args.part == "revoke":
+            login = revoke_login(args.id)
+            print(f"Login {login.id} is ended: {login.browser or 'a browser'}", file=sys.stderr)
+            return 0
+        found = kept_logins()
+    except TokenError as error:
+        return refuse("web", error)
+    for path, logins in found.items():
+        for each in logins:
+            where = visible(path.stem.removeprefix("web-"))
+            times = f"since {_time(each.begun)}  renewed {_time(each.renewed)}  until {_time(each.ends)}"
+            print(f"{visible(each.id)}  {visible(each.browser) or 'a browser'}  {where}  {times}")
+    if not any(found.values()):
+        print("No browser is logged in here.", file=sys.stderr)
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

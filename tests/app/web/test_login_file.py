@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.web.logins import LOGIN_LIFETIME, LoginFile, Logins
+from interlock.app.web.logins import LOGIN_LIFETIME, LoginFile, Logins, kept_logins, revoke_login
+from interlock.engine.gateway.protocol.tokens import TokenError
 
 from .fronts import KEY as PRIVATE
 from .fronts import shown
@@ -105,3 +106,53 @@ class TestFile:
         monkeypatch.setattr("os.fsync", full)
         logins.end(cookie)
         assert Logins(file=LoginFile(path, "this")).find(cookie) is None
+
+
+class TestRevoking:
+    @pytest.fixture(autouse=True)
+    def directory(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(path.parent))
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "conf" / "web-127.0.0.1-8738.json"
+
+    def test_ends_a_login_while_its_server_runs(self, path: Path) -> None:
+        """The server sees it at once, the other logins go on, and nothing brings it back."""
+        logins = Logins(file=LoginFile(path, "this"))
+        cookie, other = log_in(logins), log_in(logins)
+        login = logins.find(cookie)
+        assert login is not None
+        assert [len(each) for each in kept_logins().values()] == [2]
+        assert revoke_login(login.id[:6]).id == login.id
+        assert not logins.holds(login)
+        assert logins.find(other) is not None
+        log_in(logins)
+        assert Logins(file=LoginFile(path, "this")).find(cookie) is None
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_login_made_meanwhile_revives_none(self, path: Path) -> None:
+        """The server writes its file before it has looked at it: what was ended stays ended."""
+        logins = Logins(file=LoginFile(path, "this"))
+        cookie = log_in(logins)
+        [[login]] = kept_logins().values()
+        revoke_login(login.id)
+        log_in(logins)
+        assert logins.find(cookie) is None
+        assert [len(each) for each in kept_logins().values()] == [1]
+
+    def test_needs_one_login(self, path: Path) -> None:
+        """Nothing is ended by letters that none or several ids begin with."""
+        logins = Logins(file=LoginFile(path, "this"))
+        log_in(logins)
+        for beginning in ("", "xyz"):
+            with pytest.raises(TokenError, match="interlock web logins"):
+                revoke_login(beginning)
+        assert [len(each) for each in kept_logins().values()] == [1]
+
+    def test_a_file_that_is_deleted_ends_all(self, path: Path) -> None:
+        """Also while the server runs."""
+        logins = Logins(file=LoginFile(path, "this"))
+        cookie = log_in(logins)
+        path.unlink()
+        assert logins.find(cookie) is None

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from interlock.app.web.logins import LINK_LIFETIME, LOGIN_LIFETIME, MAX_LOGINS, Logins
+import pytest
+
+from interlock.app.web.logins import (
+    LINK_LIFETIME,
+    LOGIN_LIFETIME,
+    LONGEST_LOGIN,
+    MAX_LOGINS,
+    RENEWED_AFTER,
+    Logins,
+    browser_name,
+)
 
 from .fronts import KEY as PRIVATE
 from .fronts import shown
@@ -97,3 +107,71 @@ class TestLogins:
         cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MAX_LOGINS + 1)]
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])
+
+
+class TestRenewal:
+    def test_gives_another_cookie_and_more_time(self) -> None:
+        """A login in use outlasts its first hours, and stays the same login."""
+        clock = Clock()
+        logins = Logins(clock)
+        first = logins.redeem(logins.link(), KEY) or ""
+        before = logins.find(first)
+        assert before is not None
+        clock.now += RENEWED_AFTER - 1
+        assert logins.renew(first) is None
+        clock.now += 1
+        second = logins.renew(first) or ""
+        clock.now += LOGIN_LIFETIME - 1
+        after = logins.find(second)
+        assert after is not None
+        assert (after.id, after.begun) == (before.id, before.begun)
+        assert logins.holds(before)
+
+    def test_ends_the_old_cookie_with_the_first_use_of_the_new_one(self) -> None:
+        """An answer may be lost; until the browser shows the new cookie it has the old one."""
+        clock = Clock()
+        logins = Logins(clock)
+        first = logins.redeem(logins.link(), KEY) or ""
+        clock.now += RENEWED_AFTER
+        lost = logins.renew(first) or ""
+        assert logins.find(first) is not None
+        clock.now += RENEWED_AFTER
+        second = logins.renew(first) or ""
+        assert logins.find(lost) is None
+        assert logins.find(second) is not None
+        assert logins.find(first) is None
+
+    def test_does_not_go_on_for_ever(self) -> None:
+        """After thirty days one logs in again."""
+        clock = Clock()
+        logins = Logins(clock)
+        cookie = logins.redeem(logins.link(), KEY) or ""
+        begun = clock.now
+        while logins.find(cookie) is not None:
+            clock.now += RENEWED_AFTER
+            cookie = logins.renew(cookie) or cookie
+        assert LONGEST_LOGIN <= clock.now - begun <= LONGEST_LOGIN + RENEWED_AFTER
+
+    def test_logging_out_ends_both_cookies(self) -> None:
+        """No cookie of a login outlasts it."""
+        clock = Clock()
+        logins = Logins(clock)
+        first = logins.redeem(logins.link(), KEY) or ""
+        clock.now += RENEWED_AFTER
+        second = logins.renew(first) or ""
+        logins.end(first)
+        assert logins.find(second) is None
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("agent", "name"),
+        [
+            ("Mozilla/5.0 (Linux; Android 14) Chrome/130 Mobile Safari/537.36", "Chrome on Android"),
+            ("Mozilla/5.0 (iPhone; CPU iPhone OS 17 like Mac OS X) Safari/604", "Safari on iPhone"),
+            ("<script>", "another program"),
+        ],
+    )
+    def test_of_browsers_are_known_words(self, agent: str, name: str) -> None:
+        """Whatever a browser calls itself, a list shows words of ours."""
+        assert browser_name(agent) == name

@@ -366,3 +366,29 @@ class TestStarting:
             await asyncio.to_thread(terminal.wait_for, "/login#", seconds=30)
             terminal.send("\x03")
             assert await asyncio.to_thread(terminal.wait_for_end) == 0
+
+
+class TestLogins:
+    async def test_are_listed_and_ended(self, tmp_path: Path) -> None:
+        """A command names the browsers that are logged in, and ends one while the server runs."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        async with (
+            ClientSession(
+                cookie_jar=CookieJar(unsafe=True), headers={"User-Agent": "Firefox on Linux"}
+            ) as session,
+            started(tmp_path, "--listen", f"127.0.0.1:{port}") as web,
+        ):
+            assert (await offered(session, web.page, web.link.partition("#")[2])).status == 204
+            listed = await asyncio.to_thread(command, tmp_path, "web", "logins", env=env)
+            assert f"Firefox on Linux  127.0.0.1-{port}  since" in listed.stdout
+            name = listed.stdout.split()[0]
+            ended = await asyncio.to_thread(command, tmp_path, "web", "revoke", name[:5], env=env)
+            assert (ended.returncode, name in ended.stderr) == (0, True)
+            assert (await session.get(web.page)).status == 401
+            listed = await asyncio.to_thread(command, tmp_path, "web", "logins", env=env)
+            assert (listed.stdout, listed.stderr) == ("", "No browser is logged in here.\n")
+            again = await asyncio.to_thread(command, tmp_path, "web", "revoke", name, env=env)
+            assert (again.returncode, "no login has an id" in again.stderr) == (2, True)
