@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+from typing import Literal, TypeAlias
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -34,22 +35,28 @@ def check_key(key: str) -> None:
     _point(key)
 
 
-def is_signed(key: str, origin: str, challenge: str, signature: str) -> bool:
+Use: TypeAlias = Literal["terminal", "phone"]
+"""The kind of connection that is signed for: a signature for one opens none of the other."""
+
+
+def is_signed(key: str, origin: str, challenge: str, signature: str, *, use: Use = "terminal") -> bool:
     """Verify the `signature`, two numbers in base64, of `challenge` by `key` in a page of `origin`."""
     try:
         numbers = base64.b64decode(signature, validate=True)
         if len(numbers) != 2 * _NUMBER:
             return False
         r, s = (int.from_bytes(each, "big") for each in (numbers[:_NUMBER], numbers[_NUMBER:]))
-        _point(key).verify(encode_dss_signature(r, s), signed_text(origin, challenge), ECDSA(SHA256()))
+        _point(key).verify(
+            encode_dss_signature(r, s), signed_text(origin, challenge, use), ECDSA(SHA256())
+        )
     except (ValueError, InvalidSignature):
         return False
     return True
 
 
-def signed_text(origin: str, challenge: str) -> bytes:
+def signed_text(origin: str, challenge: str, use: Use = "terminal") -> bytes:
     """Text that a page of `origin` signs."""
-    return f"interlock terminal {origin} {challenge}".encode()
+    return f"interlock {use} {origin} {challenge}".encode()
 
 
 def _point(key: str) -> EllipticCurvePublicKey:

@@ -12,9 +12,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from ...engine.gateway.protocol.address import Address, is_bare
+from .logins import Login
+
+LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
+"""The login of a request's cookie. It opens nothing until its key was shown."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -95,6 +100,11 @@ def find_refusal(
     return None if headers.get("Sec-Fetch-Site", "same-origin") == "same-origin" else HTTPStatus.FORBIDDEN
 
 
+def is_phone(headers: CIMultiDictProxy[str]) -> bool:
+    """Tell whether a browser calls itself one of a phone."""
+    return headers.get("Sec-CH-UA-Mobile") == "?1" or "Mobi" in headers.get("User-Agent", "")
+
+
 def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
     """Headers of an answer: pages may connect to `sockets`, and `nonce` admits style sheets."""
     styles = "'self'" if nonce is None else f"'self' 'nonce-{nonce}'"
@@ -104,6 +114,7 @@ def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
         f"style-src {styles}",
         "font-src 'self'",
         "img-src 'self'",
+        "manifest-src 'self'",
         # Not every browser takes 'self' for WebSockets too.
         f"connect-src 'self' {sockets}",
         "base-uri 'none'",

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,12 +22,14 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.web_protocol import RequestHandler
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from ...engine.gateway.client.console import ConsoleClient
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
 from .logins import LOGIN_LIFETIME, Login, Logins, browser_name, is_secret
-from .policy import ServerNames, answer_headers, find_refusal
+from .phone.pages import OPEN_TO_LOGGED_OUT, PAGES, PhonePages
+from .policy import LOGIN, ServerNames, answer_headers, find_refusal, is_phone
 from .tabs import Console, Tab, size_of
 
 MAX_TABS = 16
@@ -57,10 +59,9 @@ TLS_TIMEOUT = 10.0
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
-_PUBLIC = frozenset({"login", "redeem", "own"})
+_PUBLIC = frozenset({"login", "redeem", "own", *OPEN_TO_LOGGED_OUT})
 """Routes for those who have not logged in: the page that asks for it, and what that is made of."""
 _SOCKETS = frozenset({"ws", "deep-ws"})
-_LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Connections: TypeAlias = "dict[RequestHandler, None]"
@@ -87,7 +88,10 @@ class _Offer(BaseModel):
 
 
 class ConsoleServer:
-    """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process."""
+    """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process.
+
+    With `phone`, which gives a console of the hub, it also has the pages for phones.
+    """
 
     def __init__(
         self,
@@ -95,11 +99,18 @@ class ConsoleServer:
         *,
         logins: Logins | None = None,
         most_tabs: int = MAX_TABS,
+        phone: Callable[[], ConsoleClient] | None = None,
+        deny_reasons: Sequence[str] = (),
     ) -> None:
         self.logins = logins or Logins()
         self._console = console
         self._most_tabs = most_tabs
         self._failures = Failures(MAX_WRONG_LINKS)
+        self._phone = (
+            None
+            if phone is None
+            else PhonePages(phone, self.logins, self._failures, self._renew, deny_reasons)
+        )
         self._starts = Bucket(STARTS_PER_SECOND)
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()
@@ -186,10 +197,16 @@ class ConsoleServer:
             self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._phone is not None:
+            await self._phone.close()
 
     def link(self) -> str:
         """A link that logs one browser in, once. The part after the # is in no request."""
         return f"{self.url}/login#{self.logins.link()}"
+
+    def phone_link(self, link: str) -> str:
+        """The same link, of the same secret, to the page for phones."""
+        return link.replace("/login#", "/m/login#", 1)
 
     @property
     def tabs(self) -> int:
@@ -202,6 +219,7 @@ class ConsoleServer:
         app.add_routes(
             [
                 web.get("/", self._page, name="queue"),
+                web.get("/console", self._page, name="console"),
                 web.get("/{kind:[sa]}/{name}", self._page, name="deep"),
                 web.get("/ws/", self._terminal, name="ws"),
                 web.get("/ws/{kind:[sa]}/{name}", self._terminal, name="deep-ws"),
@@ -214,6 +232,8 @@ class ConsoleServer:
                 web.static("/static", _HERE / "static", name="own"),
             ]
         )
+        if self._phone is not None:
+            app.add_routes(self._phone.routes())
         app.on_response_prepare.append(self._seal)
         app.on_shutdown.append(self._end_tabs)
         return app
@@ -230,12 +250,15 @@ class ConsoleServer:
             return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
         if login is not None:
-            request[_LOGIN] = login
-            if name not in _SOCKETS:  # One of these shows its key first.
+            request[LOGIN] = login
+            if self._phone is not None and self._phone.proves(request):
+                self._strangers.pop(request.protocol, None)
+                self._visitors.pop(request.protocol, None)
+            elif name not in _SOCKETS:  # One of these shows its key first.
                 self._strangers.pop(request.protocol, None)
                 _count_connection(request.protocol, self._visitors, MAX_VISITORS)
         elif name not in _PUBLIC:
-            if name in ("queue", "deep"):
+            if name in ("queue", "console", "deep") or name in PAGES:
                 return aiohttp_jinja2.render_template(
                     "login.html", request, {}, status=HTTPStatus.UNAUTHORIZED
                 )
@@ -275,6 +298,10 @@ class ConsoleServer:
                 text=USED if is_secret(offer.link) else NO_LINK,
             )
         response = web.Response(status=HTTPStatus.NO_CONTENT)
+        self._set_cookie(response, cookie)
+        return response
+
+    def _set_cookie(self, response: web.StreamResponse, cookie: str) -> None:
         response.set_cookie(
             self._cookie,
             cookie,
@@ -284,7 +311,12 @@ class ConsoleServer:
             httponly=True,
             samesite="Strict",
         )
-        return response
+
+    def _renew(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Give a login that has shown its key another cookie, where it is time."""
+        cookie = self.logins.renew(request.cookies.get(self._cookie, ""))
+        if cookie is not None:
+            self._set_cookie(response, cookie)
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         """Confirm a login to the login page, which a link from another site opens without the cookie."""
@@ -308,9 +340,15 @@ class ConsoleServer:
         """The page with the terminal. Anything after a ? would be options of the terminal's script."""
         if request.query_string:
             raise web.HTTPSeeOther(request.path)
-        _deep_link(request)
+        link = _deep_link(request)
+        name = request.match_info.route.name
+        # A terminal is of no use on a phone's screen; the page for phones leads to it all the same.
+        has_page = self._phone is not None and name != "console" and link.session is None
+        if has_page and is_phone(request.headers):
+            raise web.HTTPSeeOther(f"/m{request.path}")
         nonce = request[_NONCE] = secrets.token_urlsafe(16)
-        socket = f"{self._names.socket(request.headers['Host'])}/ws{request.path}"
+        path = "/" if name == "console" else request.path
+        socket = f"{self._names.socket(request.headers['Host'])}/ws{path}"
         return aiohttp_jinja2.render_template("console.html", request, {"socket": socket, "nonce": nonce})
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
@@ -331,7 +369,7 @@ class ConsoleServer:
             )
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=most.encode())
             return socket
-        self._tabs[socket] = request[_LOGIN]
+        self._tabs[socket] = request[LOGIN]
         self._empty.clear()
         try:
             await asyncio.sleep(self._starts.take())
@@ -356,7 +394,7 @@ class ConsoleServer:
             return WSCloseCode.TRY_AGAIN_LATER
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
             return WSCloseCode.TRY_AGAIN_LATER
-        login, origin, address = request[_LOGIN], request.headers["Origin"], request.remote or ""
+        login, origin, address = request[LOGIN], request.headers["Origin"], request.remote or ""
         signature = _signature(message.data) if message.type is WSMsgType.TEXT else None
         if signature is not None and is_signed(login.key, origin, challenge, signature):
             return None if self.logins.holds(login) else WSCloseCode.POLICY_VIOLATION
@@ -388,6 +426,8 @@ class ConsoleServer:
         await asyncio.gather(*(socket.close(code=WSCloseCode.POLICY_VIOLATION) for socket in over))
 
     async def _end_tabs(self, app: web.Application) -> None:
+        if self._phone is not None:
+            await self._phone.end_streams()
         await asyncio.gather(*(socket.close(code=WSCloseCode.GOING_AWAY) for socket in list(self._tabs)))
         await self._empty.wait()
 

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 
 from ...engine.core.sanitize import visible
+from ...engine.gateway.client.console import ConsoleClient
 from ...engine.gateway.protocol.address import TOKEN, Address, check_private, server_url
 from ...engine.gateway.protocol.server_proof import digest_of
 from ...engine.gateway.protocol.token_paths import operator_token_file, token_file
@@ -34,6 +35,7 @@ from ..hosting.server import (
 from ..sources.deep_link import DeepLink
 from .environment import tab_environment
 from .logins import LoginFile, Logins, login_file
+from .qr_code import qr_lines
 from .server import ConsoleServer
 from .tabs import Console
 
@@ -68,7 +70,12 @@ async def _serve(
 ) -> None:
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
-        front = ConsoleServer(lambda link: Console(_line(args, url, link), environment), logins=logins)
+        front = ConsoleServer(
+            lambda link: Console(_line(args, url, link), environment),
+            logins=logins,
+            phone=lambda: ConsoleClient(url, token),
+            deny_reasons=approval_settings().deny_reasons,
+        )
         try:
             if certificate is None:
                 await front.start(listen.host, listen.port)
@@ -81,17 +88,34 @@ async def _serve(
         try:
             end = end_requested(lambda: _renew(front, certificate))
             link = front.link()
-            print(f"Open {link}", flush=True)
+
+            def show(link: str) -> None:
+                print(f"Open {link}", flush=True)
+                _print_phone_link(front.phone_link(link), with_code=not args.no_qr)
+
+            show(link)
             another = "Enter prints another; " if sys.stdin.isatty() else ""
             print(
                 f"It logs one browser in, once, within 10 minutes. {another}Ctrl+C ends it.", flush=True
             )
-            with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as leading:
+            if listen.is_local:
+                print(
+                    "A phone reaches this machine with --listen and --certificate, or by a tunnel.",
+                    flush=True,
+                )
+            with _on_enter(lambda: show(front.link())), _page_to(link) as leading:
                 if args.open:
                     await asyncio.to_thread(webbrowser.open, leading)
                 await end.wait()
         finally:
             await front.close()
+
+
+def _print_phone_link(link: str, *, with_code: bool) -> None:
+    """Print the link to the page for phones, in a terminal as a QR code as well."""
+    print(f"On a phone {link}", flush=True)
+    if with_code and sys.stdout.isatty():
+        print("\n".join(qr_lines(link)), flush=True)
 
 
 def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:

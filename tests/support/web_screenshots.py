@@ -1,4 +1,4 @@
-"""Pictures of the console in a real browser: an agent from outside asks, a tab shows it.
+"""Pictures of the console in a real browser, and of the page for phones: an agent from outside asks.
 
 `make screenshots`, or `python -m tests.support.web_screenshots DIRECTORY`; needs Chromium.
 """
@@ -12,13 +12,15 @@ from pathlib import Path
 
 from interlock.engine.gateway.client.agent import AgentSession
 
-from ..app.web.fronts import Seen, connected
+from ..app.web.fronts import Seen, browsing, connected
+from ..app.web.phone.phones import awake, phone
 from ..app.web.test_web_command import QUIET, Started, started, tabs
 
 SIZE = (1080, 760)
 RULES = """\
 require test before deploy
-require human-approval before deploy
+require human-approval before deploy risk high
+require human-approval before push_branch
 limit push to 2 per session
 """
 
@@ -31,13 +33,20 @@ async def deploy(env: str, version: str) -> str:
     return f"{version} is live in {env}"
 
 
+async def push_branch(remote: str, branch: str) -> str:
+    return f"{branch} is at {remote}"
+
+
 async def take(out: Path) -> None:
-    """Draw the login page, the queue, the dialog, what was decided, and the queue in a narrow window."""
+    """Draw the login page, the queue, the dialog, what was decided, the queue in a narrow window, and the
+    queue and a request on a phone."""
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "deploy.rules"
         rules.write_text(RULES, encoding="utf-8")
         async with started(Path(folder), rules=rules.name) as web:
             await _draw(web, out)
+        async with started(Path(folder), rules=rules.name) as web:
+            await _draw_phone(web, out)
 
 
 async def _draw(web: Started, out: Path) -> None:
@@ -70,6 +79,24 @@ async def _draw(web: Started, out: Path) -> None:
             await seen.until("0 waiting")
             await page.wait_for_timeout(QUIET)
             await page.screenshot(path=out / "web-decided.png")
+
+
+async def _draw_phone(web: Started, out: Path) -> None:
+    async with browsing() as browser, phone(browser) as page:
+        await page.goto(web.link.replace("/login#", "/m/login#"))
+        await page.wait_for_selector("article[data-view=queue]")
+        async with web.agent() as agent, agent.session("release-bot") as session:
+            call = await _work(session)
+            push = asyncio.create_task(session(push_branch)(remote="origin", branch="release/1.4"))
+            await page.wait_for_selector(".rows li >> nth=1")
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=out / "phone-queue.png")
+            await page.tap(".rows li:first-child a")
+            await awake(page)
+            await page.screenshot(path=out / "phone-request.png")
+            await page.tap("#right")
+            await call
+            push.cancel()
 
 
 async def _work(session: AgentSession) -> asyncio.Task[str]:

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_certificate(parser)
     add_switch(parser, "--open", "open the login link in the browser at once")
+    add_switch(parser, "--no-qr", "print the link for a phone without its QR code")
     add_operator_connection(
         parser, "show the sessions of a server that runs already (default: one is started here)"
     )

@@ -34,10 +34,10 @@ export function keep(key) {
   return using("readwrite", (keys) => keys.put(key, LOGIN));
 }
 
-// The signature of a challenge, or null in a browser that has no key.
-export async function sign(challenge) {
+// The signature of a challenge for one kind of connection, or null in a browser that has no key.
+export async function sign(challenge, use = "terminal") {
   const key = await using("readonly", (keys) => keys.get(LOGIN)).catch(() => undefined);
   if (key === undefined) return null;
-  const said = new TextEncoder().encode(`interlock terminal ${location.origin} ${challenge}`);
+  const said = new TextEncoder().encode(`interlock ${use} ${location.origin} ${challenge}`);
   return base64(await crypto.subtle.sign({ name: "ECDSA", hash: "SHA-256" }, key, said));
 }

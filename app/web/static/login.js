@@ -3,7 +3,7 @@ import { keep, make } from "./key.js";
 // A link's secret stands behind its #, which browsers send nowhere; it leaves the address bar at once.
 const said = document.getElementById("said");
 const field = document.getElementById("link");
-const here = location.pathname === "/login" ? "/" : location.pathname;
+const here = location.pathname.replace(/\/login$/, "/");
 
 async function offer(pasted) {
   const link = pasted.trim().split("#").pop();

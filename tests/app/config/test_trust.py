@@ -96,9 +96,9 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval as at certificate
     changed_nets config connect db digest dry_run each fill force format header headless idle_exit
-    input_file junit key kind label live log messages name no_backtest no_labels older_than open out
-    overlap owner prefix project proposed quiet reason resume reveal schema session since test timeout
-    token_file tools to trust unasked unmasked url wait yes
+    input_file junit key kind label live log messages name no_backtest no_labels no_qr older_than open
+    out overlap owner prefix project proposed quiet reason resume reveal schema session since test
+    timeout token_file tools to trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()
 

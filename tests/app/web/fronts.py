@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
 from interlock.app.sources.deep_link import DeepLink
-from interlock.app.web.browser_key import signed_text
+from interlock.app.web.browser_key import Use, signed_text
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.logins import Logins
 from interlock.app.web.server import ConsoleServer
@@ -113,9 +113,9 @@ def shown(key: ec.EllipticCurvePrivateKey) -> str:
     return base64.b64encode(point).decode()
 
 
-def signature(key: ec.EllipticCurvePrivateKey, origin: str, challenge: str) -> str:
+def signature(key: ec.EllipticCurvePrivateKey, origin: str, challenge: str, use: Use = "terminal") -> str:
     """What a page of `origin` sends for a challenge."""
-    signed = key.sign(signed_text(origin, challenge), ec.ECDSA(SHA256()))
+    signed = key.sign(signed_text(origin, challenge, use), ec.ECDSA(SHA256()))
     return base64.b64encode(
         b"".join(n.to_bytes(32, "big") for n in decode_dss_signature(signed))
     ).decode()

@@ -361,6 +361,7 @@ class TestStarting:
         line = [*CLI, "web", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--db", "x.db"]
         monkeypatch.chdir(tmp_path)
         with Terminal(line) as terminal:
+            await asyncio.to_thread(terminal.wait_for, "█▀▀▀▀▀█", seconds=30)  # a QR code's corner
             await asyncio.to_thread(terminal.wait_for, "Ctrl+C ends it", seconds=30)
             terminal.send("\r")
             await asyncio.to_thread(terminal.wait_for, "/login#", seconds=30)

@@ -1,0 +1,172 @@
+"""Answers of a tab to a request: what it sends, and the decision that this makes.
+
+A form names its fields by their numbers, as the names of an input's fields are an agent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
+
+from ....engine.core.sanitize import visible
+from ....engine.history.model.state import ApprovalState
+from ...screens.approval.grant import OF_SUBAGENT
+from ...viewmodels.answer_schema import AnswerDraft
+from ...viewmodels.grant_terms import (
+    Bound,
+    TermsError,
+    exact_only_reason,
+    limits,
+    of_subagent,
+    sentence,
+    terms,
+)
+from ...viewmodels.input_draft import FieldError, InputDraft, changes
+from ...viewmodels.request import OperatorDecision
+from .request_view import Difference, change_texts
+
+Texts = dict[Annotated[str, Field(max_length=4)], Annotated[str, Field(max_length=20_000)]]
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    digest: str
+
+
+class Answer(_Sent):
+    """A decision: `texts` fill in a form, `review` names changes or a grant that were shown."""
+
+    approved: StrictBool
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    stop: StrictBool = False
+    texts: Texts | None = None
+    review: str | None = None
+
+
+class Reveal(_Sent):
+    """A wish to see what is masked."""
+
+
+class Extend(_Sent):
+    """A wish for more time."""
+
+
+class Edit(_Sent):
+    """Changes of an input, to be reviewed."""
+
+    kind: Literal["edit"]
+    texts: Texts
+
+
+class Grant(_Sent):
+    """A grant, to be reviewed."""
+
+    kind: Literal["grant"]
+    scope: Literal["names", "input"]
+    bound: Bound
+    typed: Annotated[str, Field(max_length=20)] = ""
+    subagents: StrictBool = False
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewText:
+    """Text to be read before the decision is sent, and the words on its button."""
+
+    title: str
+    lines: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    button: str
+
+
+@dataclass
+class NotYetError(ValueError):
+    """An answer that cannot be taken as it is; `fields` are the problems by the form's names."""
+
+    message: str
+    fields: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def reviewed_edit(request: ApprovalState, sent: Edit) -> tuple[OperatorDecision, ReviewText]:
+    """The decision with an edited input. Raises `NotYetError`."""
+    draft = InputDraft(request.input)
+    for at, each in enumerate(draft.fields):
+        if (text := sent.texts.get(str(at))) is not None:
+            draft.texts[each.name] = text
+    _check(draft)
+    edited = draft.edited()
+    found = changes(draft.original, edited)
+    if not found:
+        raise NotYetError("Nothing is changed yet")
+    told = (
+        "Rules are checked again on the edited call; it may be blocked or need approval. "
+        "The agent sees your changes.",
+    )
+    text = ReviewText("Changed", told, change_texts(found), "Approve with these changes")
+    return OperatorDecision(True, edited=edited), text
+
+
+def _check(draft: InputDraft | AnswerDraft) -> None:
+    problems: dict[str, str] = {}
+    for at, each in enumerate(draft.fields):
+        typed = draft.texts.get(each.name, each.text)
+        try:
+            each.read(typed)
+        except FieldError as error:
+            problems[str(at)] = visible(str(error))
+    if problems:
+        raise NotYetError("Not yet: a field cannot be taken as it is", problems)
+
+
+def reviewed_grant(request: ApprovalState, sent: Grant) -> tuple[OperatorDecision, ReviewText]:
+    """The decision with a grant. Raises `NotYetError`."""
+    if exact_only_reason(request) is not None and sent.scope != "input":
+        raise NotYetError("Only exactly this input can be granted")
+    if of_subagent(request) and not sent.subagents:
+        raise NotYetError(OF_SUBAGENT, {"subagents": OF_SUBAGENT})
+    try:
+        chosen = terms(sent.scope, sent.bound, sent.typed, subagents=sent.subagents)
+    except TermsError as error:
+        raise NotYetError(str(error), {"typed": str(error)}) from error
+    reason = sent.reason.strip()
+    if not reason:
+        why = "Type a reason: it is recorded with the grant"
+        raise NotYetError(why, {"reason": why})
+    lines = (
+        sentence(request, chosen),
+        limits(request, chosen.scope),
+        "It can be revoked in the console.",
+    )
+    return (
+        OperatorDecision(True, reason, grant=chosen),
+        ReviewText("Approve and grant", lines, (), "Approve and grant"),
+    )
+
+
+def filled_in(request: ApprovalState, texts: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The answer that a request wants, as it was filled in. Raises `NotYetError`."""
+    draft = _draft(request, texts)
+    _check(draft)
+    return draft.answer()
+
+
+def complaints(request: ApprovalState, texts: Mapping[str, str], problem: str) -> dict[str, str]:
+    """Problems that the answer's check found, by the form's names."""
+    draft = _draft(request, texts)
+    found = draft.complained(problem)
+    return {str(at): found[e.name] for at, e in enumerate(draft.fields) if e.name in found}
+
+
+def _draft(request: ApprovalState, texts: Mapping[str, str]) -> AnswerDraft:
+    draft = AnswerDraft.of(request)
+    for at, each in enumerate(draft.fields):
+        if (text := texts.get(str(at))) is not None:
+            draft.texts[each.name] = text
+    return draft

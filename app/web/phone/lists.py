@@ -1,0 +1,158 @@
+"""The queue and what was decided, as the page lists them. All texts here are made visible."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ....engine.approvals.request_order import FIRST, in_order
+from ....engine.history.decisions.filter import DecisionFilter
+from ....engine.history.decisions.reader import Decision
+from ....engine.history.model.events import CallDecided
+from ....engine.history.model.state import ApprovalState
+from ....engine.hub.api import HubApi
+from ...format.decisions import VERDICT, verdict_words
+from ...format.text import clip, glance, name_shown, place, shown
+from ...widgets.approval.proposed_edits import edit_counts
+from ...widgets.nets.list import approver_names
+from .request_view import Risk, millis, risk_of
+
+GLANCE = 140
+"""Characters of what will run in a row of the queue; the request has all of it."""
+LATEST = 30
+"""Decisions that are listed."""
+SCANS = 20
+"""Steps in which they are looked for at most."""
+BY_PEOPLE = DecisionFilter(verdicts=("approved", "denied"))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One open request."""
+
+    id: str
+    tool: str
+    who: str
+    text: str
+    rule: str
+    risk: Risk | None
+    since: int
+    until: int | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """The rows that are listed, the most pressing first, and how many more wait."""
+
+    rows: tuple[QueueRow, ...]
+    more: int
+
+    @property
+    def waiting(self) -> int:
+        """Number of all open requests."""
+        return len(self.rows) + self.more
+
+
+async def queue_view(hub: HubApi, now: datetime) -> QueueView:
+    """The queue as it is now."""
+    waiting = in_order(await hub.approvals())
+    rows = tuple(_row(each, now) for each in waiting[:FIRST])
+    return QueueView(rows, len(waiting) - len(rows) + hub.unread().requests)
+
+
+def _row(request: ApprovalState, now: datetime) -> QueueRow:
+    who = name_shown(request.agent or request.session)
+    if request.via:
+        who = f"{name_shown(request.via)} of {who}"
+    asks = request.wants is not None
+    text = shown(" ".join(request.message[:GLANCE].split())) if asks else _glance(request)
+    return QueueRow(
+        id=request.id,
+        tool=name_shown(request.tool),
+        who=who,
+        text=f"answer: {text}" if asks else text,
+        rule="" if request.rule is None else f"{place(request.rule)}  {shown(request.rule.text.strip())}",
+        risk=risk_of(request),
+        since=millis(request.since),
+        until=None if request.expires is None else millis(request.expires),
+        notes=tuple(_notes(request, now)),
+    )
+
+
+def _glance(request: ApprovalState) -> str:
+    return clip(glance(request.input, request.shell_fields), GLANCE)
+
+
+def _notes(request: ApprovalState, now: datetime) -> list[str]:
+    notes: list[str] = []
+    if request.disconnected is not None:
+        notes.append("no connection waits for the answer")
+    if request.people > 1:
+        notes += [f"{len(request.given)} of {request.people} approved", *approver_names(request, now)]
+    if request.uninspectable is not None:
+        notes.append("cannot be fully analysed")
+    if request.hidden:
+        notes.append("masked text that may run")
+    if request.original is not None:
+        notes.append(f"edited by {name_shown(request.edited_by or 'an operator')}")
+    if (found := edit_counts(request)) is not None:
+        notes.append(f"+{found[0]} −{found[1]}")
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRow:
+    """One decision by a person: `why` is the reason given, `rule` the one that asked."""
+
+    key: str
+    verdict: str
+    denied: bool
+    tool: str
+    who: str
+    text: str
+    at: int
+    rule: str
+    why: str
+    result: str
+
+
+async def decided_view(hub: HubApi) -> list[DecidedRow]:
+    """The latest decisions by people, newest first."""
+    decisions = await _latest(hub)
+    reasons = await asyncio.gather(*(_reason(hub, each) for each in decisions))
+    return [_decided(each, why) for each, why in zip(decisions, reasons, strict=True)]
+
+
+async def _latest(hub: HubApi) -> Sequence[Decision]:
+    found = await hub.scan_decisions(BY_PEOPLE)
+    for _ in range(SCANS):
+        if found.parts or found.next is None:
+            break
+        found = await hub.scan_decisions(BY_PEOPLE, top=found.next)
+    if not found.parts:
+        return ()
+    return (await hub.read_decisions(BY_PEOPLE, found.parts[0]))[:LATEST]
+
+
+async def _reason(hub: HubApi, decision: Decision) -> str:
+    event = await hub.decision_event(decision.session, decision.seq)
+    body = event.body
+    return body.reason or "" if isinstance(body, CallDecided) and body.outcome != "allow" else ""
+
+
+def _decided(decision: Decision, why: str) -> DecidedRow:
+    return DecidedRow(
+        key=f"{decision.cursor}",
+        verdict=verdict_words(decision),
+        denied=VERDICT[decision.verdict] is VERDICT["denied"],
+        tool=name_shown(decision.tool),
+        who=name_shown(decision.agent),
+        text=clip(name_shown(decision.input), GLANCE),
+        at=millis(decision.at),
+        rule="  ".join(shown(each) for each in (decision.place, decision.rule) if each),
+        why=shown(why),
+        result=decision.result or "",
+    )

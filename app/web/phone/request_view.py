@@ -1,0 +1,380 @@
+"""One request as the page shows it: the same parts, in the same order, as the terminal's dialog.
+
+All texts here are made visible. Those of `decisive` sections have to be on screen before an approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from ....engine.core.rights import Rights, may, refusal
+from ....engine.history.model.state import ApprovalState, NetState, SessionState
+from ....engine.history.redaction.hidden_text import RevealedText
+from ....engine.hub.api import HubApi
+from ...format.text import command_lines, count, name_shown, quoted, shown, shown_lines
+from ...sources.capabilities import can_be_edited
+from ...terminal.symbols import RISK
+from ...viewmodels.answer_schema import AnswerField, fields_of
+from ...viewmodels.grant_terms import (
+    exact_only_reason,
+    granted_calls,
+    no_grant_reason,
+    of_subagent,
+)
+from ...viewmodels.input_draft import Change, InputDraft, InputField, changes, safe_json
+from ...viewmodels.request import effects_of
+from ...widgets.approval.change_rows import diff_lines
+from ...widgets.approval.progress import Viewer, progress_lines
+from ...widgets.approval.proposed_edits import (
+    NONE,
+    ProposedEdits,
+    edit_counts,
+    proposed_edits,
+    shown_by_preview,
+)
+from ...widgets.approval.request import SAME, waits_for
+from ...widgets.nets.list import places_line, prospects
+from .texts import Run, ShownField, ShownText, diff_of, fields_of_input, text_of
+
+WIDE = 100_000
+"""Columns in which nothing is wrapped: the browser wraps."""
+OTHERS = 40
+"""Commands that no rule names and that are listed; the whole text is shown as well."""
+LONGEST = 4000
+"""Characters of a field that is edited on a phone."""
+SAYS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """A rule's word for the risk, with its symbol."""
+
+    level: str
+    symbol: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A diff under its title."""
+
+    title: str
+    text: ShownText
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field to fill in: `kind` is `line`, `lines`, `number` or `choice`, `key` its name in the form."""
+
+    key: str
+    name: str
+    kind: str
+    text: str
+    hint: str
+    required: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    suggestions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GrantForm:
+    """The choices of a grant. With `only_exact` no other scope can be chosen, for that reason."""
+
+    calls: str
+    only_exact: str | None
+    subagents_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """A request, and what the operator may do about it; `refused` says why nothing."""
+
+    id: str
+    digest: str
+    state: str
+    tool: str
+    called: str
+    label: str
+    who: str
+    session: str
+    via: str
+    call: str
+    since: int
+    until: int | None
+    risk: Risk | None
+    effects: str
+    lost: str
+    warnings: tuple[str, ...]
+    question: ShownText | None
+    runs: tuple[str, ...]
+    runs_marked: tuple[str, ...]
+    runs_left: str
+    fields: tuple[ShownField, ...]
+    differences: tuple[Difference, ...]
+    counts: str
+    concealed: bool
+    revealed: tuple[ShownField, ...]
+    rule: str
+    rule_place: str
+    notes: tuple[str, ...]
+    net: str
+    waits: tuple[str, ...]
+    progress: tuple[str, ...]
+    workdir: str
+    says: str
+    answer: tuple[FormField, ...]
+    refused: str | None
+    grant: GrantForm | None
+    no_grant: str
+    edit: tuple[FormField, ...]
+    no_edit: str
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether an answer is wanted, and nothing runs."""
+        return self.question is not None
+
+
+def request_view(
+    request: ApprovalState,
+    sessions: Sequence[SessionState],
+    hub: HubApi,
+    viewer: Viewer,
+    rights: Rights,
+    now: datetime,
+    revealed: Sequence[RevealedText] = (),
+) -> RequestView:
+    """The view of a request for an operator with these rights; `revealed` is what they asked to see."""
+    known = {state.id: state for state in sessions}
+    session = known.get(request.session)
+    speaker = known.get(request.via or "", session)
+    maker = speaker if request.via else session
+    asks = request.wants is not None
+    label = "" if speaker is None else speaker.labels.get(request.called, "")
+    edits = NONE if asks else proposed_edits(request)
+    whole, others = _runs(request)
+    found = edit_counts(request)
+    no_grant = "An answer is not granted" if asks else no_grant_reason(request)
+    if no_grant is None and not may(rights, "administer"):
+        no_grant = refusal("A grant", "administer", rights, viewer.operator)
+    no_edit = _no_edit(request, hub)
+    workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), "")
+    return RequestView(
+        id=request.id,
+        digest=request.digest or "",
+        state=f"{request.digest} {len(request.given)} {request.expires} {request.disconnected}",
+        tool=shown(request.title) if asks else name_shown(request.tool),
+        called=name_shown(request.called),
+        label=quoted(label) if label else "",
+        who=name_shown(request.agent or request.session),
+        session=name_shown(request.session),
+        via=name_shown(request.via) if request.via else "",
+        call=shown(request.call_id),
+        since=millis(request.since),
+        until=None if request.expires is None else millis(request.expires),
+        risk=risk_of(request),
+        effects="" if asks else ", ".join(map(name_shown, effects_of(request))),
+        lost="" if request.disconnected is None else "no connection waits for the answer",
+        warnings=_warnings(request),
+        question=text_of(shown_lines(request.message.strip("\n"))) if asks else None,
+        runs=others[:OTHERS],
+        runs_marked=whole,
+        runs_left=count(len(others) - OTHERS, "more command") if len(others) > OTHERS else "",
+        fields=fields_of_input(_fields_shown(request, edits), request.shell_fields),
+        differences=_differences(request, edits),
+        counts="" if found is None else f"+{found[0]} −{found[1]}",
+        concealed=bool(request.hidden) and not revealed,
+        revealed=tuple(ShownField(shown(e.place), text_of(shown_lines(e.text))) for e in revealed),
+        rule="" if request.rule is None else shown(request.rule.text.strip()),
+        rule_place="" if request.rule is None else shown(request.rule.where),
+        notes=_notes(request),
+        net="" if asks else _net(request, session),
+        waits=tuple(row.plain for row in waits_for(session, WIDE)) if asks else (),
+        progress=tuple(row.plain for row in progress_lines(request, session, now, WIDE, viewer)),
+        workdir=shown(workdir) if workdir else "",
+        says=_says(speaker),
+        answer=tuple(_answer_field(i, f) for i, f in enumerate(fields_of(request.wants or {})))
+        if asks
+        else (),
+        refused=None if may(rights, "decide") else refusal("This", "decide", rights, viewer.operator),
+        grant=None
+        if no_grant
+        else GrantForm(granted_calls(request), exact_only_reason(request), of_subagent(request)),
+        no_grant=no_grant or "",
+        edit=() if no_edit else _edit_fields(InputDraft(request.input)),
+        no_edit=no_edit or "",
+    )
+
+
+def millis(at: datetime) -> int:
+    """A time as browsers count it."""
+    return int(at.timestamp() * 1000)
+
+
+def risk_of(request: ApprovalState) -> Risk | None:
+    """The risk that a rule names, if it does."""
+    if request.risk is None:
+        return None
+    look = RISK[request.risk]
+    return Risk(request.risk, look.symbol, look.word)
+
+
+def change_texts(found: Sequence[Change]) -> tuple[Difference, ...]:
+    """Changes of an edit, each field's whole diff."""
+    return tuple(
+        Difference(shown(each.name) or "the input", diff_of(_rows(diff_lines(*_sides(each)))))
+        for each in found
+    )
+
+
+def _sides(change: Change) -> tuple[list[str], list[str]]:
+    before, after = change.before, change.after
+    if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
+        return before.split("\n"), after.split("\n")
+    return (
+        safe_json(before, 2 if isinstance(before, dict | list) else None).split("\n"),
+        safe_json(after, 2 if isinstance(after, dict | list) else None).split("\n"),
+    )
+
+
+def _rows(lines: Sequence[str]) -> list[Run]:
+    """Lines of a diff, each with its sign first, made visible."""
+    return [(line[:1] or " ", row) for line in lines for row in shown_lines(line[1:])]
+
+
+def _warnings(request: ApprovalState) -> tuple[str, ...]:
+    unclear = (
+        []
+        if request.uninspectable is None
+        else [f"Cannot be fully analysed: {shown(request.uninspectable)}. It may do more than shown."]
+    )
+    masked = [
+        f"Masked text that may run: {shown(each.place)} hides {count(each.characters, 'character')}"
+        f"{f' in {each.lines} lines' if each.lines > 1 else ''}, with {each.holds}."
+        for each in request.hidden
+    ]
+    return (*unclear, *masked)
+
+
+def _runs(request: ApprovalState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The commands that a rule names or that are not known, whole, and the others."""
+    commands = request.runs
+    marked = len(request.marked if len(commands) == request.commands else commands)
+    whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
+    return (
+        tuple("\n".join(command_lines(each)) for each in whole),
+        tuple(name_shown(each) for each in others),
+    )
+
+
+def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:
+    """The input without what is shown in full elsewhere."""
+    if request.wants is not None:
+        return {name: value for name, value in request.input.items() if value != request.message}
+    return {name: value for name, value in request.input.items() if name not in edits.covered}
+
+
+def _differences(request: ApprovalState, edits: ProposedEdits) -> tuple[Difference, ...]:
+    """The changes that the call would make, and those that an operator made to it."""
+    found: list[Difference] = []
+    if edits.edits and not shown_by_preview(edits, request.preview):
+        for edit in edits.edits:
+            rows = _rows(edit.lines) if edit.lines else [("", SAME)]
+            note = f" ({edits.note})" if edits.note else ""
+            found.append(Difference(f"{shown(edit.file) or 'the edit'}{note}", diff_of(rows)))
+    if request.preview is not None:
+        lines = shown_lines(request.preview.rstrip("\n"))
+        found.append(Difference("as the tool says", diff_of(_preview_rows(lines))))
+    if request.original is not None:
+        editor = name_shown(request.edited_by or "an operator")
+        edited = changes(request.original, request.input)
+        said = f"edited by {editor}"
+        for each in change_texts(edited):
+            found.append(Difference(f"{said}: {each.title}", each.text))
+        if not edited:
+            only = "Only text that is masked here differs from what the agent asked for."
+            found.append(Difference(said, text_of([only])))
+    return tuple(found)
+
+
+def _preview_rows(lines: Sequence[str]) -> list[Run]:
+    """Lines of a unified diff, those of its hunks with their signs apart."""
+    first = next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines))
+    head: list[Run] = [("", line) for line in lines[:first]]
+    return head + [
+        (line[0], line[1:]) if line[:1] in ("+", "-", " ") else ("", line) for line in lines[first:]
+    ]
+
+
+def _notes(request: ApprovalState) -> tuple[str, ...]:
+    notes = [f"applies because {shown(request.note)}"] if request.note else []
+    notes += [f"asks although granted: {shown(request.beyond)}"] if request.beyond else []
+    return tuple(notes)
+
+
+def _net(request: ApprovalState, session: SessionState | None) -> str:
+    net = session.nets.get(request.net) if session is not None else None
+    name = f"net {shown(request.net)}"
+    if net is None:
+        marking = ", ".join(f"{shown(p)}:{n}" for p, n in request.marking.items() if n)
+        return f"{name}  {marking}"
+    asked = NetState(net=net.net, active=net.active, marking=request.marking)
+    meaning = next((p.text for p in prospects(asked) if p.tool == request.tool), "")
+    return f"{name}  {places_line(asked).plain}  {meaning}".rstrip()
+
+
+def _says(session: SessionState | None) -> str:
+    entries = session.transcript if session is not None else []
+    text = next((e.text for e in reversed(entries) if e.kind == "assistant" and e.text), None)
+    if text is None:
+        return ""
+    return shown(text[:SAYS].strip()) + ("…" if len(text) > SAYS else "")
+
+
+def _no_edit(request: ApprovalState, hub: HubApi) -> str | None:
+    if request.wants is not None or not request.input:
+        return "There is no input to edit"
+    if not can_be_edited(request.session, hub):
+        return "The agent cannot take an edited input: approve or deny the call as it is"
+    if not _edit_fields(InputDraft(request.input)):
+        return "Its fields are edited in the terminal's console: they are no short texts or numbers"
+    return None
+
+
+def _edit_fields(draft: InputDraft) -> tuple[FormField, ...]:
+    """The fields that are edited here: short texts, numbers and truth values."""
+    return tuple(
+        FormField(str(at), shown(each.name), _kind(each), each.text, each.type_name, True, _truth(each))
+        for at, each in enumerate(draft.fields)
+        if each.kind in ("text", "number", "boolean") and len(each.text) <= LONGEST
+    )
+
+
+def _kind(each: InputField) -> str:
+    match each.kind:
+        case "number":
+            return "number"
+        case "boolean":
+            return "choice"
+        case _:
+            return "lines" if "\n" in each.text or len(each.text) > 40 else "line"
+
+
+def _truth(each: InputField) -> tuple[tuple[str, str], ...]:
+    return (("true", "true"), ("false", "false")) if each.kind == "boolean" else ()
+
+
+def _answer_field(at: int, each: AnswerField) -> FormField:
+    kinds = {"text": "line", "number": "number", "integer": "number", "choice": "choice"}
+    hint = ". ".join(filter(None, (shown(each.type_name), shown(each.description))))
+    options = tuple((value, shown(words)) for value, words in each.options)
+    if each.kind == "choice" and not each.text and ("", "nothing") not in each.options:
+        options = (("", "choose one"), *options)
+    suggestions = tuple(text for text, _ in each.suggestions)
+    name = shown(each.name) or "answer"
+    kind = "lines" if "\n" in each.text else kinds.get(each.kind, "lines")
+    return FormField(str(at), name, kind, each.text, hint, each.required, options, suggestions)

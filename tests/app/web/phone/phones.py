@@ -1,0 +1,188 @@
+"""A server of sessions with the page for phones in front of it, and phones that come to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from aiohttp import ClientSession
+from playwright.async_api import Browser, Page, expect
+
+from interlock.app.web.logins import Logins
+from interlock.app.web.server import ConsoleServer
+from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.model.state import ApprovalState
+
+from ....engine.gateway.served import Served, served, until
+from ..fronts import KEY, client, signature, small_app
+
+SIZE = (390, 844)
+AGENT = (
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/130.0.0.0 Mobile Safari/537.36"
+)
+RULES = """\
+require human-approval before deploy risk high
+require human-approval before run
+require human-approval before erase by 2
+"""
+
+
+async def deploy(env: str, version: str = "v1.4.0") -> str:
+    return f"deployed to {env}"
+
+
+async def run(text: str) -> str:
+    return text
+
+
+async def erase(text: str) -> str:
+    return text
+
+
+@dataclass
+class Phones:
+    """A front with the page, and the server of sessions behind it."""
+
+    front: ConsoleServer
+    served: Served
+    calls: list[asyncio.Task[object]] = field(default_factory=list)
+
+    @property
+    def link(self) -> str:
+        """A login link to the page."""
+        return self.front.phone_link(self.front.link())
+
+    def ask(self, call: Awaitable[object]) -> asyncio.Task[object]:
+        """Have an agent call a tool, and go on."""
+        task = asyncio.ensure_future(call)
+        self.calls.append(task)
+        return task
+
+    async def asked(self, count: int = 1) -> list[ApprovalState]:
+        """The open requests, once there are so many."""
+
+        async def found() -> list[ApprovalState] | None:
+            waiting = await self.served.hub.approvals()
+            return waiting if len(waiting) == count else None
+
+        return await until(found)
+
+
+@asynccontextmanager
+async def phones(
+    directory: Path,
+    *,
+    rules: str = RULES,
+    rights: Literal["look", "decide", "administer"] | None = None,
+    logins: Logins | None = None,
+    port: int = 0,
+    deny_reasons: tuple[str, ...] = (),
+) -> AsyncGenerator[Phones, None]:
+    """The page for a token of these rights, ada's own with all of them by default."""
+    async with served(directory, rules=rules) as running:
+        token = running.ada
+        if rights is not None:
+            token = running.tokens.issue("operator", f"eve-{rights}", rights=rights)
+        front = ConsoleServer(
+            small_app,
+            logins=logins,
+            phone=lambda: ConsoleClient(running.url, token),
+            deny_reasons=deny_reasons,
+        )
+        await front.start("127.0.0.1", port)
+        found = Phones(front, running)
+        try:
+            yield found
+        finally:
+            await front.close()
+            for each in found.calls:
+                each.cancel()
+            await asyncio.gather(*found.calls, return_exceptions=True)
+
+
+@asynccontextmanager
+async def agent(of: Phones, name: str = "release-bot") -> AsyncGenerator[AgentSession, None]:
+    """A session of an agent elsewhere."""
+    async with of.served.agent_client() as program, program.session(name) as session:
+        yield session
+
+
+@asynccontextmanager
+async def phone(
+    browser: Browser,
+    *,
+    size: tuple[int, int] = SIZE,
+    colours: Literal["light", "dark"] = "light",
+) -> AsyncGenerator[Page, None]:
+    """A page of a phone with a context of its own."""
+    context = await browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        has_touch=True,
+        is_mobile=size[0] < 800,
+        user_agent=AGENT,
+        color_scheme=colours,
+        device_scale_factor=2,
+    )
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+async def enter(page: Page, of: Phones) -> None:
+    """Follow a login link to the queue."""
+    await page.goto(of.link)
+    await page.wait_for_selector("article[data-view=queue]")
+
+
+async def open_request(page: Page, of: Phones, request: ApprovalState) -> None:
+    """Go to a request as a notification's link does."""
+    await page.goto(f"{of.front.url}/m/a/{request.id}")
+    await page.wait_for_selector("article[data-view=request]")
+
+
+async def awake(page: Page, side: str = "right") -> None:
+    """Wait until a button of the bar does something."""
+    await expect(page.locator(f"#{side}")).to_have_attribute("aria-disabled", "false", timeout=10_000)
+
+
+@asynccontextmanager
+async def program(of: Phones, *, shows_key: bool = True) -> AsyncGenerator[Program, None]:
+    """A program that is logged in, and does what the page's script does."""
+    async with client(of.front) as session:
+        made = Program(session, of.front.url)
+        if shows_key:
+            await made.show_key()
+        yield made
+
+
+@dataclass
+class Program:
+    session: ClientSession
+    url: str
+    tab: str = ""
+
+    async def show_key(self) -> None:
+        headers = {"Origin": self.url}
+        async with self.session.post(f"{self.url}/m/challenge", headers=headers) as answer:
+            challenge = (await answer.json())["challenge"]
+        proof = {"challenge": challenge, "signature": signature(KEY, self.url, challenge, "phone")}
+        async with self.session.post(f"{self.url}/m/tab", json=proof, headers=headers) as answer:
+            assert answer.status == 204, await answer.text()
+            self.tab = answer.headers["X-Interlock-Tab"]
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        given = {"X-Interlock-Tab": self.tab, **headers}
+        async with self.session.get(self.url + path, headers=given) as answer:
+            return answer.status, await answer.text()
+
+    async def post(self, path: str, body: object, **headers: str) -> tuple[int, str]:
+        given = {"X-Interlock-Tab": self.tab, "Origin": self.url, **headers}
+        async with self.session.post(self.url + path, json=body, headers=given) as answer:
+            return answer.status, await answer.text()
