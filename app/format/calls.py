@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from ...engine.core.operators import with_groups
 from ...engine.gate.edit_notice import describe_edit
 from ...engine.history.decisions.index import decisions_of
 from ...engine.history.decisions.reader import Decision
@@ -73,10 +74,12 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 word = "approved" if body.approved else "denied"
                 answers.append((len(rows), body))
                 edited = ", with another input" if body.input is not None else ""
-                rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
+                by = with_groups(body.by, body.groups)
+                rows.append(("person", f"{word} by {by}{edited}{reason}"))
             case ApprovalGiven() as body:
                 when = ago(seconds_between(event.at, recorded[position - 1].at))
-                rows.append(("person", f"approved by {body.by} {when}, others must too"))
+                by = with_groups(body.by, body.groups)
+                rows.append(("person", f"approved by {by} {when}, others must too"))
             case ApprovalExtended() as body:
                 time = body.until if body.proposed is None else body.proposed.until
                 until = "for ever" if time is None else f"until {time:%H:%M:%S} UTC"
@@ -159,7 +162,7 @@ def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[
     would = "would " if body.mode == "shadow" and body.outcome != "allow" else ""
     word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
     verdict = word or f"would {body.outcome}, in shadow mode: it ran"
-    by = f", approved by {', '.join(body.approved_by)}" if body.approved_by else ""
+    by = f", approved by {body.approver_names}" if body.approved_by else ""
     by += f", by {', '.join(body.granted)}" if body.granted else ""
     by += f" ({body.off_words})" if body.off_words else ""
     rows = [("decided", f"{verdict}{by}")]

@@ -18,6 +18,7 @@ from ..config.approvals import approval_settings
 from ..config.arguments import database, journal_options, redaction, refuse
 from ..config.loader import SettingsError
 from ..config.notifications import attention_settings, notify_settings
+from ..config.operators import operators
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
@@ -41,7 +42,9 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
         from .headless import follow as follow_agent
 
         hook, policy = notify_settings(), approval_settings().policy
+        known = operators()
         hub = Hub.open(path, redaction=hidden, policy=policy, language=LANGUAGE)
+        hub.know_operators(known)
         async with notifications_of(
             hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)
         ):
@@ -86,11 +89,13 @@ def show(
     from ..sources.messages import ActionDone
 
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
+    known = operators()
 
     ways_on: list[str] = []
 
     async def session() -> int:
         hub = Hub.open(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
+        hub.know_operators(known)
         app: InterlockConsole | None = None
 
         async def begin(hub: Hub) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ...engine.approvals.requests import ApprovalPolicy, Credential
+from ...engine.core.operators import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
 from ...engine.gateway.protocol.address import Address
@@ -39,6 +40,7 @@ from ..agents.builder import Prepared
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
+from ..config.operators import operators
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
@@ -71,6 +73,8 @@ class ServerOptions:
     tokens: TokenFile
     redaction: Redaction
     policy: ApprovalPolicy
+    operators: Callable[[], Operators] = operators
+    """Reads who the operators are."""
     certificate: Certificate | None = None
     texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
@@ -120,7 +124,12 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
     Raises what its parts raise at the start.
     """
     async with running_server(serving) as (gateway, address):
-        end = end_requested(lambda: _complain(reload_certificate(serving.certificate)))
+
+        def hung_up() -> None:
+            _complain(reload_certificate(serving.certificate))
+            _complain(reload_operators(gateway.hub, serving.operators))
+
+        end = end_requested(hung_up)
         ready(address)
         ends: list[asyncio.Task[object]] = [asyncio.ensure_future(end.wait())]
         if serving.idle_exit is not None:
@@ -146,6 +155,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
 
     external = _GatewayRules(serving.settings)
     try:
+        hub.know_operators(serving.operators())
         gateway = Gateway(
             hub,
             serving.tokens,
@@ -228,6 +238,17 @@ def _is_terminal_closed() -> bool:
 def reload_certificate(certificate: Certificate | None) -> str:
     """Read the certificate again, and return a message on the result."""
     return "SIGHUP: there is no certificate to read again" if certificate is None else certificate.renew()
+
+
+def reload_operators(hub: Hub, read: Callable[[], Operators]) -> str:
+    """Read again who the operators are, and return a message on the result; a fault changes nothing."""
+    try:
+        found = read()
+    except SettingsError as error:
+        return f"SIGHUP: the operators stay as they are: {error}"
+    hub.know_operators(found)
+    listed = found.listed or ()
+    return f"SIGHUP: the operators were read again: {len(listed) or 'none'} in [operators]"
 
 
 def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:

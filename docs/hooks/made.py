@@ -183,6 +183,7 @@ def _table_keys(table: str) -> str:
     from interlock.app.config.hooks import HookSettings
     from interlock.app.config.loader import declared_keys
     from interlock.app.config.notifications import AttentionSettings, NotifySettings
+    from interlock.app.config.operators import OperatorSettings
 
     declarations = {
         "approvals": ApprovalSettings,
@@ -190,6 +191,7 @@ def _table_keys(table: str) -> str:
         "gateway": GatewayTable,
         "hook": HookSettings,
         "notify": NotifySettings,
+        "operators": OperatorSettings,
     }
     rows = [
         f"| `{name}` | {_bar(key.meaning)} | {key.project or 'no'} |"

@@ -22,7 +22,9 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from ..core.durations import format_duration
+from ..core.operators import Operator, Operators
 from ..core.people import involvement_reason, is_among, same_person
+from ..core.rights import may
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
 from ..gate.classify import exact_input_reason, marked_commands, uninspectable
@@ -77,20 +79,40 @@ TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The token an operator came with, by its id, and which tokens are in force now (G-77)."""
+    """The token an operator came with, by its id, and which tokens are in force now (G-77).
+
+    `operator` is who that is, as the server's login has it.
+    """
 
     token: str
     in_force: TokenCheck
+    operator: Operator | None = None
 
 
 @dataclass(slots=True)
 class OperatorTokens:
-    """The tokens of operators in force, for a hub that a server lets them reach (G-77).
+    """The operators there are, and which of their tokens are in force (G-77).
 
-    The server sets `check`; without one no token can be looked up, and none is in force.
+    A server that lets them reach the hub sets `check`; without one no token can be looked up, and none is
+    in force. `operators` are those of the configuration.
     """
 
     check: TokenCheck | None = None
+    operators: Operators = field(default_factory=Operators)
+
+    def operator(self, name: str, credential: Credential | None = None) -> Operator:
+        """The operator of this name, with a `credential`; without one the name is only claimed."""
+        known = None if credential is None else credential.operator
+        return known or self.operators.find(name)
+
+    def overstepped(
+        self, name: str, credential: Credential | None, needed: Literal["decide", "administer"]
+    ) -> str | None:
+        """Reason why a person's role does not allow what needs `needed`; `None` where it does."""
+        rights = self.operator(name, credential).rights
+        if may(rights, needed):
+            return None
+        return f"The role of {name} is '{rights}', and this needs '{needed}': see [operators]"
 
     def in_force(
         self,
@@ -350,6 +372,7 @@ class ApprovalRequests:
                 if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
                     return None
                 return Reply(True, "The edited call is asked about anew: everybody approves that one")
+            groups = self._tokens.operator(by, credential).groups
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
                 given = ApprovalGiven(
@@ -358,11 +381,20 @@ class ApprovalRequests:
                     by=by,
                     digest=waits.digest,
                     token=None if credential is None else credential.token,
+                    groups=groups,
                 )
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
             ran = edited if waits.requested_input is None else None
-            outcome = ApprovalAnswer(approved, answer.reason, ran, by, shown.given, answer.grant)
+            outcome = ApprovalAnswer(
+                approved,
+                answer.reason,
+                ran,
+                by,
+                shown.given,
+                answer.grant,
+                groups={**dict(zip(shown.given, shown.given_groups, strict=False)), by: groups},
+            )
             body = ApprovalDecided(
                 approval_id=approval_id,
                 call_id=shown.call_id,
@@ -372,6 +404,7 @@ class ApprovalRequests:
                 input=edited,
                 others=shown.given if approved else (),
                 digest=waits.digest,
+                groups=groups,
             )
             if not await self._end(waits, body, outcome):
                 return None
@@ -410,6 +443,9 @@ class ApprovalRequests:
                 return None
             if shown.expires is not None and self._clock() >= shown.expires:
                 return Reply(False, "The time for this request is over")
+            overstepped = self._tokens.overstepped(by, credential, "decide")
+            if overstepped is not None:
+                return Reply(False, overstepped)
             until = None if seconds is None else self._clock() + timedelta(seconds=seconds)
             others: tuple[str, ...] = ()
             if (
@@ -655,7 +691,8 @@ class ApprovalRequests:
             problem = waits.requested_input.problem(answer.edited)
         if problem is None and credential and not credential.in_force(credential.token, "decide"):
             problem = f"The token of {by} is no longer in force"
-        return problem
+        needed = "decide" if grant is None else "administer"
+        return problem or self._tokens.overstepped(by, credential, needed)
 
     def _unapprovable(self, shown: ApprovalState, by: str) -> str | None:
         """Reason why a person cannot approve; `None` when they can."""

@@ -76,10 +76,12 @@ _COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":
 _PLAIN = CallDecided(call_id="", tool="", input={}, names=(), outcome="allow", mode="enforce")
 _COMMON_ENDS = (
     _PLAIN.model_dump_json().partition('"steps":[]')[2],
+    _PLAIN.model_dump_json(exclude={"groups"}).partition('"steps":[]')[2],
     f'{_COMMON_END},"uninspectable":null,"judged_as":[]}}',
     f"{_COMMON_END}}}",
 )
-"""As records end now, as they did before they said who edited, and before they said what was unclear."""
+"""As records end now, as they did before they had the groups of people, before they said who edited, and
+before they said what was unclear."""
 _UNCLEAR = '"uninspectable":"'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'

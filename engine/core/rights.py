@@ -28,8 +28,23 @@ def may(rights: Rights | None, needed: Needs) -> bool:
     return KINDS.index(rights) >= KINDS.index(needed)
 
 
-def refusal(operation: str, needed: Needs, rights: Rights | None, name: str) -> str:
-    """Reason why `operation` is refused to the token of `name`, with the remedy."""
+def lesser(one: Rights, other: Rights) -> Rights:
+    """The kind that may do less."""
+    return KINDS[min(KINDS.index(one), KINDS.index(other))]
+
+
+def refusal(
+    operation: str, needed: Needs, rights: Rights | None, name: str, role: Rights | None = None
+) -> str:
+    """Reason why `operation` is refused to the token of `name`, with the remedy.
+
+    `role` is that of the operator, where it allows less than the token.
+    """
+    if role is not None and not may(role, needed):
+        return (
+            f"{operation} needs the role '{needed}', and that of '{name}' is '{role}'. Whoever runs the "
+            "server can give them another in [operators]"
+        )
     has = "an agent's" if rights is None else f"of kind '{rights}'"
     other = f"interlock token rotate {quote(name)} --kind {needed}"
     return (

@@ -183,7 +183,8 @@ class ApprovalAnswer:
     `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
     as well. With `again` what was shown is void, and the approvals with it: the call is classified from
     the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
-    Without `asked` it is a refusal that was given, for `reason`, without asking an operator.
+    Without `asked` it is a refusal that was given, for `reason`, without asking an operator. `groups` are
+    those that each of them was in, by name.
     """
 
     approved: bool
@@ -194,6 +195,7 @@ class ApprovalAnswer:
     grant: GrantTerms | None = None
     again: bool = False
     asked: bool = True
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 Answer: TypeAlias = "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"

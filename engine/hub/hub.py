@@ -16,6 +16,7 @@ from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolIn
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
+from ..core.operators import Operators
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary
@@ -114,6 +115,19 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
         A server calls this for consoles of its own process: these come without a token.
         """
         self._live.tokens.check = check
+
+    @property
+    def operators(self) -> Operators:
+        """The operators of the configuration."""
+        return self._live.tokens.operators
+
+    def know_operators(self, operators: Operators) -> None:
+        """Go by these operators from now on: their roles, and the groups that count for rules."""
+        self._live.tokens.operators = operators
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """The groups of an operator; those of whoever claims the name, for a console of this process."""
+        return self.operators.find(name).groups
 
     def bound_requests(self, most: int) -> None:
         """Allow at most this many open requests of one opener of external agents' sessions from now on.

@@ -152,6 +152,12 @@ def _approvers(decision: GateDecision) -> Iterator[str]:
             yield from (*approval.answer.others, approval.answer.by or "unnamed")
 
 
+def _groups(decision: GateDecision) -> dict[str, tuple[str, ...]]:
+    """The groups of those who approved, by name; nobody who was in none."""
+    answers = [each.answer for each in decision.approvals if each.answer.approved]
+    return {name: groups for each in answers for name, groups in each.groups.items() if groups}
+
+
 _DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
 """Template: what the gate gives is valid, and validating it again takes four times as long."""
 
@@ -188,6 +194,7 @@ def decision_record(
         "judged_as": decision.judged_as,
         "edited_by": decision.edited_by,
         "uses": dict(uses or {}),
+        "groups": _groups(decision) if decision.approvals else {},
     }
     return copy_with(_DECIDED, fields)
 

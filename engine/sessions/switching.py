@@ -233,6 +233,9 @@ class Switching:
             return Reply(False, "Not confirmed: that needs the name of an operator")
         if credential is not None and not credential.in_force(credential.token, "administer"):
             return Reply(False, f"Not confirmed: the token of {by} has been revoked")
+        overstepped = self._tokens.overstepped(by, credential, "administer")
+        if overstepped is not None:
+            return Reply(False, f"Not confirmed: {overstepped}")
         if self._clock() >= change.expires:
             await self._drop(change, "nobody else agreed in time")
             return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it anew")
@@ -292,7 +295,8 @@ class Switching:
             return f"Not switched: {seconds} is no length of time"
         if credential is not None and not credential.in_force(credential.token, "administer"):
             return f"Not switched: the token of {by} has been revoked"
-        return None
+        overstepped = self._tokens.overstepped(by, credential, "administer")
+        return overstepped and f"Not switched: {overstepped}"
 
     def _not_another(self, by: str) -> str | None:
         """Reason why an operator does not count as another person for a change (G-77)."""

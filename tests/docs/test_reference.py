@@ -12,6 +12,7 @@ from interlock.app.config.approvals import ApprovalSettings
 from interlock.app.config.gateway import GatewayTable
 from interlock.app.config.hooks import HookSettings
 from interlock.app.config.notifications import AttentionSettings, NotifySettings
+from interlock.app.config.operators import OperatorSettings
 
 from .blocks import ROOT
 
@@ -56,6 +57,7 @@ class TestSettings:
             ("Attention", AttentionSettings),
             ("Notify", NotifySettings),
             ("Approvals", ApprovalSettings),
+            ("Operators", OperatorSettings),
             ("Hook", HookSettings),
             ("Gateway", GatewayTable),
         ],

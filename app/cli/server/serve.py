@@ -7,6 +7,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.approvals import approval_settings
     from ...config.gateway import gateway_settings
     from ...config.loader import SettingsError, with_named_file
+    from ...config.operators import operators
     from ...config.trust import rule_texts
     from ...hosting import server
     from ...hosting.certificate import server_certificate
@@ -101,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
             tokens=tokens,
             redaction=redaction(args),
             policy=approval_settings(environ=environ).policy,
+            operators=partial(operators, environ=environ),
             certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
             # Headless runs have a setting of this name, which must not decide for a server.

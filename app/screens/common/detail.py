@@ -172,7 +172,7 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
         ("reason", call.reason or "", "$text-error"),
         ("net", call.net or "", ""),
         ("rule", rule_line(call.rule), ""),
-        ("approved by", ", ".join(call.approved_by), ""),
+        ("approved by", call.approver_names, ""),
         ("allowed by", ", ".join(call.granted), ""),
         (
             "edited",

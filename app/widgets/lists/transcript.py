@@ -361,7 +361,7 @@ def approval_words(call: CallState) -> str:
 
     Empty where no approval was needed.
     """
-    people = shown(", ".join(call.approved_by))
+    people = shown(call.approver_names)
     words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []
     editor = call.edited_by or (call.approved_by[0] if len(call.approved_by) == 1 else None)
     if call.edited:

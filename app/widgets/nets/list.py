@@ -14,6 +14,7 @@ from itertools import zip_longest
 from textual.content import Content
 
 from ....engine.core.durations import format_duration
+from ....engine.core.operators import with_groups
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ...format.text import MUTED, ago, clip, name_shown, pad, seconds_between, shown, width_of
@@ -200,16 +201,22 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
 
 def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
     """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
-    names = ", ".join(map(shown, approval.given) if now is None else approver_names(approval, now))
+    names = ", ".join(approver_names(approval, now))
     return Content.assemble(dots_of(approval), (f" {names}" if names else "", MUTED))
 
 
-def approver_names(request: ApprovalState, now: datetime) -> list[str]:
-    """`ada 2 min ago ✓` for each of them, in their order; a time that was not recorded is left out."""
+def approver_names(request: ApprovalState, now: datetime | None) -> list[str]:
+    """`ada (security) 2 min ago ✓` for each of them, in their order.
+
+    A time that was not recorded is left out; without `now` there is the name alone.
+    """
     times = request.given_at[: len(request.given)]
+    known = zip_longest(request.given, times, request.given_groups[: len(request.given)])
+    people = [(shown(with_groups(name, groups or ())), at) for name, at, groups in known]
+    if now is None:
+        return [name for name, _ in people]
     return [
-        f"{shown(name)} ✓" if at is None else f"{shown(name)} {ago(seconds_between(at, now))} ✓"
-        for name, at in zip_longest(request.given, times)
+        f"{name} ✓" if at is None else f"{name} {ago(seconds_between(at, now))} ✓" for name, at in people
     ]
 
 

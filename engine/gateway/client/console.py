@@ -154,6 +154,11 @@ class ConsoleClient(RemoteHub):
         welcome = self.link.welcome
         return FULL if welcome is None or welcome.rights is None else welcome.rights
 
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """The groups of this console's operator, who is the only one it asks about."""
+        welcome = self.link.welcome
+        return () if welcome is None or welcome.name != name else welcome.groups
+
     @property
     def server(self) -> str:
         return self.location

@@ -35,6 +35,7 @@ class Welcome(ServerMessage):
     """Protocol version of both, the client's name by its token, and the largest frame in bytes.
 
     `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
+    `groups` are its operator's by the server's configuration.
     """
 
     version: int
@@ -43,6 +44,7 @@ class Welcome(ServerMessage):
     name: str
     frame: int
     rights: Rights | None = None
+    groups: tuple[str, ...] = ()
 
 
 class OpenSession(Payload):

@@ -26,8 +26,9 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from ...core.clock import Clock, utc_now
 from ...core.labels import checked_labels
+from ...core.operators import Operator, Operators
 from ...core.people import is_among, name_shape, same_person
-from ...core.rights import FULL, Rights
+from ...core.rights import FULL, Rights, lesser
 from .server_proof import digest_of, name_of, proof_of
 
 Kind: TypeAlias = Literal["agent", "operator"]
@@ -45,6 +46,8 @@ class Identity(BaseModel):
     """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's.
 
     `labels` are those of the sessions that an agent opens or resumes with it.
+    `groups` are the operator's by the server's configuration, `role` the one there that allows less than
+    the token.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,6 +58,22 @@ class Identity(BaseModel):
     owner: str | None = None
     rights: Rights | None = None
     labels: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    role: Rights | None = None
+
+    @property
+    def operator(self) -> Operator | None:
+        """The operator who holds the token; `None` for an agent's."""
+        return None if self.rights is None else Operator(self.name, self.rights, self.groups)
+
+    def among(self, operators: Operators) -> Identity:
+        """This identity with what a configuration says of its operator; an agent's stays as it is."""
+        if self.rights is None or not operators.configured:
+            return self
+        listed = operators.find(self.name)
+        rights = lesser(self.rights, listed.rights)
+        role = None if rights == self.rights else rights
+        return self.model_copy(update={"rights": rights, "groups": listed.groups, "role": role})
 
 
 class TokenEntry(BaseModel):

@@ -9,13 +9,14 @@ one that is chosen, so no answer repeats it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from websockets.datastructures import Headers, MultipleValuesError
 from websockets.typing import Subprotocol
 
+from ...core.operators import Operators
 from ..protocol.address import is_bare
 from ..protocol.server_proof import NONCE_HEADER, TOKEN_HEADER, is_nonce
 from ..protocol.tokens import Identity, Kind, TokenError, TokenFile
@@ -39,13 +40,17 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Terms of admission. `hosts` are lower-case names with port; `any_address` admits addresses."""
+    """Terms of admission. `hosts` are lower-case names with port; `any_address` admits addresses.
+
+    `operators` gives those of the configuration now.
+    """
 
     tokens: TokenFile
     failures: Failures
     hosts: frozenset[str] = frozenset()
     any_address: bool = False
     origins: Collection[str] = ()
+    operators: Callable[[], Operators] = Operators
 
     def check(self, path: str, headers: Headers, address: str) -> Identity | Refused:
         """Identity of a client that wants to connect, or its refusal."""
@@ -69,7 +74,7 @@ class Guard:
             return self._refusal(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if found.kind != kind:
             return self._refusal(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
-        return found
+        return found.among(self.operators())
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
         """Answer to a client that asks, before it sends its token, whether the server knows it."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
+from ...core.operators import Operators
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
 from ..protocol.errors import wire_error
 from ..protocol.framing import (
@@ -85,11 +86,12 @@ class InForce:
     """Tokens in force: their file is checked once in a turn of the loop.
 
     A message sent after a token was revoked or changed is read in a later turn than the last one that saw
-    the old file.
+    the old file. `operators` gives those of the configuration now, whose roles bound what tokens may.
     """
 
-    def __init__(self, tokens: TokenFile) -> None:
+    def __init__(self, tokens: TokenFile, operators: Callable[[], Operators] = Operators) -> None:
         self._tokens = tokens
+        self._operators = operators
         self._seen: dict[str, Identity | None] = {}
 
     def identity(self, token: str) -> Identity | None:
@@ -103,6 +105,7 @@ class InForce:
             return None
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._seen.clear)
+        found = None if found is None else found.among(self._operators())
         self._seen[token] = found
         return found
 
@@ -207,7 +210,8 @@ class Connection:
         """Raises `WireError` where `action` needs another token than the one of this connection."""
         if may(self.rights, needed):
             return
-        message = refusal(action, needed, self.rights, self.identity.name)
+        identity = self.identity
+        message = refusal(action, needed, self.rights, identity.name, identity.role)
         raise WireError(Code.NOT_ALLOWED, read_only_refusal(action) if self.read_only else message)
 
     async def tell(self, frame: bytes) -> None:

@@ -104,7 +104,8 @@ class ConsoleHandlers:
         starts = operation.name in operations(AgentStarter)
         identity = self._connection.identity
         # An operator is who the token says, and acts with it as long as it is in force (G-77).
-        own = {"by": identity.name, "credential": Credential(identity.token, self._connection.in_force)}
+        credential = Credential(identity.token, self._connection.in_force, identity.operator)
+        own = {"by": identity.name, "credential": credential}
         takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
         names = (own.keys() & takes) - method.params.model_fields.keys()
         set_here = {name: own[name] for name in names}

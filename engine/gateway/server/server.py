@@ -94,7 +94,13 @@ class Gateway:
         self.limits = limits or Limits()
         self.tokens = tokens
         self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
-        self._guard = Guard(tokens, Failures(self.limits.failures), _lower(hosts), origins=origins)
+        self._guard = Guard(
+            tokens,
+            Failures(self.limits.failures),
+            _lower(hosts),
+            origins=origins,
+            operators=lambda: hub.operators,
+        )
         self._server: Server | None = None
         self._peers = Peers(self.limits.strangers)
         self._connections: dict[Connection, Peer] = {}
@@ -102,7 +108,7 @@ class Gateway:
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
-        self._in_force = InForce(tokens)
+        self._in_force = InForce(tokens, lambda: hub.operators)
         hub.know_tokens(self._in_force.counts)
         hub.bound_requests(self.limits.requests_per_token)
         self._socket_file: tuple[Path, int] | None = None
@@ -264,6 +270,7 @@ class Gateway:
             name=connection.identity.name,
             frame=self.limits.frame,
             rights=connection.rights,
+            groups=connection.identity.groups,
         )
         await peer.send(result_frame(request_id, welcome), text=True)
         return True

@@ -87,6 +87,7 @@ def changed(
                 "given": (*approval.given, by),
                 "given_at": (*approval.given_at, event.at),
                 "tokens": (*approval.tokens, body.token),
+                "given_groups": (*approval.given_groups, body.groups),
             }
     state.approvals[body.approval_id] = copy_with(approval, update)
 

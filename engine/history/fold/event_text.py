@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from pydantic import JsonValue
 
 from ...core.durations import format_duration
+from ...core.operators import with_groups
 from ...core.sanitize import visible
 from ...core.value_key import split_key
 from ...net.net import format_marking
@@ -138,7 +139,10 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalDecided() as body:
             return f"call {body.call_id}", _answer(body, wanting)
         case ApprovalGiven() as body:
-            return f"call {body.call_id}", f"approved by {body.by}, others must too"
+            return (
+                f"call {body.call_id}",
+                f"approved by {with_groups(body.by, body.groups)}, others must too",
+            )
         case ApprovalExtended() as body:
             may = "may wait" if body.proposed is None else "is to wait"
             return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
@@ -228,7 +232,7 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
         f"would {body.outcome}" if body.mode == "shadow" and body.outcome != "allow" else body.outcome
     )
     if body.outcome == "allow" and body.approved_by:
-        verdict += f" (approved by {', '.join(body.approved_by)})"
+        verdict += f" (approved by {body.approver_names})"
     if body.granted:
         verdict += f" (by {', '.join(body.granted)})"
     if body.off and body.outcome == "allow":
@@ -246,7 +250,8 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     answered = body.input is not None and body.approval_id in wanting
     verdict = "answered" if answered else "approved" if body.approved else "denied"
     edited = " with edited input" if body.input is not None and not answered else ""
-    return f"{verdict} by {body.by}{edited}{_reason_suffix(body.reason)}"
+    by = with_groups(body.by, body.groups)
+    return f"{verdict} by {by}{edited}{_reason_suffix(body.reason)}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -324,7 +329,8 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalGiven() as body:
             asked = before.approvals.get(body.approval_id)
             so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
-            yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {body.by}{so_far}"
+            by = with_groups(body.by, body.groups)
+            yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {by}{so_far}"
         case ApprovalExtended() as body:
             asked_about = _asked_tool(before, body.approval_id)
             may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from ...core.condition import Shell
+from ...core.operators import names_with_groups
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
 from .records import (
@@ -228,6 +229,7 @@ class CallDecided(Record):
     `unclear` (G-64), `judged_as` are names of the rules that the tool's name folds to without being one
     of them (G-66). `shell_fields` are as in `CallRecord`, here and wherever an event has an input. `uses`
     has, by net, the counter of a limit over sessions that the call counts for: see `SharedLimit.counter`.
+    `groups` are those that people in `approved_by` were in when they approved, by name.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -252,6 +254,12 @@ class CallDecided(Record):
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
     uses: dict[str, str] = Field(default_factory=dict[str, str])
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def approver_names(self) -> str:
+        """Everybody who approved, with their groups: `maria (security), ada`."""
+        return names_with_groups(self.approved_by, self.groups)
 
     @property
     def off_words(self) -> str | None:
@@ -345,7 +353,8 @@ class ApprovalRequested(Record):
 class ApprovalGiven(Record):
     """One of several people who must approve has done so; the request waits for the others.
 
-    `token` is the id of the token they came with, `None` where none is needed.
+    `token` is the id of the token they came with, `None` where none is needed. `groups` are those they
+    were in then.
     """
 
     type: Literal["approval.given"] = "approval.given"
@@ -354,6 +363,7 @@ class ApprovalGiven(Record):
     by: str
     digest: str | None = None
     token: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 class ApprovalRevealed(Record):
@@ -369,7 +379,8 @@ class ApprovalDecided(Record):
     """A person's answer, written before the waiting call is released.
 
     `input` is what the call runs with where a person changed that, and what they filled in where the
-    request wants something. `others` have approved before, where several people must.
+    request wants something. `others` have approved before, where several people must. `groups` are those
+    that `by` was in then.
     """
 
     type: Literal["approval.decided"] = "approval.decided"
@@ -382,6 +393,7 @@ class ApprovalDecided(Record):
     others: tuple[str, ...] = ()
     digest: str | None = None
     shell_fields: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 class ApprovalExpired(Record):

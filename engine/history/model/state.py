@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue
 
 from ...core.condition import Shell
 from ...core.durations import format_duration
+from ...core.operators import names_with_groups
 from ...core.people import Part
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
@@ -96,12 +97,12 @@ class ApprovalState(BaseModel):
     """An open approval request; `session` and `agent` make it complete on its own in a queue.
 
     `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
-    each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
-    to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
-    of. `original` is the agent's own input where a person had chosen another one, `None` where none had
-    (G-75). `opener` is the token that opened the session of an external agent. `disconnected` is when the
-    last connection went that waited for the answer; in no journal, and only at a server. For the rest
-    see `ApprovalRequested`.
+    each of them did; `tokens` are those they came with, `given_groups` the groups they were in.
+    `extension` is the time that one person wants it to have and that takes a second one. `revealed` are
+    the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
+    had chosen another one, `None` where none had (G-75). `opener` is the token that opened the session of
+    an external agent. `disconnected` is when the last connection went that waited for the answer; in no
+    journal, and only at a server. For the rest see `ApprovalRequested`.
     """
 
     id: str
@@ -128,6 +129,7 @@ class ApprovalState(BaseModel):
     given: tuple[str, ...] = ()
     given_at: tuple[datetime, ...] = ()
     tokens: tuple[str | None, ...] = ()
+    given_groups: tuple[tuple[str, ...], ...] = ()
     extension: ExtensionRecord | None = None
     expires: datetime | None = None
     may_grant: bool = False
@@ -219,7 +221,8 @@ class CallState(BaseModel):
     the session ended without a result, which stays so when the session is resumed. `uninspectable` and
     `judged_as` are as in `CallDecided`. While it is proposed it may wait for the decision on other calls,
     whose ids are in `waits_for` (G-68).
-    Of an edited call `original` is the agent's own input and `edited_by` who chose the other last (G-75).
+    `groups` are those that people in `approved_by` were in, by name. Of an edited call `original` is the
+    agent's own input and `edited_by` who chose the other last (G-75).
     """
 
     call_id: str
@@ -234,6 +237,7 @@ class CallState(BaseModel):
     net: str | None = None
     rule: RuleRecord | None = None
     approved_by: tuple[str, ...] = ()
+    groups: dict[str, tuple[str, ...]] = {}
     granted: tuple[str, ...] = ()
     edited: bool = False
     names: tuple[str, ...] = ()
@@ -246,6 +250,11 @@ class CallState(BaseModel):
     original: dict[str, JsonValue] | None = None
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+
+    @property
+    def approver_names(self) -> str:
+        """Everybody who approved, with their groups."""
+        return names_with_groups(self.approved_by, self.groups)
 
 
 class TranscriptEntry(BaseModel):

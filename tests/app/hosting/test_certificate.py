@@ -142,6 +142,25 @@ class TestHangup:
                 assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
             assert (await server.ended())[0] == 0
 
+    async def test_operators(self, tmp_path: Path) -> None:
+        """Roles and groups are read again; a table with a fault changes nothing."""
+        config = tmp_path / "config"
+        config.mkdir()
+        own = config / "interlock.toml"
+        own.write_text('[operators.maria]\nrole = "decide"\ngroups = ["security"]\n')
+        async with serving(tmp_path, "--listen", "127.0.0.1:0", "--as", "maria") as server:
+            async with server.console() as console:
+                assert (console.rights, console.groups_of("maria")) == ("decide", ("security",))
+            own.write_text('[operators.maria]\nrole = "boss"\n')
+            server.process.send_signal(signal.SIGHUP)
+            await said(server.process.stderr, "the operators stay as they are")
+            own.write_text('[operators.maria]\nrole = "look"\n')
+            server.process.send_signal(signal.SIGHUP)
+            await said(server.process.stderr, "the operators were read again: 1 in [operators]")
+            async with server.console() as console:
+                assert (console.rights, console.groups_of("maria")) == ("look", ())
+            assert (await server.ended())[0] == 0
+
     async def test_page(self, tmp_path: Path) -> None:
         """The console's page does the same."""
         certificate, key = certified(tmp_path)

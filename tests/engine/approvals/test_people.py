@@ -11,9 +11,10 @@ import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.approvals.requests import Credential
+from interlock.engine.core.operators import Operator, Operators
 from interlock.engine.core.people import involvement_reason, is_among, name_shape, part_in, same_person
 from interlock.engine.gate import GateManager
-from interlock.engine.gate.types import ApprovalAnswer, GateContext
+from interlock.engine.gate.types import ApprovalAnswer, GateContext, GrantTerms
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import (
     ApprovalExtended,
@@ -354,3 +355,21 @@ class TestLengthening:
         await asyncio.gather(*(hub.extend(request.id, seconds=3600, by=name) for name in ("ada", "ben")))
         [longer] = await hub.approvals()
         assert longer.expires == clock.now + timedelta(seconds=3600)
+
+
+class TestRoles:
+    async def test_who_may_only_look_decides_nothing(self, hub: Hub, shop: Shop) -> None:
+        """A claimed name has the role of that name; one who is not listed has none that bounds it."""
+        session, request = await waiting(hub, shop, rules="require human-approval before deploy")
+        hub.know_operators(Operators((Operator("Ada", "look"), Operator("ben", "decide"))))
+        assert await refusal(hub, request, "ada") == (
+            "The role of ada is 'look', and this needs 'decide': see [operators]"
+        )
+        assert not (await hub.extend(request.id, seconds=60, by="ada")).ok
+        granted = await hub.decide(
+            request.id, approved=True, by="ben", reason="all of them", grant=GrantTerms("names")
+        )
+        assert "The role of ben is 'decide', and this needs 'administer'" in granted.message
+        off = await hub.toggle_net(session, "approve-before-deploy", False, by="ben", reason="a drill")
+        assert "The role of ben is 'decide'" in off.message
+        assert (await hub.decide(request.id, approved=True, by="cy")).ok

@@ -1,0 +1,102 @@
+"""`[operators]`: who the operators are, what each may do, and their groups."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, RootModel, ValidationError
+
+from ...engine.core.operators import GROUP, Operator, Operators
+from ...engine.core.people import name_shape, person_key
+from ...engine.core.rights import FULL, Rights
+from .errors import UNKNOWN, describe_error, dotted, unknown_setting
+from .identity import operator_name
+from .loader import FoundTable, Key, SettingsError, find_tables
+
+TABLE = "operators"
+
+
+def _groups(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _group(name: str) -> str:
+    if not GROUP.fullmatch(name):
+        raise ValueError(f"a group is one word of letters, digits, '-' and '_', found {name!r}")
+    return name
+
+
+class OperatorSettings(BaseModel):
+    """Settings of one operator: `[operators.NAME]`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Annotated[
+        Rights,
+        Key('`"look"`, `"decide"` or `"administer"`, the default: no token of the name may do more'),
+    ] = FULL
+    groups: Annotated[
+        tuple[Annotated[str, AfterValidator(_group)], ...],
+        BeforeValidator(_groups),
+        Key('the groups the operator is in, as `["security"]`: rules say `of security`'),
+    ] = ()
+
+
+class OperatorsTable(RootModel[dict[str, OperatorSettings]]):
+    """All of `[operators]`, by name. A working directory's file may not have it."""
+
+    model_config = ConfigDict(frozen=True)
+    table: ClassVar = TABLE
+
+
+def operators(*, environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Operators:
+    """The operators of the user's file, or of one that is named. Raises `SettingsError`."""
+    environ = os.environ if environ is None else environ
+    found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
+    if found is None:
+        return Operators()
+    try:
+        table = OperatorsTable.model_validate(dict(found.values))
+    except ValidationError as error:
+        raise SettingsError("\n".join(_problems(found, error))) from error
+    _check_names(found)
+    return Operators(
+        tuple(
+            Operator(operator_name(name), each.role, tuple(dict.fromkeys(each.groups)))
+            for name, each in table.root.items()
+        )
+    )
+
+
+def _problems(found: FoundTable, error: ValidationError) -> list[str]:
+    problems: list[str] = []
+    for each in error.errors(include_url=False):
+        keys = tuple(key for key in each["loc"] if key != "root")
+        if each["type"] in UNKNOWN:
+            *keys, key = keys
+            text = unknown_setting(str(key), list(OperatorSettings.model_fields))
+        elif len(keys) == 1:
+            text = f"expected a table with role and groups, found {each['input']!r}"
+        else:
+            text = describe_error(each)
+        problems.append(f"{found.where}: {dotted(tuple(keys))}: {text}")
+    return problems
+
+
+def _check_names(found: FoundTable) -> None:
+    """Raise `SettingsError` for names that nobody can have, and for those that are one person's."""
+    shapes: dict[str, str] = {}
+    for name in found.values:
+        try:
+            operator_name(name)
+        except argparse.ArgumentTypeError as error:
+            raise SettingsError(f"{found.where}: {error}") from error
+        other = shapes.setdefault(name_shape(name), name)
+        if other != name:
+            same = person_key(other) == person_key(name)
+            why = "are one person's" if same else "are easily taken for each other"
+            raise SettingsError(f"{found.where}: '{other}' and '{name}' {why}: list each person once")

@@ -1,0 +1,97 @@
+"""Who the operators are, by `[operators]` of a settings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.config.loader import SettingsError
+from interlock.app.config.operators import operators
+from interlock.engine.core.operators import Operators
+
+TWO = """
+[operators.maria]
+role = "decide"
+groups = ["security", "oncall"]
+
+[operators.ada]
+groups = "security"
+
+[operators.ben]
+role = "look"
+groups = ["security"]
+"""
+
+
+def read(folder: Path, text: str) -> Operators:
+    config = folder / "config"
+    config.mkdir(exist_ok=True)
+    (config / "interlock.toml").write_text(text, "utf-8")
+    return operators(environ={"INTERLOCK_CONFIG_DIR": str(config)}, directory=folder)
+
+
+class TestOperators:
+    def test_roles_and_groups(self, tmp_path: Path) -> None:
+        """Each has a role, by default the one that may do all, and groups."""
+        known = read(tmp_path, TWO)
+        assert known.configured
+        assert (known.find("maria").rights, known.find("maria").groups) == (
+            "decide",
+            ("security", "oncall"),
+        )
+        assert (known.find("ada").rights, known.find("ada").groups) == ("administer", ("security",))
+        assert known.groups == ("security", "oncall")
+
+    def test_names_are_compared_as_peoples(self, tmp_path: Path) -> None:
+        """Another spelling is the same operator; another name is in no group."""
+        known = read(tmp_path, TWO)
+        assert known.find(" MARIA ").is_in("security")
+        assert known.find("mario").groups == ()
+
+    def test_only_those_who_may_decide_count_for_a_group(self, tmp_path: Path) -> None:
+        """A member who may only look is none whose approval a rule can have."""
+        known = read(tmp_path, TWO)
+        assert [each.name for each in known.deciding(["security"])] == ["maria", "ada"]
+        assert [each.name for each in known.deciding(["oncall", "dba"])] == ["maria"]
+
+    def test_without_a_table_nobody_is_listed(self, tmp_path: Path) -> None:
+        """It is known that nobody was named, which is another thing than an empty table."""
+        assert not read(tmp_path, "").configured
+        assert read(tmp_path, "[operators]\n").configured
+
+    def test_a_role_bounds_a_token(self, tmp_path: Path) -> None:
+        """Of role and token the smaller one counts; agents' tokens have neither."""
+        known = read(tmp_path, TWO)
+        assert known.bounded("ben", "administer") == "look"
+        assert known.bounded("ada", "decide") == "decide"
+        assert known.bounded("ben", None) is None
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ('[operators.ada]\nrole = "boss"', r"operators\]: ada.role: expected 'look', 'decide' or 'a"),
+            ('[operators.ada]\ngroup = "x"', r"ada: unknown setting 'group'; known: role, groups"),
+            ('[operators.ada]\ngroups = ["on call"]', r"ada.groups\[0\]: a group is one word"),
+            ('[operators]\nada = "look"', r"ada: expected a table with role and groups, found 'look'"),
+            (
+                "[operators.ada]\n[operators.Ada]",
+                "'ada' and 'Ada' are one person's: list each person onc",
+            ),
+            ("[operators.al]\n[operators.a1]", "'al' and 'a1' are easily taken for each other"),
+            ('[operators." "]', "an operator's name is one line"),
+            ('operators = "ada"', "expected a table of settings"),
+        ],
+    )
+    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, problem: str) -> None:
+        """Nothing is guessed: a role or a group that is not understood stops the start."""
+        with pytest.raises(SettingsError, match=problem):
+            read(tmp_path, text)
+
+    def test_a_working_directory_names_no_operators(self, tmp_path: Path) -> None:
+        """An agent may write there, and would make itself a friend."""
+        (tmp_path / "interlock.toml").write_text(TWO, "utf-8")
+        with pytest.raises(
+            SettingsError, match=r"operators\].*may stand in .*config/interlock.toml only"
+        ):
+            read(tmp_path, "")

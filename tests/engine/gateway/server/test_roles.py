@@ -1,0 +1,81 @@
+"""Roles and groups of the server's configuration, enforced over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from interlock.engine.core.operators import Operator, Operators
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven, CallDecided
+
+from ..served import served, until
+
+TWO = "require 2 human-approvals before deploy\n"
+
+
+class TestRoles:
+    async def test_a_role_bounds_what_a_token_may_do(self, tmp_path: Path) -> None:
+        """A token that administers is one that looks, where the role of its operator says so."""
+        async with served(tmp_path) as server:
+            server.hub.know_operators(Operators((Operator("Ada", "look"),)))
+            async with server.console() as ada:
+                assert ada.rights == "look"
+                outcome = await ada.decide("nothing", approved=True, digest="none")
+            assert "needs the role 'decide', and that of 'ada' is 'look'" in outcome.message
+            assert "[operators]" in outcome.message
+
+    async def test_a_role_gives_no_more_than_the_token(self, tmp_path: Path) -> None:
+        """The smaller of both counts; one who is not listed has what the token has."""
+        async with served(tmp_path) as server:
+            server.hub.know_operators(Operators((Operator("cy", "administer"),)))
+            secret = server.tokens.issue("operator", "cy", rights="look")
+            async with server.console(secret) as cy, server.console() as ada:
+                assert (cy.rights, ada.rights) == ("look", "administer")
+
+    async def test_a_changed_role_counts_at_once(self, tmp_path: Path) -> None:
+        """A console whose role was lowered comes back with what is left."""
+        async with served(tmp_path) as server, server.console() as ada:
+            server.hub.know_operators(Operators((Operator("ada", "look", ("security",)),)))
+
+            async def lowered() -> bool:
+                try:
+                    await ada.history()
+                except (OSError, RuntimeError):
+                    return False
+                return ada.rights == "look"
+
+            await until(lowered)
+            assert ada.groups_of("ada") == ("security",)
+
+
+class TestGroups:
+    async def test_each_approval_records_the_groups_of_then(self, tmp_path: Path) -> None:
+        """What the configuration says later changes nothing about an approval."""
+        async with served(tmp_path, rules=TWO) as server, server.agent_client() as agent:
+            listed = (Operator("ada", groups=("security",)), Operator("ben", groups=("oncall", "dba")))
+            server.hub.know_operators(Operators(listed))
+            gate = await agent.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+            [request] = await until(server.hub.approvals)
+            async with server.console() as ada, server.console(server.ben) as ben:
+                assert (ada.groups_of("ada"), ben.groups_of("ben")) == (("security",), ("oncall", "dba"))
+                assert (await ada.decide(request.id, approved=True, digest=request.digest)).ok
+                [half] = await server.hub.approvals()
+                assert (half.given, half.given_groups) == (("ada",), (("security",),))
+                assert (await ben.decide(request.id, approved=True, digest=request.digest)).ok
+            assert (await asyncio.wait_for(call, 10)).outcome == "allow"
+            server.hub.know_operators(Operators())
+            recorded = [event.body for event in await server.hub.recorded(request.session)]
+            found = {type(body): body for body in recorded}
+            given, decided, gated = found[ApprovalGiven], found[ApprovalDecided], found[CallDecided]
+            assert isinstance(given, ApprovalGiven)
+            assert isinstance(decided, ApprovalDecided)
+            assert isinstance(gated, CallDecided)
+            assert (given.groups, decided.groups) == (("security",), ("oncall", "dba"))
+            assert gated.approver_names == "ada (security), ben (oncall, dba)"
+            lines = [headline(event) for event in await server.hub.recorded(request.session)]
+            assert any("approved by ada (security), ben (oncall, dba)" in line for line in lines)
+            state = fold(await server.hub.recorded(request.session))
+            assert state.calls["c1"].groups == {"ada": ("security",), "ben": ("oncall", "dba")}
