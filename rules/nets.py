@@ -186,12 +186,14 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
         before = _until_raised(rule.tool, rule.after)
     if rule.until and rule.after is not None:
         return _until_approved(rule, rule.after, call_names)
+    who = rule.approvers
     if rule.people == 1:
-        approve = Transition("approve", (at,), (at,), tools, type="manual")
+        approve = Transition("approve", (at,), (at,), tools, type="manual", approvers=who)
         return _net(name, flag, (*before, approve), rule, call_names)
     given = ("approval",) * rule.people
     approve = Transition("approve", (at, *given), (at,), tools)
-    person = Transition("person", (at,), (at, "approval"), tools, type="manual", partial=True)
+    given_by = (at, "approval")
+    person = Transition("person", (at,), given_by, tools, type="manual", partial=True, approvers=who)
     return _net(name, {**flag, "approval": 0}, (*before, approve, person), rule, call_names)
 
 
@@ -204,11 +206,11 @@ def _until_approved(rule: ApprovalRule, cause: str, call_names: CallNames | None
     Not so where a call of `cause` ran beside it. `ask` is for a call that is unclear: it takes nothing
     back.
     """
-    tools, again = (rule.tool,), f"again-{cause}"
+    tools, again, who = (rule.tool,), f"again-{cause}", rule.approvers
     transitions = (
         Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools),
-        Transition("approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True),
-        Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual"),
+        Transition("approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True, approvers=who),
+        Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual", approvers=who),
         Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
         Transition(again, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
     )

@@ -69,6 +69,7 @@ def _written(rule: ApprovalRule) -> str:
         "" if rule.within is None else f" within {as_typed(rule.within)}",
         "" if rule.risk is None else f" risk {rule.risk}",
         "" if rule.grants else " no grants",
+        "" if rule.approvers is None else f" {rule.approvers.words}",
     )
     return f"require {needed} before {rule.tool}{''.join(options)}"
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, RootModel, ValidationError
 
-from ...engine.core.operators import GROUP, Operator, Operators
+from ...engine.core.approvers import GROUP, Operator, Operators
 from ...engine.core.people import name_shape, person_key
 from ...engine.core.rights import FULL, Rights
+from ...engine.core.sanitize import visible
+from ...engine.net.net import SkillNet
 from .errors import UNKNOWN, describe_error, dotted, unknown_setting
 from .identity import operator_name
 from .loader import FoundTable, Key, SettingsError, find_tables
@@ -70,6 +73,22 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
             for name, each in table.root.items()
         )
     )
+
+
+def report_approvers(command: str, nets: Iterable[SkillNet], known: Operators | None = None) -> None:
+    """Print what keeps approvals of these nets from being given, though they would only block.
+
+    Raises `RuleError` for a group that nobody is in or that has too few members, and `SettingsError`.
+    """
+    from ...rules import RuleError
+    from ...rules.analysis.approvers import about_approvers
+
+    found = about_approvers((net.rule for net in nets), operators() if known is None else known)
+    if found.errors:
+        raise RuleError(found.errors)
+    for problem in found.warnings:
+        text = f"{problem.where}: {problem.message}; {problem.remedy}"
+        print(f"interlock {command}: {visible(text)}", file=sys.stderr, flush=True)
 
 
 def _problems(found: FoundTable, error: ValidationError) -> list[str]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from ...engine.core.operators import with_groups
+from ...engine.core.approvers import with_groups
 from ...engine.gate.edit_notice import describe_edit
 from ...engine.history.decisions.index import decisions_of
 from ...engine.history.decisions.reader import Decision
 from ...engine.history.fold.event_text import grant_words
 from ...engine.history.model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
@@ -88,6 +89,8 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 rows.append(("person", f"{said} {until}, by {by}"))
             case ApprovalRevealed() as body:
                 rows.append(("person", f"masked text looked at by {body.by}"))
+            case ApprovalEscalated() as body:
+                rows.append(("person", f"escalated to {body.group}"))
             case ApprovalExpired() as body:
                 rows.append(("person", f"nobody in time: {body.reason}"))
             case GrantGiven() as body:

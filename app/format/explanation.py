@@ -69,7 +69,9 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Explana
         )
     else:
         symbol, tone = _LOOKS[view.outcome]
-        becomes = _asks(people, says) if view.outcome == "ask" else says[view.outcome]
+        becomes = says[view.outcome]
+        if view.outcome == "ask":
+            becomes = _asks(people, next((n.approvers for n in view.nets if n.approvers), None), says)
         yield ExplanationLine(moment, to_charset(f"{symbol} {becomes}"), tone)
     if view.granted:
         answer = says["answers" if len(view.granted) == 1 else "answer"]
@@ -102,8 +104,9 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Explana
         yield ExplanationLine(label, f"no rule {says['is']} active", "quiet")
 
 
-def _asks(people: int, says: Mapping[str, str]) -> str:
-    return says["ask"] if people < 2 else f"{says['asks']} {people} approvals"
+def _asks(people: int, approvers: str | None, says: Mapping[str, str]) -> str:
+    asks = says["ask"] if people < 2 else f"{says['asks']} {people} approvals"
+    return asks if approvers is None else f"{asks} {approvers}"
 
 
 def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
@@ -131,7 +134,7 @@ def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[Explana
 def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
     kind = "ask" if net.asks else net.verdict
     symbol, tone = _LOOKS[kind]
-    said = _asks(net.people, says) if net.asks else says[kind]
+    said = _asks(net.people, net.approvers, says) if net.asks else says[kind]
     if net.verdict == "abstain" and net.note is not None:
         said = f"{said}: {net.note}"
     yield ExplanationLine(label, f"{to_charset(symbol)} {net.net}  {said}", tone)

@@ -14,6 +14,8 @@ from ...engine.net.net import SkillNet, Transition
 from ...rules.parse.lines import code, head
 
 LABEL = 60
+NOTE = 140
+"""Characters of a note that says who may approve."""
 RULE = 100
 
 
@@ -79,11 +81,13 @@ def _note(transition: Transition) -> str:
     notes = [", ".join(transition.tools)]
     if transition.type == "manual":
         notes.append("needs one of several approvals" if transition.partial else "needs approval")
+        if transition.approvers is not None:
+            notes.append(transition.approvers.words)
     elif transition.partial:
         notes.append("partial")
     if transition.deferred:
         notes.append("on success")
-    return _clipped(" · ".join(notes))
+    return _clipped(" · ".join(notes), LABEL if transition.approvers is None else NOTE)
 
 
 def _condition(net: SkillNet) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...engine.core.approvers import Approvers
 from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
@@ -46,6 +47,8 @@ def transition_text(transition: Transition, arrow: str = "→") -> str:
         "deferred": transition.deferred,
     }
     marks = ", ".join(name for name, has in traits.items() if has)
+    if transition.approvers is not None:
+        marks += f", {transition.approvers.words}"
     return f"{transition.name}: {arcs}{moved}; {fired_by}{f' ({marks})' if marks else ''}"
 
 
@@ -128,16 +131,31 @@ def does(rule: Rule) -> Iterator[str]:
 
 def _approval(rule: ApprovalRule) -> Iterator[str]:
     by = "" if rule.people == 1 else f" by {rule.people} different people"
+    if rule.group is not None:
+        by = f" by {rule.people} of {rule.group}"
     after = "" if rule.after is None else f" after a call of {rule.after}"
     yield f"{rule.tool} needs approval{by}{after}"
     if rule.until:
         yield f"until one is approved and succeeds, then after the next call of {rule.after}"
+    yield from _approvers(rule.approvers)
     if rule.within is not None:
         yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:
         yield f"risk {rule.risk}"
     if not rule.grants:
         yield "no grants"
+
+
+def _approvers(terms: Approvers | None) -> Iterator[str]:
+    """Lines on people who do not count, and on those called when nobody has decided for a while."""
+    if terms is None:
+        return
+    if not terms.author:
+        yield "not by whoever is behind the session"
+    if terms.escalation is not None:
+        calls = "also counts" if terms.group is not None else "is called"
+        after = format_duration(terms.escalation.after)
+        yield f"after {after} escalated to {terms.escalation.group}, which {calls}"
 
 
 _ACROSS: Mapping[Reach | None, str] = {

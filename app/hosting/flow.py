@@ -20,8 +20,11 @@ from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import ApprovalRequested
 from ...engine.history.model.state import Origin
 from ...engine.hub.hub import Hub, Nets
+from ...rules import RuleError
 from ..agents.spec import BASE
 from ..config.arguments import database, is_for_this_run, report_directory
+from ..config.loader import SettingsError
+from ..config.operators import report_approvers
 from ..config.trust import rule_texts
 from ..flows.builder import PreparedFlow, prepare_flow
 from ..flows.inputs import as_input, fills, input_text
@@ -61,6 +64,10 @@ def run_flow(args: argparse.Namespace) -> int:
     prepared = _prepared(args, spec, value)
     first = value(prepared.graph)
     report_directory(args, "flow run")
+    try:
+        report_approvers("flow run", prepared.rules.nets)
+    except (RuleError, SettingsError) as error:
+        raise FlowSpecError([str(error)]) from error
 
     def start(hub: Hub) -> Awaitable[str]:
         return start_flow(hub, prepared, first, args.operator)

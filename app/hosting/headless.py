@@ -27,6 +27,9 @@ def machine_answer(request: ApprovalRequested, answer: Answer) -> tuple[bool, st
     """
     if answer == "approve" and request.people > 1:
         return False, f"{request.people} people must approve, and --answer approve is none of them"
+    if answer == "approve" and request.approvers is not None and request.approvers.guards:
+        who = request.approvers.words
+        return False, f"a person must approve ({who}), and --answer approve is none"
     return answer == "approve", None if answer == "approve" else f"answered by --answer {answer}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gateway.protocol.framing import WireError
 from ...engine.gateway.server.rule_sets import RuleSets
@@ -47,6 +48,7 @@ class SessionPlan:
 
     `loosened` are its nets that would hold less, with the number of people each takes. `problem` says why
     it keeps its rules. `prepared` is its agent under the other rules, where that runs on the server.
+    `groups` are those of people who must agree.
     """
 
     session_id: str
@@ -54,6 +56,7 @@ class SessionPlan:
     loosened: Mapping[str, int]
     problem: str | None = None
     prepared: Prepared | None = None
+    groups: tuple[str, ...] = ()
 
 
 class LiveRules:
@@ -63,6 +66,11 @@ class LiveRules:
         self._hub = hub
         self._external = external
         self._prepared: dict[str, Prepared] = {}
+
+    @property
+    def operators(self) -> Operators:
+        """The operators that the hub knows."""
+        return self._hub.operators
 
     def note(self, session_id: str, prepared: Prepared) -> None:
         """Remember the agent of a live session, with the texts of its own rules."""
@@ -91,7 +99,9 @@ class LiveRules:
                 return SessionPlan(session_id, {}, {}, problem)
             unsaid = AppliedRules(by="", at=_NEVER)
             change = self._hub.rules_change(session_id, NewRules(registry, rules.required(), unsaid))
-            return SessionPlan(session_id, registry, change.loosened, prepared=prepared)
+            return SessionPlan(
+                session_id, registry, change.loosened, prepared=prepared, groups=change.groups
+            )
         except UnknownSessionError:
             return None
         except (AgentSpecError, RuleError, NetError, WireError, ValueError) as error:

@@ -1,7 +1,8 @@
 """`[notify]`: notifications outside the console of requests that have waited for a while.
 
 The process that hosts the agents sends them in the background: a command that hangs or fails holds up no
-call. Each request is notified once, again only after a failure, and not once it is decided.
+call. Each request is notified once, again when it is escalated or after a failure, and not once it is
+decided.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible, visible_words
 from ...engine.history.model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -55,7 +57,7 @@ class Notification(BaseModel):
     """JSON that a command reads and a server gets. Fields are added, never renamed."""
 
     version: Literal[1] = 1
-    event: Literal["approval.waiting"] = "approval.waiting"
+    event: Literal["approval.waiting", "approval.escalated"] = "approval.waiting"
     test: bool = False
     approval_id: str
     session: str
@@ -66,6 +68,7 @@ class Notification(BaseModel):
     since: datetime
     expires: datetime | None
     summary: str
+    group: str | None = None
     input: dict[str, JsonValue] | None = None
 
 
@@ -85,6 +88,8 @@ def payload_of(
         since=request.since,
         expires=request.expires,
         summary=_summary(request, now),
+        event="approval.waiting" if request.escalated is None else "approval.escalated",
+        group=_group(request),
         input=request.input if include_input else None,
     )
 
@@ -95,12 +100,26 @@ def as_bytes(payload: Notification) -> bytes:
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
 
 
+def _group(request: ApprovalState) -> str | None:
+    """The group that a request is for: that of its escalation, once it is escalated."""
+    terms = request.approvers
+    if terms is None:
+        return None
+    return (
+        terms.group if request.escalated is None or terms.escalation is None else terms.escalation.group
+    )
+
+
 def _summary(request: ApprovalState, now: datetime) -> str:
     minutes = max(0, round((now - request.since).total_seconds() / 60))
     waited = f"for {format_duration(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
     name = without_links(request.agent or request.session)
-    return f"{without_links(request.tool)} of {name} has waited {waited} for approval{risk}"
+    group = _group(request)
+    of_group = "" if group is None else f" of {group}"
+    escalated = "" if request.escalated is None else f", escalated to {group}"
+    asks = f"for approval{'' if escalated else of_group}"
+    return f"{without_links(request.tool)} of {name} has waited {waited} {asks}{risk}{escalated}"
 
 
 _LINK = re.compile(
@@ -157,18 +176,31 @@ class Notifier:
     def _take(self, event: JournalEvent) -> None:
         body = event.body
         if isinstance(body, ApprovalRequested):
-            task = asyncio.get_running_loop().create_task(self._watch(body.approval_id, event.at))
-            self._waiting[body.approval_id] = task
-            task.add_done_callback(lambda _: self._waiting.pop(body.approval_id, None))
+            self._start(body.approval_id, event.at + self._settings.after)
+        elif isinstance(body, ApprovalEscalated):
+            # Those who are called now have not been, whoever was.
+            self._stop(body.approval_id)
+            self._start(body.approval_id, event.at)
         elif isinstance(body, APPROVAL_ENDS):
-            task = self._waiting.get(body.approval_id)
-            if task is not None:
-                task.cancel()
+            self._stop(body.approval_id)
 
-    async def _watch(self, approval_id: str, since: datetime) -> None:
-        """Wait, then notify, and again after a while if that failed; never raises."""
-        delay = self._settings.after - (self._clocks.now() - since)
-        await self._clocks.sleep(max(0.0, delay.total_seconds()))
+    def _start(self, approval_id: str, due: datetime) -> None:
+        task = asyncio.get_running_loop().create_task(self._watch(approval_id, due))
+        self._waiting[approval_id] = task
+        task.add_done_callback(lambda done: self._forget(approval_id, done))
+
+    def _stop(self, approval_id: str) -> None:
+        task = self._waiting.get(approval_id)
+        if task is not None:
+            task.cancel()
+
+    def _forget(self, approval_id: str, task: asyncio.Task[None]) -> None:
+        if self._waiting.get(approval_id) is task:
+            del self._waiting[approval_id]
+
+    async def _watch(self, approval_id: str, due: datetime) -> None:
+        """Wait until it is `due`, then notify, and again after a while if that failed; never raises."""
+        await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
         for pause in (*RETRIES, None):
             try:
                 request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)

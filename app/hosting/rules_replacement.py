@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from ...engine.approvals.requests import Credential
 from ...engine.core.durations import format_duration
 from ...engine.core.people import is_among
-from ...engine.core.rule import people_to_loosen
+from ...engine.core.rule import approvers_of, people_to_loosen
 from ...engine.core.sanitize import visible
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
@@ -80,8 +80,8 @@ class _Proposal:
 class _Change:
     """A change of rules: those that apply to fewer calls after it, and what differs.
 
-    `loosened` has the number of other people each takes; `sets` are the rules of external agents, `plans`
-    what it does to live sessions.
+    `loosened` has the number of other people each takes, `groups` those that all of them must be in;
+    `sets` are the rules of external agents, `plans` what it does to live sessions.
     """
 
     rules: ServerRules
@@ -90,6 +90,7 @@ class _Change:
     loosened: Mapping[str, int]
     sets: RuleSets
     plans: Sequence[SessionPlan] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def people(self) -> int:
@@ -176,6 +177,10 @@ class ReplaceableRules:
             self._proposal = None
             return Outcome(ok=True, message="The proposed rules are taken back")
 
+    def _groups_of(self, terms: OperatorTerms) -> tuple[str, ...]:
+        known = None if terms.credential is None else terms.credential.operator
+        return (known or self._live.operators.find(terms.by)).groups
+
     def _open_proposal(self) -> _Proposal | None:
         if self._proposal is not None and self._clock() >= self._proposal.expires:
             self._proposal = None
@@ -190,7 +195,8 @@ class ReplaceableRules:
         for plan in plans:
             for key, people in plan.loosened.items():
                 loosened[key] = max(people, loosened.get(key, 0))
-        return replace(change, plans=plans, loosened=loosened)
+        groups = dict.fromkeys([*change.groups, *(group for plan in plans for group in plan.groups)])
+        return replace(change, plans=plans, loosened=loosened, groups=tuple(groups))
 
     def _server_change(self, files: Mapping[str, str], to: ReplacedIn) -> _Change:
         """The change for the sessions to come."""
@@ -206,7 +212,9 @@ class ReplaceableRules:
         # Other maps may take any call out of any rule.
         loosened = dict(old) if changes.maps else {**changes.gone, **changed, **taken}
         people = {key: people_to_loosen(net.rule) for key, net in loosened.items()}
-        return _Change(rules, to, changes, people, self._external.compiled(rules))
+        terms = [approvers_of(net.rule) for net in loosened.values()]
+        groups = dict.fromkeys(each.group for each in terms if each is not None and each.group)
+        return _Change(rules, to, changes, people, self._external.compiled(rules), groups=tuple(groups))
 
     async def _agree(self, change: _Change, terms: OperatorTerms) -> Outcome:
         proposal = self._open_proposal()
@@ -218,6 +226,12 @@ class ReplaceableRules:
         if proposal is not None and proposal.to != change.to:
             theirs = "live sessions, too" if proposal.to == "all" else "the sessions to come only"
             return _refused(f"{proposal.names[0]} has proposed these for {theirs}. Agree to that instead")
+        outside = [group for group in change.groups if group not in self._groups_of(terms)]
+        if outside:
+            return _refused(
+                f"this may loosen rules of {' and '.join(outside)}, and {terms.by} is not in it; members "
+                "must apply it"
+            )
         if proposal is None:
             if change.loosened and not terms.reason:
                 return Outcome(ok=False, message=_needs_reason(change), needs_reason=True)

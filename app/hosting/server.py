@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ...engine.approvals.requests import ApprovalPolicy, Credential
-from ...engine.core.operators import Operators
+from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
 from ...engine.gateway.protocol.address import Address
@@ -40,7 +40,7 @@ from ..agents.builder import Prepared
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
-from ..config.operators import operators
+from ..config.operators import operators, report_approvers
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
@@ -87,11 +87,13 @@ def rule_sets(
     files: Sequence[str],
     settings: GatewaySettings,
     texts: RuleTexts | None = None,
+    known: Operators | None = None,
 ) -> RuleSets:
     """Compile every rule set once, so that errors are found at the start.
 
     The files that are not among `texts` are read here and never again: agents may write those of a
-    working directory, and choose when a set is compiled. Raises `RuleError`, and `SettingsError` for a
+    working directory, and choose when a set is compiled. Approvals that none of the `known` operators
+    could give are errors, or printed. Raises `RuleError`, and `SettingsError` for a
     set with which a working directory takes calls from the rules in `files`, or from a set of the
     user's next to it.
     """
@@ -106,7 +108,9 @@ def rule_sets(
 
     for name in named:
         compiled((name,))
-    compiled(tuple(sorted(named)))
+    every = compiled(tuple(sorted(named)))
+    if known is not None:
+        report_approvers("serve", every.values(), known)
     users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
     for name, of_directory in added.items():
         for others in ((), *users):
@@ -148,14 +152,15 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     """A server, and where it listens. Raises what its parts raise at the start."""
     hook = notify_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
-    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
+    known = await asyncio.to_thread(serving.operators)
+    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts, known)
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
 
     external = _GatewayRules(serving.settings)
     try:
-        hub.know_operators(serving.operators())
+        hub.know_operators(known)
         gateway = Gateway(
             hub,
             serving.tokens,
@@ -395,7 +400,8 @@ class _GatewayRules:
 
     def compiled(self, rules: ServerRules) -> RuleSets:
         """See `ExternalRules`."""
-        return rule_sets(rules.files, self._settings, rules.texts)
+        known = None if self.gateway is None else self.gateway.hub.operators
+        return rule_sets(rules.files, self._settings, rules.texts, known)
 
     def commit(self, sets: RuleSets) -> None:
         """See `ExternalRules`."""

@@ -13,6 +13,7 @@ from ...engine.gate.types import GrantTerms
 from ...engine.history.fold.approvals import end_of, own_end
 from ...engine.history.model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
@@ -133,6 +134,7 @@ def news_of(
                 ApprovalGiven(approval_id=i)
                 | ApprovalExtended(approval_id=i)
                 | ApprovalRevealed(approval_id=i)
+                | ApprovalEscalated(approval_id=i)
             ) if i == request.id:
                 news.changed = True
             case ApprovalRequested(approval_id=i, call_id=call):

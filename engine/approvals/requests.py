@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ..core.approvers import ANYBODY, Approvers, Operator, Operators, some_of
 from ..core.durations import format_duration
-from ..core.operators import Operator, Operators
 from ..core.people import involvement_reason, is_among, same_person
 from ..core.rights import may
 from ..core.rule import people_to_loosen
@@ -35,6 +35,7 @@ from ..history.audit.canonical_json import canonical
 from ..history.errors import JournalError
 from ..history.model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
@@ -199,6 +200,7 @@ class RequestHost(WithdrawalHost, Protocol):
 
 @dataclass(slots=True)
 class _Open:
+    approval_id: str
     request: ApprovalRequest
     digest: str
     requested_input: RequestedInput | None
@@ -218,6 +220,7 @@ class _Open:
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
+    escalation: asyncio.TimerHandle | None = None
 
     def note(self, written: bool) -> None:
         """Note whether the record has the request."""
@@ -300,6 +303,7 @@ class ApprovalRequests:
             digest=digest,
             risk=request.risk,
             people=request.people,
+            approvers=request.transition.approvers,
             expires=time.expires,
             may_grant=request.may_grant and requested_input is None,
             exact_only=exact_input_reason(request.skill_net, request.call),
@@ -313,12 +317,13 @@ class ApprovalRequests:
         )
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         waits = self._open[approval_id] = _Open(
-            request, digest, requested_input, answered, time.since, time.due, files_unchanged
+            approval_id, request, digest, requested_input, answered, time.since, time.due, files_unchanged
         )
         try:
             with self._requests.counted(opener):
                 await self._host.record(asked, on_written=waits.note)
                 self._arm(approval_id, waits)
+                self._arm_escalation(approval_id, waits)
                 return await waits.answered
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on no answer is
@@ -330,8 +335,9 @@ class ApprovalRequests:
             raise
         finally:
             self._open.pop(approval_id, None)
-            if waits.timer is not None:
-                waits.timer.cancel()
+            for timer in (waits.timer, waits.escalation):
+                if timer is not None:
+                    timer.cancel()
 
     async def answer(self, approval_id: str, answer: OperatorAnswer) -> Reply | None:
         """Record a person's answer, then release the call; `None` when it no longer waits for one.
@@ -361,6 +367,9 @@ class ApprovalRequests:
             if blocked is not None:
                 await self._void(approval_id, waits, blocked, outcome=JUDGED)
                 return Reply(False, f"Not decided: {blocked}")
+            if await self._escalated(waits):
+                # Timers stop while the machine sleeps: who counts by now can answer at once.
+                shown = self._shown(approval_id, waits) or shown
             problem = self._unfit(waits, shown, answer, by)
             if problem is not None:
                 return Reply(False, problem)
@@ -394,6 +403,7 @@ class ApprovalRequests:
                 shown.given,
                 answer.grant,
                 groups={**dict(zip(shown.given, shown.given_groups, strict=False)), by: groups},
+                escalated=shown.escalated is not None,
             )
             body = ApprovalDecided(
                 approval_id=approval_id,
@@ -669,6 +679,41 @@ class ApprovalRequests:
                 log.exception("Request '%s' has expired, and the journal refused it", approval_id)
                 self._expire_in(RETRY, approval_id, waits)
 
+    # Escalations
+
+    def _arm_escalation(self, approval_id: str, waits: _Open) -> None:
+        """Have the request escalated when it has been open for so long since it was first asked."""
+        due = _escalation_of(waits)
+        if due is not None:
+            self._escalate_in((due - self._clock()).total_seconds(), approval_id, waits)
+
+    def _escalate_in(self, seconds: float, approval_id: str, waits: _Open) -> None:
+        waits.escalation = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._tasks.start(self._escalate(approval_id, waits))
+        )
+
+    async def _escalate(self, approval_id: str, waits: _Open) -> None:
+        async with waits.turn:
+            try:
+                if self._shown(approval_id, waits) is not None and not await self._escalated(waits):
+                    # The machine slept, or its clock was set back.
+                    self._arm_escalation(approval_id, waits)
+            except JournalError:
+                log.exception("Request '%s' is not escalated: the journal refused it", approval_id)
+                self._escalate_in(RETRY, approval_id, waits)
+
+    async def _escalated(self, waits: _Open) -> bool:
+        """Record an escalation that is due, for the holder of the turn; returns whether it is."""
+        terms, due = waits.request.approvers.escalation, _escalation_of(waits)
+        if terms is None or due is None or self._clock() < due:
+            return False
+        shown = self._shown(waits.approval_id, waits)
+        if shown is not None and shown.escalated is None:
+            await self._note(
+                ApprovalEscalated(approval_id=waits.approval_id, call_id=shown.call_id, group=terms.group)
+            )
+        return True
+
     # Checks of answers
 
     def _unfit(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer, by: str) -> str | None:
@@ -682,7 +727,7 @@ class ApprovalRequests:
             return "Nobody has decided: an answer needs the name of an operator"
         problem = None
         if answer.approved:
-            problem = self._unapprovable(shown, by)
+            problem = self._unapprovable(shown, by, credential)
         elif grant is not None:
             problem = "A denial grants nothing"
         if problem is None and grant is not None:
@@ -694,17 +739,28 @@ class ApprovalRequests:
         needed = "decide" if grant is None else "administer"
         return problem or self._tokens.overstepped(by, credential, needed)
 
-    def _unapprovable(self, shown: ApprovalState, by: str) -> str | None:
+    def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
         """Reason why a person cannot approve; `None` when they can."""
         unseen = self._unseen(shown, by)
-        if unseen is not None or shown.people <= 1:
+        if unseen is not None or not shown.asks_for:
             return unseen
-        same = self._same(shown, by)
+        same = self._same(shown, by) if shown.people > 1 or not _terms(shown).author else None
         if same is not None:
-            return f"{same}: {shown.people} other people must approve"
+            return f"{same}: {_others(shown)} must approve"
+        outside = self._outside(shown, by, self._tokens.operator(by, credential))
+        if outside is not None:
+            return outside
         if is_among(by, shown.given):
             return f"{by} has approved already: somebody else must approve too"
         return None
+
+    def _outside(self, shown: ApprovalState, by: str, operator: Operator) -> str | None:
+        """Reason why an approval does not count: the person is in no group that must give it."""
+        terms, escalated = _terms(shown), shown.escalated is not None
+        if terms.counts(operator.groups, escalated=escalated):
+            return None
+        groups = " or ".join(terms.groups(escalated=escalated))
+        return f"{by} is not in {groups}: {shown.needs} must approve"
 
     def _ungrantable(
         self,
@@ -746,7 +802,8 @@ class ApprovalRequests:
     def _same(self, shown: ApprovalState, name: str) -> str | None:
         """Reason why a person is no other than those behind the call of a request."""
         sessions = self._host.sessions_of(shown.call_id)
-        return involvement_reason(name, *sessions, own_approvals=self._policy.own_approvals)
+        own_approvals = self._policy.own_approvals and _terms(shown).author
+        return involvement_reason(name, *sessions, own_approvals=own_approvals)
 
     def _first(
         self, shown: ApprovalState, by: str, credential: Credential | None
@@ -763,9 +820,30 @@ class ApprovalRequests:
             why = self._same(shown, name)
             if why is None and not self._tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
+            if why is None:
+                why = self._outside(shown, name, self._tokens.operator(name))
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
+
+
+def _escalation_of(waits: _Open) -> datetime | None:
+    """Time at which a request is escalated; `None` where its rule says none."""
+    terms = waits.request.approvers.escalation
+    return None if terms is None else waits.since + timedelta(seconds=terms.after)
+
+
+def _terms(shown: ApprovalState) -> Approvers:
+    """Terms on the people who may approve a request."""
+    return shown.approvers or ANYBODY
+
+
+def _others(shown: ApprovalState) -> str:
+    """People who must approve where those behind a session do not count."""
+    group = _terms(shown).group
+    if group is not None:
+        return f"{some_of(shown.people, group)}, other people,"
+    return f"{shown.people} other people" if shown.people > 1 else "another person"
 
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:

@@ -361,8 +361,7 @@ class Judge:
 
     def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         self._question = self._question or request
-        others = tuple(f"person {number}" for number in range(2, request.people + 1))
-        return ApprovalAnswer(approved=True, by="person 1", others=others)
+        return ApprovalAnswer.of_enough(request, "person")
 
     def _question_outcome(self, request: ApprovalRequest, recorded: RecordedOutcome) -> TrialOutcome:
         rule = self._trial.rules[request.net]

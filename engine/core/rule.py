@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .amounts import SumField
+from .approvers import Approvers, are_as_strict
 from .condition import Condition
 from .sanitize import folded_name
 from .shared_limit import Reach
@@ -95,6 +96,7 @@ class ApprovalRule:
     `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
     one answer may let later calls pass as well. With `after` it is asked only once a call of that tool
     has begun in the session; `until` says that a call which was approved and succeeded ends that.
+    `approvers` says whose approvals count, `None` for everybody's.
     """
 
     tool: str
@@ -107,6 +109,17 @@ class ApprovalRule:
     because: str | None = None
     after: str | None = None
     until: bool = False
+    approvers: Approvers | None = None
+
+    @property
+    def group(self) -> str | None:
+        """The group whose members must approve; `None` for anybody."""
+        return None if self.approvers is None else self.approvers.group
+
+    @property
+    def guards(self) -> bool:
+        """Tell whether not everybody's approval counts."""
+        return self.approvers is not None and self.approvers.guards
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +201,8 @@ RISKS: tuple[Risk | None, ...] = (None, "low", "medium", "high")
 def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
     """The strictest of each term on which approval rules among `rules` ask, under any conditions.
 
-    `None` where none of them asks. Its tool is that of the first.
+    `None` where none of them asks. Its tool is that of the first, and so are its approvers where no one's
+    are as strict as all others'.
     """
     asking = [rule for rule in rules if isinstance(rule, ApprovalRule)]
     if not asking:
@@ -199,7 +213,15 @@ def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
         within=min((rule.within for rule in asking if rule.within is not None), default=None),
         risk=RISKS[max(RISKS.index(rule.risk) for rule in asking)],
         grants=all(rule.grants for rule in asking),
+        approvers=_strictest_approvers([rule.approvers for rule in asking]),
     )
+
+
+def _strictest_approvers(each: Sequence[Approvers | None]) -> Approvers | None:
+    for one in each:
+        if all(are_as_strict(one, other) for other in each):
+            return one
+    return next((one for one in each if one is not None and one.guards), None)
 
 
 def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
@@ -212,11 +234,19 @@ def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
         or rule.people < other.people
         or (rule.grants and not other.grants)
         or (other.risk == "high" != rule.risk)
+        or not are_as_strict(rule.approvers, other.approvers)
     )
 
 
 def people_to_loosen(rule: Rule | None) -> int:
     """Number of other people it takes to turn a rule off; 0 where anyone may for a reason (G-67)."""
-    if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.grants or rule.risk == "high"):
+    if isinstance(rule, ApprovalRule) and (
+        rule.people > 1 or not rule.grants or rule.risk == "high" or rule.guards
+    ):
         return rule.people
     return 0
+
+
+def approvers_of(rule: Rule | None) -> Approvers | None:
+    """Terms on the people who approve for a rule, or agree to turn it off; `None` for everybody."""
+    return rule.approvers if isinstance(rule, ApprovalRule) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from inspect import Parameter, isawaitable, signature
 from typing import cast
 
+from ..core.approvers import Approvers
 from ..core.json_equality import same_json
 from ..core.people import person_key
 from ..net.net import Input, Marking, ToolCall
@@ -174,14 +175,26 @@ def next_question(
         answer = answers.get(asked)
         if answer is None and asked in covered:
             continue
-        if answer is None or len(approvers(answer)) < tokens_wanted(verdict, step.tool) > 1:
+        if answer is None or _is_short(
+            answer, tokens_wanted(verdict, step.tool), step.transition.approvers
+        ):
             return member, verdict, step
     return None
 
 
-def approvers(answer: ApprovalAnswer) -> set[str]:
-    """The different people who are known to have given an answer, by their `person_key` (G-77)."""
-    return {person_key(name) for name in (*answer.others, answer.by or "")} - {""}
+def _is_short(answer: ApprovalAnswer, people: int, terms: Approvers | None) -> bool:
+    """Tell whether fewer people than must, of those who count, are known to have given an answer."""
+    if people == 1 and (terms is None or terms.group is None):
+        return False
+    return len(approvers(answer, terms)) < people
+
+
+def approvers(answer: ApprovalAnswer, terms: Approvers | None = None) -> set[str]:
+    """The different people known to have given an answer who count, by their `person_key` (G-77)."""
+    names = {name for name in (*answer.others, answer.by or "") if person_key(name)}
+    if terms is not None:
+        names = {n for n in names if terms.counts(answer.groups.get(n, ()), escalated=answer.escalated)}
+    return {person_key(name) for name in names}
 
 
 def tokens_wanted(verdict: NetVerdict, tool: str) -> int:
@@ -238,12 +251,11 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     if isawaitable(answer):
         answer = await answer
     checked = _check_answer(answer)
-    if not checked.approved or checked.again or request.people == 1:
+    if not checked.approved or checked.again or not _is_short(checked, request.people, request.approvers):
         return checked
-    did = len(approvers(checked))
-    if did >= request.people:
-        return checked
-    return replace(checked, approved=False, reason=reasons.too_few(request.people, did))
+    did = len(approvers(checked, request.approvers))
+    reason = reasons.too_few(request.people, did, request.approvers.group)
+    return replace(checked, approved=False, reason=reason)
 
 
 def _takes_title(confirm: Confirm) -> bool:
@@ -277,6 +289,8 @@ def _well_formed(answer: ApprovalAnswer) -> bool:
         and isinstance(_untyped(answer.by), str | None)
         and isinstance(others, tuple)
         and all(isinstance(name, str) for name in cast("tuple[object, ...]", others))
+        and isinstance(_untyped(answer.groups), Mapping)
+        and isinstance(_untyped(answer.escalated), bool)
         and isinstance(_untyped(answer.grant), GrantTerms | None)
     )
 

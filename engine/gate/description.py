@@ -6,6 +6,7 @@ import logging
 from collections.abc import Container, Iterable
 
 from ..core.amounts import SumField
+from ..core.approvers import Approvers, some_of
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.rule import (
@@ -117,6 +118,13 @@ def _with_reason(rule: Rule, member: Member, marking: Marking) -> str:
     return f"{sentence} Why: {because}{'' if because.endswith(('.', '!', '?')) else '.'}"
 
 
+def _approved_by(people: int, who: Approvers | None) -> str:
+    """` by 2 of security, not by whoever started it or gave the task`; the escalation is not theirs."""
+    group = None if who is None else who.group
+    by = f" by {some_of(people, group)}" if people > 1 or group is not None else ""
+    return by if who is None or who.author else f"{by}, not by whoever started this or gave the task"
+
+
 def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
     tool = restricted(rule)
     subject = _RESERVED_NAMES.get(tool, tool)
@@ -136,7 +144,7 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
         case BlockRule():
             return f"{subject} is always blocked."
         case ApprovalRule(people=people):
-            by = f" by {people} people" if people > 1 else ""
+            by = _approved_by(people, rule.approvers)
             if rule.after is None:
                 return f"{subject} needs human approval{by}{where}."
             asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)

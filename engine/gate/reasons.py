@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..core.amounts import SumField
+from ..core.approvers import some_of
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.excerpt import excerpt
@@ -126,9 +127,9 @@ def applying(reason: str, note: str) -> str:
     return f"{reason.removesuffix('.')} (it applies because {note})."
 
 
-def too_few(people: int, did: int) -> str:
+def too_few(people: int, did: int, group: str | None = None) -> str:
     """Not as many different people as must approve are known to have done so."""
-    return f"{people} people must approve; {did or 'nobody known'} did"
+    return f"{some_of(people, group)} must approve; {did or 'nobody known'} did"
 
 
 EDITED_EFFECTS = "the edit changes what the call counts as, so nothing that was shown can be granted"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, Protocol, TypeAlias, get_args
 
+from ..core.approvers import ANYBODY, Approvers
 from ..core.frozen import frozen
 from ..core.rule import ApprovalRule, Risk, Rule
 from ..net.net import GateState, Input, Since, SkillNet, ToolCall, Transition
@@ -108,6 +109,11 @@ class ApprovalRequest:
         return max(self.tokens, self.rule.people if isinstance(self.rule, ApprovalRule) else 1)
 
     @property
+    def approvers(self) -> Approvers:
+        """Terms on the people who may approve."""
+        return self.transition.approvers or ANYBODY
+
+    @property
     def within(self) -> float | None:
         """The seconds there are to decide, as the rule has it; `None` when it says nothing."""
         return self.rule.within if isinstance(self.rule, ApprovalRule) else None
@@ -184,7 +190,7 @@ class ApprovalAnswer:
     as well. With `again` what was shown is void, and the approvals with it: the call is classified from
     the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
     Without `asked` it is a refusal that was given, for `reason`, without asking an operator. `groups` are
-    those that each of them was in, by name.
+    those that each of them was in, by name; `escalated` says that those of an escalation count, too.
     """
 
     approved: bool
@@ -196,6 +202,14 @@ class ApprovalAnswer:
     again: bool = False
     asked: bool = True
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    escalated: bool = False
+
+    @classmethod
+    def of_enough(cls, request: ApprovalRequest, kind: str) -> ApprovalAnswer:
+        """An approval by as many people as must, `kind 1` and so on, all of them of the rule's group."""
+        names = tuple(f"{kind} {number}" for number in range(1, request.people + 1))
+        groups = dict.fromkeys(names, request.approvers.groups())
+        return cls(True, by=names[0], others=names[1:], groups=groups)
 
 
 Answer: TypeAlias = "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"

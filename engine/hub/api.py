@@ -330,6 +330,11 @@ class HubApi(HistoryApi, DecisionApi):
         ...
 
     @query
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """The groups of the operator of this console, by their name."""
+        ...
+
+    @query
     def steers(self, session_id: str) -> bool:
         """Tell whether messages to a live session reach its agent."""
         ...

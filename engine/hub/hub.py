@@ -16,7 +16,7 @@ from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolIn
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
-from ..core.operators import Operators
+from ..core.approvers import Operators
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary

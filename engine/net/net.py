@@ -15,6 +15,7 @@ from math import inf
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from ..core.amounts import Amount
+from ..core.approvers import Approvers
 from ..core.condition import Condition, Input, Shell
 from ..core.frozen import frozen
 from ..core.rule import Rule
@@ -64,8 +65,8 @@ class Transition:
     that old. A `partial` one does not let a call pass alone: the call fires the next that is then enabled
     for it as well. `voids` names deferred transitions of the net that do not fire for calls which run at
     the same time as a call of this one, itself deferred. With an `amount` it also takes as many tokens as
-    the call's number has units, none until it is of one call: see `of_units`. `needs` is derived: each
-    input place once, with the tokens it must hold.
+    the call's number has units, none until it is of one call: see `of_units`. `approvers` says whose
+    approvals a manual one takes. `needs` is derived: each input place once, with the tokens it must hold.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Transition:
     partial: bool = False
     voids: tuple[str, ...] = ()
     amount: Amount | None = None
+    approvers: Approvers | None = None
     needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

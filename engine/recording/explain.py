@@ -54,6 +54,7 @@ def _question(request: ApprovalState) -> NetView:
         marking=request.marking,
         rule=request.rule,
         people=request.people,
+        approvers=None if request.approvers is None else request.approvers.words,
         note="it had asked before it was switched off or changed",
     )
 
@@ -68,6 +69,7 @@ def _net(net: NetExplanation) -> NetView:
         marking=dict(net.marking),
         rule=rule_record(net.rule),
         people=_people(net),
+        approvers=_approvers(net),
         when=None if net.condition is None else condition_text(net.condition),
         note=net.verdict.note,
     )
@@ -77,6 +79,12 @@ def _people(net: NetExplanation) -> int:
     """The most people that one question about the call wants; each name of it is a question."""
     asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
     return max(asked.values(), default=0)
+
+
+def _approvers(net: NetExplanation) -> str | None:
+    """Terms on the people who may approve, in the rule's words."""
+    terms = (step.transition.approvers for step in net.verdict.steps)
+    return next((each.words for each in terms if each is not None), None)
 
 
 def _way(answer: Answer) -> WayView:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class NetView(View):
     """Verdict of one active net on the call, its marking, and the rule it was made of.
 
-    `people` is how many must approve, 0 where it needs no approval. `when` is the rule's condition, where
+    `people` is how many must approve, 0 where it needs no approval, and `approvers` who these are, as
+    the rule has it. `when` is the rule's condition, where
     it is asked of the call; `note` says that it does not hold, where the net therefore abstains, or why
     that is unknown, where the net therefore applies.
     """
@@ -31,6 +32,7 @@ class NetView(View):
     marking: dict[str, int]
     rule: RuleRecord | None
     people: int = 0
+    approvers: str | None = None
     when: str | None = None
     note: str | None = None
 

@@ -80,6 +80,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
                 partial=t.partial,
                 voids=t.voids,
                 amount=t.amount,
+                approvers=t.approvers,
             )
             for t in net.transitions
         ),

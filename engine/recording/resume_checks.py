@@ -19,7 +19,8 @@ from pydantic import JsonValue
 from ..agents import Message, ProposedCall
 from ..agents.messages import open_calls
 from ..agents.turn.run import UNKNOWN_OUTCOME
-from ..core.rule import ApprovalRule, RuleSource, people_to_loosen, restricted
+from ..core.approvers import are_as_strict
+from ..core.rule import ApprovalRule, RuleSource, approvers_of, people_to_loosen, restricted
 from ..core.sanitize import visible
 from ..core.value_key import split_key
 from ..gate.name_changes import takes_from
@@ -239,8 +240,12 @@ def with_required(
 
 def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> bool:
     """Tell whether a record has a net that took as many people to loosen as the one of a host's."""
-    was = state.nets.get(key)
-    return was is not None and guarded(was.net) >= people_to_loosen(registry[key].rule)
+    was, rule = state.nets.get(key), registry[key].rule
+    return (
+        was is not None
+        and guarded(was.net) >= people_to_loosen(rule)
+        and are_as_strict(was.net.approvers, approvers_of(rule))
+    )
 
 
 def check_required(
@@ -685,7 +690,8 @@ def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
 def _asking_net(request: ApprovalRequested) -> SkillNet:
     """A net that asks what a recorded request asked."""
     place, tools = "ready", (request.tool,)
-    transition = Transition(request.transition, (place,), (place,), tools, "manual")
+    who = request.approvers
+    transition = Transition(request.transition, (place,), (place,), tools, "manual", approvers=who)
     net = define_skill_net(
         request.net,
         places=(place,),
@@ -697,7 +703,14 @@ def _asking_net(request: ApprovalRequested) -> SkillNet:
     if request.rule is not None:
         source = RuleSource(request.rule.file, request.rule.line, 1, request.rule.text)
     grants = request.may_grant or request.people > 1
-    rule = ApprovalRule(request.tool, source, people=request.people, risk=request.risk, grants=grants)
+    rule = ApprovalRule(
+        request.tool,
+        source,
+        people=request.people,
+        risk=request.risk,
+        grants=grants,
+        approvers=who,
+    )
     return replace(net, rule=rule)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import JsonValue
 
+from ..core.approvers import Approvers, some_of
 from ..core.sanitize import visible
 from ..gate.classify import maps_digest
 from ..gate.grants.net import Grant
@@ -64,6 +65,12 @@ class RulesChange:
         """The nets that would hold less, with the number of other people each takes."""
         return loosened_nets(self.state, self.fit, self.rules.registry)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups whose members must agree to what is loosened."""
+        terms = [self._terms(key) for key in self.loosened]
+        return tuple(dict.fromkeys(each.group for each in terms if each is not None and each.group))
+
     @cached_property
     def renewed(self) -> tuple[NetRecord, ...]:
         """The nets that stay where they are, with another rule or other maps than the record has."""
@@ -86,10 +93,10 @@ class RulesChange:
         same = fit.active == tuple(self.state.active)
         return same and not (fit.fresh or fit.dropped or self.renewed or self.ended_grants)
 
-    def problem(self, independent: int) -> str | None:
+    def problem(self, agreed: Callable[[Approvers | None], int]) -> str | None:
         """Reason why the session keeps its rules.
 
-        `independent` is the number of people who agreed and count as others there (G-77).
+        `agreed` gives the number of people who agreed and count for a net with such approvers (G-77).
         """
         state, rules = self.state, self.rules
         if state.mode == "shadow" and (new := unagreed_in_shadow(state, rules.registry, rules.required)):
@@ -97,14 +104,22 @@ class RulesChange:
             return f"it is in shadow mode, in which nothing is blocked, and {named} takes several people"
         if self.loosened and not (rules.applied.reason or "").strip():
             return f"this may loosen {visible(', '.join(self.loosened))}, and no reason is given"
-        people = max(self.loosened.values(), default=0)
-        if independent < people:
-            loosened = visible(", ".join(key for key, of in self.loosened.items() if of > independent))
-            return (
-                f"to loosen {loosened} takes {people} who did not start it or give it its task, and "
-                f"{independent or 'none'} of those who agreed did not"
-            )
+        for key, people in sorted(self.loosened.items(), key=lambda each: -each[1]):
+            terms = self._terms(key)
+            did = agreed(terms)
+            if did < people:
+                group = None if terms is None else terms.group
+                takes = people if group is None else some_of(people, group)
+                short = [each for each, of in self.loosened.items() if of > agreed(self._terms(each))]
+                loosened = visible(", ".join(short))
+                return (
+                    f"to loosen {loosened} takes {takes} who did not start it or give it its task, and "
+                    f"{did or 'none'} of those who agreed did not"
+                )
         return None
+
+    def _terms(self, key: str) -> Approvers | None:
+        return self.state.nets[key].net.approvers
 
     def event(self) -> RulesReplaced:
         """The event that says so."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -27,9 +27,10 @@ from ..approvals.requests import (
     Reply,
 )
 from ..approvals.withdrawals import RETRY, Tasks
+from ..core.approvers import Approvers
 from ..core.durations import LONGEST, format_duration
 from ..core.people import involvement_reason, is_among
-from ..core.rule import people_to_loosen
+from ..core.rule import approvers_of, people_to_loosen
 from ..gate import GateManager
 from ..gate.types import Mode
 from ..history.errors import JournalError
@@ -152,13 +153,16 @@ class Switching:
 
     def _people(self, net: str | None, *, active: bool = False) -> int:
         """Number of other people it takes to switch a net, or to shadow mode where `net` is `None`."""
-        manager = self._host.manager
+        nets = self._host.manager.nets
+        looser = self._loosened(net, active=active)
+        return max((people_to_loosen(nets[key].rule) for key in looser), default=0)
+
+    def _loosened(self, net: str | None, *, active: bool) -> Sequence[str]:
+        """The nets that a switch of `net`, or to shadow mode where that is `None`, loosens."""
         if net is None:
             # What is off for a time comes back, and must then mean what it says.
-            looser = [*manager.active, *self._returning()]
-        else:
-            looser = self._losing_to(net) if active else [net]
-        return max((people_to_loosen(manager.nets[key].rule) for key in looser), default=0)
+            return [*self._host.manager.active, *self._returning()]
+        return self._losing_to(net) if active else [net]
 
     def _returning(self) -> list[str]:
         """The nets that are off for a time: they will be on again."""
@@ -189,7 +193,7 @@ class Switching:
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
         if same is not None:
             return await self._agree(same, by, credential)
-        own = self._not_another(by)
+        own = self._not_counting(by, self._terms(net, active=active), credential)
         if not people or (own is None and people == 1):
             return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
         proposed = ChangeProposed(
@@ -239,7 +243,8 @@ class Switching:
         if self._clock() >= change.expires:
             await self._drop(change, "nobody else agreed in time")
             return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it anew")
-        own = self._not_another(by)
+        terms = self._terms(change.net, active=change.active)
+        own = self._not_counting(by, terms, credential)
         if own is not None:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
         if is_among(by, change.given):
@@ -263,9 +268,10 @@ class Switching:
 
     def _lapsed(self, change: ChangeState, credential: Credential | None) -> str | None:
         """One of those who agreed that does not count any more (G-77)."""
+        terms = self._terms(change.net, active=change.active)
         for name, token in zip(change.given, change.tokens, strict=True):
             in_force = self._tokens.in_force(token, credential, "administer")
-            if not in_force or self._not_another(name) is not None:
+            if not in_force or self._not_counting(name, terms) is not None:
                 return name
         return None
 
@@ -298,9 +304,27 @@ class Switching:
         overstepped = self._tokens.overstepped(by, credential, "administer")
         return overstepped and f"Not switched: {overstepped}"
 
-    def _not_another(self, by: str) -> str | None:
-        """Reason why an operator does not count as another person for a change (G-77)."""
-        return involvement_reason(by, self._host.state, own_approvals=self._policy.own_approvals)
+    def _not_counting(
+        self, by: str, terms: Iterable[Approvers], credential: Credential | None = None
+    ) -> str | None:
+        """Reason why an operator does not count for a change of rules on these terms (G-67, G-77).
+
+        It takes another person than those behind the session, who is in the group of each rule.
+        """
+        terms = [*terms]
+        own_approvals = self._policy.own_approvals and all(each.author for each in terms)
+        own = involvement_reason(by, self._host.state, own_approvals=own_approvals)
+        groups = self._tokens.operator(by, credential).groups
+        missing = [each.group for each in terms if each.group is not None and each.group not in groups]
+        if own is None and missing:
+            return f"{by} is not in {' or '.join(dict.fromkeys(missing))}"
+        return own
+
+    def _terms(self, net: str | None, *, active: bool = False) -> list[Approvers]:
+        """Terms on the approvers of the rules that a switch loosens; see `_people`."""
+        nets = self._host.manager.nets
+        found = [approvers_of(nets[key].rule) for key in self._loosened(net, active=active)]
+        return [each for each in found if each is not None]
 
     async def replace_rules(self, rules: NewRules) -> Reply:
         """Judge by other rules from now on; the reply's message says why the session keeps its own.
@@ -315,8 +339,12 @@ class Switching:
             if change.changes_nothing:
                 return Reply(True, "is under these rules already")
             agreed = dict.fromkeys((*applied.others, applied.by))
-            independent = [name for name in agreed if self._not_another(name) is None]
-            if (problem := change.problem(len(independent))) is not None:
+
+            def counting(terms: Approvers | None) -> int:
+                each = [terms] if terms is not None else []
+                return sum(self._not_counting(name, each) is None for name in agreed)
+
+            if (problem := change.problem(counting)) is not None:
                 return Reply(False, problem)
             try:
                 host.replace_nets(rules.registry, change.fit.active, change.fit.markings)

@@ -106,14 +106,31 @@ def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> C
     """
     words = None if tools is None else [*tools]
     joint = _Joint(old, new, words)
+    joint.unknown += _unknown_terms(old, new)
     if not joint.locals:
-        return Comparison()
+        return Comparison(unknown=tuple(joint.unknown))
     walk = _Walk(joint)
     try:
         walk.run()
     except SpentError:
         joint.unknown.append("there are too many states to look at all of them")
     return Comparison(tuple(walk.found.values()), tuple(dict.fromkeys(joint.unknown)))
+
+
+def _unknown_terms(old: RuleSet, new: RuleSet) -> Iterator[str]:
+    """Changes of who approves that make nothing surely weaker or stricter."""
+    for tool in dict.fromkeys(rule.tool for rules in (old, new) for rule in _approvals(rules)):
+        each = [[rule for rule in _approvals(rules) if rule.tool == tool] for rules in (old, new)]
+        was, now = (strictest(some) for some in each)
+        terms = [{rule.approvers for rule in some} for some in each]
+        if was is None or now is None or terms[0] == terms[1]:
+            continue
+        if not (is_weaker_approval(now, was) or is_weaker_approval(was, now)):
+            yield f"{tool} is approved by other people, or escalated in another way"
+
+
+def _approvals(rules: RuleSet) -> list[ApprovalRule]:
+    return [net.rule for net in rules.nets if isinstance(net.rule, ApprovalRule)]
 
 
 # Both sets as one: their nets, the calls there are, and their conditions.
@@ -387,8 +404,8 @@ class _Walk:
         if _BOTH in against:
             return None
         before, now = (max(people[_BOTH], people[side]) for side in (_OLD, _NEW))
-        if not against and before == now:
-            self._compare_terms(state, number, terms, before, came)
+        if not against and before and now:
+            self._compare_terms(state, number, terms, (before, now), came)
         kind, side = _kind(against, before, now)
         call = self.joint.calls[number]
         step = Step(call.shown, max(before, now), call.when)
@@ -411,14 +428,17 @@ class _Walk:
         state: State,
         number: int,
         terms: Mapping[str, Sequence[ApprovalRule]],
-        people: int,
+        people: tuple[int, int],
         came: Mapping[State, tuple[State, Step] | None],
     ) -> None:
-        """Note where as many people approve a call on other terms: risk, time, and whether one approval
-        may cover later calls."""
+        """Note where people approve a call on other terms: who they are, and of as many also risk, time,
+        and whether one approval may cover later calls."""
         was, now = (strictest((*terms[_BOTH], *terms[side])) for side in (_OLD, _NEW))
         if was is None or now is None:
             return
+        before, after = people
+        if before != after:
+            was, now = (ApprovalRule(each.tool, approvers=each.approvers) for each in (was, now))
         call = self.joint.calls[number]
         kinds: tuple[tuple[Kind, bool], ...] = (
             ("weaker", _is_weaker(now, was)),
@@ -427,8 +447,8 @@ class _Walk:
         for kind, holds in kinds:
             if holds and (call.shown[0], kind) not in self.found:
                 source = next((rule.source for rule in (*terms[_NEW], *terms[_OLD])), None)
-                way = (*_back(state, came), Step(call.shown, people, call.when))
-                self.found[call.shown[0], kind] = Difference(kind, way, people, people, source)
+                way = (*_back(state, came), Step(call.shown, after, call.when))
+                self.found[call.shown[0], kind] = Difference(kind, way, before, after, source)
 
     def _waited(self, state: State, waits: Sequence[int], knows: Sequence[Sequence[int]]) -> State:
         """The state once all that comes back with time has."""

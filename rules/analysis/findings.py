@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ...engine.core.approvers import Operators
 from ...engine.core.condition import condition_text
 from ...engine.core.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule, always
 from ...engine.verify import Answer, Effort, Most, Never, Together, vocabulary
@@ -18,6 +19,7 @@ from ..naming import is_shell_field, tools_named
 from ..parse.lines import head
 from ..parse.statements import SESSION, Map
 from ..ruleset import RuleSet
+from .approvers import ApproverFindings, about_approvers
 from .condition_logic import covers
 from .lint import at_word, meaning, mentions
 from .located_rule import LocatedRule
@@ -65,8 +67,13 @@ class Findings:
     tools: tuple[ToolFinding, ...]
 
 
-def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
-    """Judge all rules together. `tools` are the tools that exist; without it any may."""
+def examine(
+    rules: RuleSet, tools: Collection[str] | None = None, operators: Operators | None = None
+) -> Findings:
+    """Judge all rules together. `tools` are the tools that exist; without it any may.
+
+    `operators` are those whose approvals rules may ask for, where that is known.
+    """
     maps = _maps(rules)
     together = Together(rules.registry, words=vocabulary(rules.nets, tools))
     placed = [
@@ -84,8 +91,16 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
         name: _about_tool(name, about, together, blocks.get(name)) for name, about in by_tool.items()
     }
     comparing = Effort(COMPARING_EFFORT)
-    errors = [*_unreachable(found, placed), *_never_within(found, placed, comparing)]
+    approvers = ApproverFindings()
+    if operators is not None:
+        approvers = about_approvers((net.rule for net in rules.nets), operators)
+    errors = [
+        *_unreachable(found, placed),
+        *_never_within(found, placed, comparing),
+        *approvers.errors,
+    ]
     warnings = [
+        *approvers.warnings,
         *rules.warnings,
         *_hidden(maps),
         *mentions((p.rule for p in placed), maps),

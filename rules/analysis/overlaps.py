@@ -19,6 +19,7 @@ EFFORT = 400_000
 
 _OPTIONS = {
     "people": "another number of people",
+    "approvers": "other people",
     "within": "another time",
     "risk": "another risk",
     "grants": "other words on grants",

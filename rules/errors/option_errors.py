@@ -12,18 +12,22 @@ from ..parse.durations import LIMITS, MOST, ONE_UNIT, joined, nearest_duration
 from ..parse.grammar import Grammar, LineReading, Unexpected
 from ..parse.lines import code, write
 from ..parse.statements import HUMAN, MAX_PEOPLE
+from .approver_errors import GROUP
 from .fault import Fault, closest, either, start
 from .problems import quote
 
 TIME = f"a time such as 90s, 15m, 1h or 2d, at most {MOST}"
 PEOPLE = f"a number of people from 1 to {MAX_PEOPLE}"
 
-_KEYWORDS = ("by", "within", "risk", "no", "when", "because")
+_KEYWORDS = ("by", "of", "within", "risk", "no", "not", "escalate", "when", "because")
 _OPTION = {
     **dict.fromkeys(("when", "whenever", "if", "where", "while", "iff"), "when"),
     **dict.fromkeys(("within", "timeout", "expires", "expire", "expiring"), "within"),
     **dict.fromkeys(("risk", "risky"), "risk"),
     **dict.fromkeys(("by",), "by"),
+    **dict.fromkeys(("of", "from-group", "group"), "of"),
+    **dict.fromkeys(("not", "not-by"), "not by author"),
+    **dict.fromkeys(("escalate", "escalates", "escalation"), "escalate"),
     **dict.fromkeys(("no", "grants", "no-grants", "no-grant", "nogrants", "no_grants"), "no grants"),
     **dict.fromkeys(("high-risk", "highrisk"), "risk high"),
     **dict.fromkeys(("medium-risk", "mediumrisk"), "risk medium"),
@@ -43,12 +47,15 @@ _EXAMPLES = {
     "LOW": "high",
     "GRANTS": "grants",
     "REASON": '"<reason>"',
+    "GROUP": "security",
+    "AUTHOR": "author",
 }
 _END = "$END"
 _WHAT = {
     "NUMBER": PEOPLE,
     "DURATION": TIME,
     "CONDITION": "a condition",
+    "GROUP": GROUP,
     "REASON": "a text in double quotes",
     _END: "the end of the line",
 }
@@ -141,10 +148,10 @@ def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
 def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Fault:
     """A word that follows an option, or what an option lacks."""
     word = wrong.word
-    fixed = [grammar.fixed(terminal) for terminal in wrong.accepted]
-    kinds = [
-        quote(f) if f else _WHAT.get(t, "a word") for f, t in zip(fixed, wrong.accepted, strict=True)
-    ]
+    pairs = [(grammar.fixed(terminal), terminal) for terminal in wrong.accepted]
+    # The grammar has some of these words in other statements, too, and so in another order.
+    pairs.sort(key=lambda pair: _KEYWORDS.index(pair[0]) if pair[0] in _KEYWORDS else len(_KEYWORDS))
+    kinds = [quote(f) if f else _WHAT.get(t, "a word") for f, t in pairs]
     expected = f"expected {_listed(kinds)} after {quote(before)}"
     if word.type != _END:
         return Fault.at(
@@ -179,6 +186,12 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
     elif "GRANTS" in accepted:
         instead, otherwise = "grants", ""
         message = f"expected 'grants' after 'no', got {quote(word)}"
+    elif "GROUP" in accepted:
+        instead, otherwise = None, "write for example: of security"
+        message = f"expected {GROUP}, got {quote(word)}"
+    elif "AUTHOR" in accepted:
+        instead, otherwise = "author", ""
+        message = f"expected 'author' after 'not by', got {quote(word)}"
     elif "LOW" in accepted:
         instead, otherwise = _RISK.get(word.lower()) or closest(word, fixed), f"write {either(fixed)}"
         message = f"expected {either(fixed)} after 'risk', got {quote(word)}"
@@ -233,7 +246,7 @@ def twice(line: str, option: Token, last: Token) -> Fault:
     """An option that was given before."""
     begin, end = start(option), start(last) + len(last)
     gap = begin - len(line[:begin].rstrip())
-    name = "no grants" if option == "no" else option
+    name = {"no": "no grants", "not": "not by author"}.get(str(option), str(option))
     remedy = write(line, begin - gap, end - begin + gap, "")
     return Fault(begin, end - begin, f"'{name}' is given twice", remedy)
 

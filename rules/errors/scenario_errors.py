@@ -19,8 +19,8 @@ USAGE = {
     "scenario": 'scenario "<name>"',
     "call": "call <tool> [<field> <value> …] [fails | returns <value>]",
     "expect": 'expect allow, expect ask, or expect block ["<reason>"]',
-    "approve": "approve",
-    "deny": 'deny ["<reason>"]',
+    "approve": "approve [as <name>]",
+    "deny": 'deny [as <name>] ["<reason>"]',
     "switch": "switch <net> on, or switch <net> off",
     "mode": "mode enforce, or mode shadow",
     "wait": "wait <time>",
@@ -28,6 +28,7 @@ USAGE = {
     "session": "session agent <name>, session started_by <name>, session labels <label> …, "
     "or session new",
     "another": "session new",
+    "group": "group <name> <member>, …",
 }
 
 _MEANT = {

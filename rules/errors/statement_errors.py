@@ -15,6 +15,7 @@ from ..parse.patterns import no_pattern
 from ..parse.statements import MAX_LIMIT
 from .across_errors import misused_across
 from .after_errors import misused_after
+from .approver_errors import misused_approvers
 from .fault import Fault, closest, either, start
 from .option_errors import misfit, misplaced, people
 from .problems import cut, quote
@@ -62,7 +63,8 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
     if reading.statement.data == _ALLOW and not _allows_unclear(reading.words):
         return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(_statement_shown(reading), grammar)
-    other = misused_let(line, reading.words) or misused_after(line, reading.words)
+    other = misused_let(line, reading.words) or misused_approvers(line, reading.words)
+    other = other or misused_after(line, reading.words)
     for misused in (misused_values, misused_across, misused_sum, misused_once):
         other = other or misused(line, reading.words)
     other = other or misused_since(line, reading.words) or misjoined(line, reading.words)

@@ -12,6 +12,7 @@ from typing import cast
 from lark import Token, Tree
 
 from ...engine.core.amounts import SumField, amount_units
+from ...engine.core.approvers import Approvers, Escalation
 from ...engine.core.condition import Condition
 from ...engine.core.rule import (
     ANYTHING_ELSE,
@@ -28,6 +29,7 @@ from ...engine.core.shared_limit import REACHES, Reach
 from ...engine.core.value_key import ValueKey
 from ..errors.across_errors import across_without_time
 from ..errors.after_errors import after_itself, raised_by_itself, until_several
+from ..errors.approver_errors import escalated_late, escalated_to_itself
 from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
 from ..errors.option_errors import no_people, no_reason, no_time, twice
@@ -59,7 +61,7 @@ class Clauses:
         self._line = line
         self._names = names
         self._wrong = wrong
-        self._options: dict[str, Token] = {}
+        self._options: dict[str, Sequence[Token]] = {}
         self._values: Sequence[Token] = ()
         self._across: Token | None = None
         self.when: Condition | None = None
@@ -102,7 +104,12 @@ class Clauses:
     def _take(self, option: str, words: Sequence[Token]) -> None:
         if option in self._options:
             self._wrong.append(twice(self._line, words[0], words[-1]))
-        self._options.setdefault(option, words[-1])
+        self._options.setdefault(option, words)
+
+    def _value(self, option: str) -> Token | None:
+        """The last word of an option, which holds its value."""
+        words = self._options.get(option)
+        return None if words is None else words[-1]
 
     def approval(
         self,
@@ -114,31 +121,53 @@ class Clauses:
         until: bool = False,
     ) -> ApprovalRule:
         """The rule that requires approval; `number` is how many people, where the line gives it."""
-        by = self._options.get("by")
+        by = self._value("by")
         if until and by is not None:
             self._wrong.append(until_several(by, tool, after or "<tool>"))
         if by is not None and number is not None:
             self._wrong.append(twice(self._line, self._keyword(by), by))
-        window = self._options.get("within")
-        risk = self._options.get("risk")
+        window, risk = self._value("within"), self._value("risk")
+        within = None if window is None else time(window, self._wrong)
         return ApprovalRule(
             tool,
             source,
             self.when,
             people=self._people(number or by),
-            within=None if window is None else time(window, self._wrong),
+            within=within,
             risk=cast("Risk", str(risk)) if risk is not None else None,
             grants="no_grants" not in self._options,
             because=self.because,
             after=after,
             until=until,
+            approvers=self._approvers(within),
         )
+
+    def _approvers(self, within: float | None) -> Approvers | None:
+        """Terms on who approves; a request that ends `within` some time is escalated before."""
+        of = self._value("of_group")
+        group = str(of) if of is not None and of.type == "GROUP" else None
+        found = Approvers(group, "not_author" not in self._options, self._escalation(group, within))
+        return None if found == Approvers() else found
+
+    def _escalation(self, group: str | None, within: float | None) -> Escalation | None:
+        words = self._options.get("escalate")
+        if words is None:
+            return None
+        _, _, to, _, wait = words
+        after = time(wait, self._wrong)
+        if to.type != "GROUP" or after is None:
+            return None
+        if str(to) == group:
+            self._wrong.append(escalated_to_itself(to))
+        if within is not None and after >= within:
+            self._wrong.append(escalated_late(self._line, wait, within))
+        return Escalation(str(to), after)
 
     def sequence(
         self, needed: Sequence[Token], then: Token, source: RuleSource, *, every: bool
     ) -> SequenceRule:
         """The rule that requires calls of others before those of a tool."""
-        since, within, once = (self._options.get(name) for name in ("since", "within", "once"))
+        since, within, once = (self._value(name) for name in ("since", "within", "once"))
         first, *others = map(str, needed)
         if since is not None:
             self._wrong += [fault for fault in since_faults(since, needed, then) if fault is not None]

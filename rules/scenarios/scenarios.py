@@ -89,11 +89,15 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`approve` or `deny "REASON"`: the operator answers the open approval request."""
+    """`approve [as NAME]` or `deny [as NAME] "REASON"`: an operator answers the open approval request.
+
+    Without a name it is each time another one, who counts for the rule.
+    """
 
     approved: bool
     reason: str | None
     spot: Spot
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,18 @@ class NewSession:
     spot: Spot
 
 
-Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField | NewSession
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`group NAME MEMBER, …`: these people are in the group, from here on."""
+
+    name: str
+    members: tuple[str, ...]
+    spot: Spot
+
+
+Step: TypeAlias = (
+    Group | Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField | NewSession
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +374,17 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Expect("block", reason, spot)
         case "approve", []:
             return Answer(True, None, spot)
+        case "approve", [_, name]:
+            return Answer(True, None, spot, read_text(name, wrong))
+        case "deny", [Token(type="AS"), name, *_]:
+            why = words[2:]
+            reason = read_text(why[0], wrong) if why else None
+            return Answer(False, reason, spot, read_text(name, wrong))
         case "deny", _:
             return Answer(False, reason, spot)
+        case "group", [name, *members]:
+            people = (read_text(each, wrong).removesuffix(",") for each in members)
+            return Group(read_text(name, wrong), tuple(filter(None, people)), spot)
         case "switch", [net, state]:
             return Switch(read_text(net, wrong), state.type == "ON", spot)
         case "mode", [mode]:

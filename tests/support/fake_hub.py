@@ -85,6 +85,7 @@ class FakeHub(BacktestSource, HubApi):
         self.explanation: ExplanationView | None = None
         self.spawn: object = None
         self.lacking = Unread()
+        self.groups: dict[str, tuple[str, ...]] = {}
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[Subscription] = []
 
@@ -100,6 +101,9 @@ class FakeHub(BacktestSource, HubApi):
     async def approvals(self) -> list[ApprovalState]:
         waiting = [a for state in self.states.values() for a in state.approvals.values()]
         return longest_first(waiting)
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        return self.groups.get(name, ())
 
     def unread(self) -> Unread:
         return self.lacking

@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from ....engine.history.errors import SessionNotFound
     from ....engine.hub.hub import ResumeError, SessionConfig
     from ....rules import RuleError
+    from ...config.loader import SettingsError
+    from ...config.operators import report_approvers
     from ...config.trust import rule_texts
     from ...hosting.host import host
 
@@ -72,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             rules.registry, mode=args.mode, by=args.operator, labels=tuple(args.labels or ())
         )
         report_directory(args, "acp")
+        report_approvers("acp", rules.nets)
         with ExitStack() as files:
             path = typed["log"]
             log = None if path is None else files.enter_context(path.expanduser().open("ab"))
@@ -86,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
                 return session
 
             return host(args, start)
-    except (RuleError, AcpError, ResumeError, SessionNotFound, OSError) as error:
+    except (RuleError, SettingsError, AcpError, ResumeError, SessionNotFound, OSError) as error:
         return refuse("acp", error)
 
 

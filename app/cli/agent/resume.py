@@ -102,9 +102,12 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
     `None` for a session of this journal's own, whose record has it. Raises `AgentSpecError`.
     """
     from ....engine.history.model.state import Origin
+    from ....rules import RuleError
     from ...agents.builder import prepare
     from ...agents.command_line import AGENT_OPTIONS, from_command_line
     from ...agents.spec import AgentSpecError
+    from ...config.loader import SettingsError
+    from ...config.operators import report_approvers
     from ...config.trust import rule_texts
     from ...sessions.imported_session import is_resumable, record_lines, remedy
 
@@ -130,4 +133,8 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
     except AgentSpecError as error:
         raise AgentSpecError([*error.problems, remedy(origin, args.at, database(args))]) from error
     report_directory(args, "resume", prepared.spec.rules)
+    try:
+        report_approvers("resume", prepared.rules.nets)
+    except (RuleError, SettingsError) as error:
+        raise AgentSpecError([str(error)]) from error
     return prepared

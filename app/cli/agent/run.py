@@ -30,9 +30,12 @@ def run(args: argparse.Namespace) -> int:
     """Host the agent on a screen, or without one. Returns the exit code."""
     if (code := refuse_hosting(args, "run")) is not None:
         return code
+    from ....rules import RuleError
     from ...agents.builder import NO_MODEL, prepare
     from ...agents.command_line import IMPORTED, NO_TASK, from_command_line
     from ...agents.spec import AgentSpecError
+    from ...config.loader import SettingsError
+    from ...config.operators import report_approvers
     from ...config.trust import rule_texts
     from ...hosting.host import host
     from ...sessions.start import start
@@ -43,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
             raise AgentSpecError([f'{NO_TASK}, or as task = "…" in the agent file'])
         prepared = prepare(spec, rule_texts(args))
         report_directory(args, "run", spec.rules)
+        report_approvers("run", prepared.rules.nets)
         return host(args, lambda hub: start(hub, prepared, args.operator))
+    except (RuleError, SettingsError) as error:
+        return refuse("run", error)
     except AgentSpecError as error:
         for problem in error.problems:
             refuse("run", problem)

@@ -12,6 +12,7 @@ from ...config.arguments import BAD_INPUT, refuse
 from ..options import add_switch
 
 if TYPE_CHECKING:
+    from ....engine.core.approvers import Operators
     from .check_report import CheckedSet
 
 FAULTY = 1
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     stream, and in every other format as the findings are, with nets and tools of what was compiled.
     """
     from ...agents.tools import ToolsError, known_tools
+    from ...config.loader import SettingsError
+    from ...config.operators import operators
 
     if not args.files:
         return refuse("check", "name at least one rules file")
@@ -63,9 +66,13 @@ def run(args: argparse.Namespace) -> int:
     if args.against and args.each:
         return refuse("check", "--against compares whole sets, so it excludes --each")
     groups = [[file] for file in args.files] if args.each else [args.files]
-    checked = [_checked(files, tools) for files in groups]
+    try:
+        known = operators()
+    except SettingsError as error:
+        return refuse("", error)
+    checked = [_checked(files, tools, known) for files in groups]
     if args.against:
-        return _compare(args, checked[0], _checked(args.against, tools), tools)
+        return _compare(args, checked[0], _checked(args.against, tools, known), tools)
     _report(args, checked)
     return _code(args, checked)
 
@@ -127,8 +134,8 @@ def _compare(
     return failed or (LOOSER if comparison.looser or comparison.unknown else 0)
 
 
-def _checked(files: Sequence[str], tools: Sequence[str] | None) -> CheckedSet:
-    """Compile and examine files as one set."""
+def _checked(files: Sequence[str], tools: Sequence[str] | None, operators: Operators) -> CheckedSet:
+    """Compile and examine files as one set, for these operators."""
     from ....rules import RuleError, load_rules
     from ....rules.analysis.findings import examine
     from .check_report import CheckedSet
@@ -137,7 +144,7 @@ def _checked(files: Sequence[str], tools: Sequence[str] | None) -> CheckedSet:
         rules = load_rules(*files)
     except RuleError as error:
         return CheckedSet(tuple(dict.fromkeys(files)), errors=error.problems)
-    findings = examine(rules, tools)
+    findings = examine(rules, tools, operators)
     return CheckedSet(
         tuple(rules.paths), tuple(findings.errors), tuple(findings.warnings), rules, findings
     )

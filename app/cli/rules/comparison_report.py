@@ -61,7 +61,7 @@ def _way(each: Difference) -> str:
 def _answers(each: Difference) -> str:
     """`blocked before, allowed now`."""
     if each.kind in ("weaker", "stricter"):
-        return "other terms of approval: risk, or whether one answer may cover later calls"
+        return "other terms of approval: who approves, risk, or whether one answer may cover later calls"
     return f"{_answer(each.before)} before, {_answer(each.now)} now"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from ....engine.core.condition import SESSION_FIELDS, Surroundings
 from ....engine.core.durations import format_duration
+from ....engine.core.people import is_among, person_key, same_person
 from ....engine.core.sources import USER
 from ....engine.gate import (
     ApprovalAnswer,
@@ -24,6 +26,7 @@ from ....rules.scenarios.scenarios import (
     Answer,
     Call,
     Expect,
+    Group,
     NewSession,
     Say,
     Scenario,
@@ -69,8 +72,9 @@ class _DivergedError(Exception):
 class _Ongoing:
     """A call from its first verdict to its decision, with its open approval request, if any."""
 
-    def __init__(self, step: Call, number: int, manager: GateManager) -> None:
+    def __init__(self, step: Call, number: int, manager: GateManager, people: _People) -> None:
         self.step = step
+        self._world = people
         self.expected = False
         """True once the scenario has stated the call's present outcome."""
         self._manager = manager
@@ -78,7 +82,7 @@ class _Ongoing:
         self._needs_approval = asyncio.Event()
         self._answer: asyncio.Future[ApprovalAnswer] | None = None
         self._request: ApprovalRequest | None = None
-        self._people: tuple[str, ...] = ()
+        self._given: dict[str, tuple[str, ...]] = {}
         self._waited = 0.0
         self._task = asyncio.create_task(self._decide())
 
@@ -96,7 +100,7 @@ class _Ongoing:
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         self._answer = asyncio.get_running_loop().create_future()
-        self._request, self._people, self._waited = request, (), 0.0
+        self._request, self._given, self._waited = request, {}, 0.0
         self._needs_approval.set()
         return await self._answer
 
@@ -107,18 +111,52 @@ class _Ongoing:
         needs_approval.cancel()
         return self._task.result() if self._task.done() else None
 
-    def answer(self, approved: bool, reason: str | None) -> None:
-        """Answer the open request, each time as another operator.
+    def answer(self, approved: bool, reason: str | None, name: str | None) -> str | None:
+        """Answer the open request; returns why the answer does not count, `None` where it does.
 
-        It stays open while fewer operators have approved than the rule requires.
+        Without a `name` it is another operator each time, who is of the group that the rule asks for. The
+        request stays open while fewer operators have approved than the rule requires.
         """
-        assert self._request is not None
+        request = self._request
+        assert request is not None
+        by = name or f"operator {len(self._given) + 1}"
+        groups = request.approvers.groups() if name is None else self._world.groups_of(by)
+        if approved:
+            problem = self._obstacle(request, by, groups)
+            if problem is not None:
+                return problem
         # After a refusal the scenario need not say again that the call is blocked.
         self.expected = not approved
-        others, by = self._people, f"operator {len(self._people) + 1}"
-        self._people = (*others, by)
-        if not approved or len(self._people) >= self._request.people:
-            self._give(ApprovalAnswer(approved, reason, by=by, others=others if approved else ()))
+        others = tuple(self._given)
+        self._given[by] = groups
+        if not approved or len(self._given) >= request.people:
+            answer = ApprovalAnswer(
+                approved,
+                reason,
+                by=by,
+                others=others if approved else (),
+                groups=dict(self._given),
+                escalated=self._escalated,
+            )
+            self._give(answer)
+        return None
+
+    @property
+    def _escalated(self) -> bool:
+        terms = None if self._request is None else self._request.approvers.escalation
+        return terms is not None and self._waited >= terms.after
+
+    def _obstacle(self, request: ApprovalRequest, by: str, groups: tuple[str, ...]) -> str | None:
+        terms = request.approvers
+        if is_among(by, self._given):
+            return f"{by} has approved already"
+        author = self._world.author
+        guarded = not terms.author or request.people > 1
+        if guarded and author is not None and same_person(by, author):
+            return f"{by} started this session"
+        if terms.counts(groups, escalated=self._escalated):
+            return None
+        return f"{by} is not in {' or '.join(terms.groups(escalated=self._escalated))}"
 
     def wait(self, seconds: float) -> None:
         """Advance the age of an open request; it is denied at its rule's deadline."""
@@ -144,18 +182,44 @@ class _Ongoing:
             await self._task
 
 
+class _People:
+    """The people of a scenario: their groups, and who started the session."""
+
+    def __init__(self, session: Mapping[str, object]) -> None:
+        self._session = session
+        self._groups: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def author(self) -> str | None:
+        """The person who started the session, if the scenario says so."""
+        found = self._session.get("started_by")
+        return found if isinstance(found, str) else None
+
+    def join(self, group: str, members: Iterable[str]) -> None:
+        """Put people into a group."""
+        for name in members:
+            self._groups[person_key(name)] = (*self.groups_of(name), group)
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """The groups of a person."""
+        return self._groups.get(person_key(name), ())
+
+
 class _Run:
     """A running scenario."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
         self._session: dict[str, object] = dict(SESSION_FIELDS)
+        self._people = _People(self._session)
         self._rules = rules
         self._uses = SharedUses()
         self._sessions = 0
         self._calls = 0
         self._manager = self._new_manager()
         self._ongoing: _Ongoing | None = None
+        self._refused: str | None = None
+        """Reason why the last answer did not count."""
 
     def _new_manager(self) -> GateManager:
         self._sessions += 1
@@ -183,7 +247,8 @@ class _Run:
             case Call():
                 await self._conclude()
                 self._calls += 1
-                self._ongoing = _Ongoing(step, self._calls, self._manager)
+                self._refused = None
+                self._ongoing = _Ongoing(step, self._calls, self._manager, self._people)
                 await self._ongoing.settle()
             case Expect():
                 await self._expect(step)
@@ -197,6 +262,8 @@ class _Run:
                     raise _DivergedError(
                         step.spot, f"expected to switch {state} '{step.net}': {switched.message}"
                     )
+            case Group():
+                self._people.join(step.name, step.members)
             case Say():
                 await self._conclude()
                 self._manager.hear(USER, step.text)
@@ -225,7 +292,8 @@ class _Run:
         reason = (decision.reason if decision is not None else None) or ""
         if outcome != step.outcome or (step.reason is not None and step.reason not in reason):
             expectation = step.outcome if step.reason is None else f'{step.outcome} "{step.reason}"'
-            raise _DivergedError(step.spot, f"expected {expectation}, got {_got(decision)}")
+            message = f"expected {expectation}, got {_got(decision)}"
+            raise _DivergedError(step.spot, message, self._refused or "")
         ongoing.expected = True
 
     async def _answer(self, step: Answer) -> None:
@@ -233,7 +301,7 @@ class _Run:
         decision = await ongoing.settle()
         if decision is not None:
             raise _DivergedError(step.spot, f"expected a question to answer, got {_got(decision)}")
-        ongoing.answer(step.approved, step.reason)
+        self._refused = ongoing.answer(step.approved, step.reason, step.by)
         await ongoing.settle()
 
     async def _conclude(self) -> None:
@@ -245,6 +313,8 @@ class _Run:
         if not ongoing.expected and (decision is None or decision.block):
             outcome = "ask" if decision is None else "block"
             remedy = f"write below it, if that is meant: expect {outcome}"
+            if self._refused is not None:
+                remedy = f"{self._refused}; {remedy}"
             raise _DivergedError(
                 ongoing.step.spot, f"expected the call to run, got {_got(decision)}", remedy
             )

@@ -67,8 +67,14 @@ LINES = (
         ("expect block", 'expect block "text"'),
         "the last call was blocked, with a reason that holds the text",
     ),
-    (("approve",), "somebody approves the call that waits; each `approve` is somebody else's"),
-    (("deny", 'deny "reason"'), "somebody denies it"),
+    (("group NAME MEMBER, …",), "these people are in the group, from here on"),
+    (
+        ("approve",),
+        "somebody approves the call that waits; each `approve` is somebody else's, who counts for the "
+        "rule",
+    ),
+    (("approve as NAME",), "this person does; where they do not count the call goes on waiting"),
+    (("deny", 'deny "reason"', 'deny as NAME "reason"'), "somebody denies it"),
     (
         ("switch RULE on", "switch RULE off"),
         "an operator turns a rule on or off, by the name of its net",

@@ -109,7 +109,9 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))
     for each in () if args.json else requests:
-        people = f"  {len(each.given)} of {each.people} people" if each.people > 1 else ""
+        people = f"  {len(each.given)} of {each.needs}" if each.asks_for else ""
+        if each.escalated is not None and each.approvers is not None and each.approvers.escalation:
+            people += f", escalated to {each.approvers.escalation.group}"
         text = f"{each.id}  {each.since.astimezone():%H:%M:%S}  {each.agent}  {each.tool}{people}"
         print(visible_words(text))
     if unread := client.unread().requests:

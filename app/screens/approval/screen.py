@@ -31,6 +31,7 @@ from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
+from ...widgets.approval.progress import approval_obstacle
 from ...widgets.approval.title import request_title
 from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.reason_line import ReasonLine
@@ -319,10 +320,17 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return "This call has no input to edit"
             case "edit" if not can_be_edited(self.request.session, self._hub):
                 return "The agent cannot take an edited input: approve or deny the call as it is"
-            case "grant":
-                return no_grant_reason(self.request)
+            case "grant" if (reason := no_grant_reason(self.request)) is not None:
+                return reason
+            case "approve" | "edit" | "grant" if self._frame.guard.complete:
+                return self._not_counting()
             case _:
                 return None
+
+    def _not_counting(self) -> str | None:
+        """Reason why this operator's approval would not count."""
+        reason = approval_obstacle(self.request, self._session, self._operator_context.viewer)
+        return reason and f"Your approval does not count: {reason}"
 
     def _all_seen(self) -> bool:
         """Tell whether all of the request was on screen; if not, show more of it."""

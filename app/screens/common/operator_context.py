@@ -41,9 +41,10 @@ class OperatorContext:
 
     @property
     def viewer(self) -> Viewer:
-        """The operator who views requests here, and whether these may be of their own sessions."""
+        """The operator who views requests here, their groups, and whether own sessions' count."""
         policy: object = getattr(self.hub, "policy", None)
-        return Viewer(self.operator, isinstance(policy, ApprovalPolicy) and policy.own_approvals)
+        own_approvals = isinstance(policy, ApprovalPolicy) and policy.own_approvals
+        return Viewer(self.operator, own_approvals, self.hub.groups_of(self.operator))
 
     # Requests by this operator. None raises: a failure has decided nothing, and its outcome says so.
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ....engine.core.approvers import Approvers
 from ....engine.core.durations import format_duration
 from ....engine.core.people import PARTS, is_among, part_in
 from ....engine.core.value_key import value_net
@@ -26,10 +27,14 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Operator who looks at a request; with `own_approvals` it may be one of their own session."""
+    """Operator who looks at a request; with `own_approvals` it may be one of their own session.
+
+    `groups` are those they are in.
+    """
 
     operator: str
     own_approvals: bool = False
+    groups: tuple[str, ...] = ()
 
 
 def progress_lines(
@@ -72,10 +77,12 @@ def progress_lines(
 def people_lines(
     request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
 ) -> Iterator[str]:
-    """Lines on a request of several people: who approved and when, and why `viewer` may not.
+    """Lines on a request that not anybody alone may approve: who did and when, why `viewer` may not.
 
-    None where one approval is enough.
+    None where anybody's approval is enough, but for an escalation.
     """
+    if request.approvers is not None:
+        yield from _terms_lines(request, request.approvers, session, now, viewer)
     if request.people < 2:
         return
     missing = request.people - len(request.given)
@@ -85,11 +92,55 @@ def people_lines(
     else:
         number = NUMBERS[missing] if missing < len(NUMBERS) else missing
         rest = f"{number} people must approve"
-    yield f"{so_far}: {rest}{_exclusion_of(request, session, viewer)}"
+    if request.approvers is None or not request.approvers.guards:
+        yield f"{so_far}: {rest}{_exclusion_of(request, session, viewer)}"
     if request.extension is not None:
         until = request.extension.until
         time = "for ever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
         yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
+
+
+def _terms_lines(
+    request: ApprovalState,
+    terms: Approvers,
+    session: SessionState | None,
+    now: datetime,
+    viewer: Viewer | None,
+) -> Iterator[str]:
+    """Lines on the people whose approvals count, and on the escalation."""
+    if terms.guards:
+        given = f" · {len(request.given)} given" if request.people > 1 or request.given else ""
+        names = f" ({', '.join(approver_names(request, now))})" if request.given else ""
+        who = request.needs if terms.group is not None else "another person"
+        obstacle = approval_obstacle(request, session, viewer)
+        not_you = "" if obstacle is None else f", not you: {obstacle}"
+        yield f"needs {who}{given}{names}{not_you}"
+    if terms.escalation is not None:
+        group = shown(terms.escalation.group)
+        if request.escalated is not None:
+            yield f"escalated to {group} {ago(seconds_between(request.escalated, now))}"
+        else:
+            left = terms.escalation.after - seconds_between(request.since, now)
+            yield f"escalates to {group} in {format_duration(max(1.0, left))}"
+
+
+def approval_obstacle(
+    request: ApprovalState, session: SessionState | None, viewer: Viewer | None
+) -> str | None:
+    """Reason, told to `viewer`, why their approval would not count; `None` where nothing says so."""
+    terms = request.approvers
+    if viewer is None or terms is None or not terms.guards:
+        return None
+    if is_among(viewer.operator, request.given):
+        return "you have approved"
+    alone = request.people < 2 and terms.author
+    part = None if session is None or alone else part_in(viewer.operator, session)
+    if part is not None and not (viewer.own_approvals and terms.author):
+        return PARTS[part][1]
+    escalated = request.escalated is not None
+    if terms.counts(viewer.groups, escalated=escalated):
+        return None
+    return f"you are not in {' or '.join(terms.groups(escalated=escalated))}"
 
 
 def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:

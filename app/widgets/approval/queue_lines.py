@@ -56,8 +56,24 @@ def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
     if approval.people > 1:
         so_far = f"{len(approval.given)} of {approval.people}"
         pieces.append(Content.assemble((f"{so_far} ", "$text-warning"), dots_of(approval)))
+    pieces += _approvers(approval)
     if approval.uninspectable is not None:
         pieces.append(Content.styled("uninspectable", "bold $text-error"))
+    return pieces
+
+
+def _approvers(approval: ApprovalState) -> list[Content]:
+    """Pieces on the people who must approve, and on the escalation."""
+    terms = approval.approvers
+    if terms is None:
+        return []
+    pieces: list[Content] = []
+    if terms.group is not None:
+        pieces.append(Content.styled(f"needs {approval.needs}", "$text-warning"))
+    if not terms.author:
+        pieces.append(Content.styled("not by author", MUTED))
+    if terms.escalation is not None and approval.escalated is not None:
+        pieces.append(Content.styled(f"escalated to {terms.escalation.group}", "bold $text-error"))
     return pieces
 
 

@@ -13,8 +13,8 @@ from itertools import zip_longest
 
 from textual.content import Content
 
+from ....engine.core.approvers import with_groups
 from ....engine.core.durations import format_duration
-from ....engine.core.operators import with_groups
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ...format.text import MUTED, ago, clip, name_shown, pad, seconds_between, shown, width_of
@@ -206,13 +206,18 @@ def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Con
 
 
 def approver_names(request: ApprovalState, now: datetime | None) -> list[str]:
-    """`ada (security) 2 min ago ✓` for each of them, in their order.
+    """`omar (oncall) 2 min ago ✓` for each of them, in their order.
 
-    A time that was not recorded is left out; without `now` there is the name alone.
+    Groups are left out of who is in the one that must approve, and a time that was not recorded. Without
+    `now` there is the name alone.
     """
     times = request.given_at[: len(request.given)]
     known = zip_longest(request.given, times, request.given_groups[: len(request.given)])
-    people = [(shown(with_groups(name, groups or ())), at) for name, at, groups in known]
+    group = None if request.approvers is None else request.approvers.group
+    people = [
+        (shown(name if groups is None or group in groups else with_groups(name, groups)), at)
+        for name, at, groups in known
+    ]
     if now is None:
         return [name for name, _ in people]
     return [

@@ -107,13 +107,14 @@ class Facts:
 def loosenable(rule: Rule | None) -> bool:
     """True for an approval rule that may be suggested with a further condition.
 
-    One of high risk, by several people or without grants stays as it is, and so does one that follows
-    from a map.
+    One of high risk, by several people, by those of a group or without grants stays as it is, and so does
+    one that follows from a map.
     """
     return (
         isinstance(rule, ApprovalRule)
         and not people_to_loosen(rule)
         and not rule.until
+        and rule.approvers is None
         and rule.source is not None
         and not rule.source.implied
     )

@@ -24,9 +24,9 @@ from uuid import uuid4
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from ...core.approvers import Operator, Operators
 from ...core.clock import Clock, utc_now
 from ...core.labels import checked_labels
-from ...core.operators import Operator, Operators
 from ...core.people import is_among, name_shape, same_person
 from ...core.rights import FULL, Rights, lesser
 from .server_proof import digest_of, name_of, proof_of
@@ -66,7 +66,7 @@ class Identity(BaseModel):
         """The operator who holds the token; `None` for an agent's."""
         return None if self.rights is None else Operator(self.name, self.rights, self.groups)
 
-    def among(self, operators: Operators) -> Identity:
+    def with_role(self, operators: Operators) -> Identity:
         """This identity with what a configuration says of its operator; an agent's stays as it is."""
         if self.rights is None or not operators.configured:
             return self

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from websockets.datastructures import Headers, MultipleValuesError
 from websockets.typing import Subprotocol
 
-from ...core.operators import Operators
+from ...core.approvers import Operators
 from ..protocol.address import is_bare
 from ..protocol.server_proof import NONCE_HEADER, TOKEN_HEADER, is_nonce
 from ..protocol.tokens import Identity, Kind, TokenError, TokenFile
@@ -74,7 +74,7 @@ class Guard:
             return self._refusal(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if found.kind != kind:
             return self._refusal(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
-        return found.among(self.operators())
+        return found.with_role(self.operators())
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
         """Answer to a client that asks, before it sends its token, whether the server knows it."""

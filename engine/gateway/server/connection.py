@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
-from ...core.operators import Operators
+from ...core.approvers import Operators
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
 from ..protocol.errors import wire_error
 from ..protocol.framing import (
@@ -105,7 +105,7 @@ class InForce:
             return None
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._seen.clear)
-        found = None if found is None else found.among(self._operators())
+        found = None if found is None else found.with_role(self._operators())
         self._seen[token] = found
         return found
 

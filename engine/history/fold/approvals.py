@@ -7,6 +7,7 @@ from collections.abc import Collection
 from ..errors import impossible
 from ..model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
@@ -65,9 +66,11 @@ def answered(
 
 
 def changed(
-    state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended | ApprovalRevealed
+    state: SessionState,
+    event: JournalEvent,
+    body: ApprovalGiven | ApprovalExtended | ApprovalRevealed | ApprovalEscalated,
 ) -> None:
-    """A request stays open: it has one more approval or more time, or an operator saw what is hidden."""
+    """A request stays open: it has one more approval or more time, is escalated, or was looked into."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
         raise impossible(event, f"approval '{body.approval_id}' is not open")
@@ -78,6 +81,10 @@ def changed(
             update = {"expires": until, "extension": None}
         case ApprovalRevealed(by=by):
             update = {"revealed": (*approval.revealed, by)}
+        case ApprovalEscalated():
+            if approval.escalated is not None:
+                raise impossible(event, f"'{body.approval_id}' is escalated already")
+            update = {"escalated": event.at}
         case ApprovalGiven(by=by):
             if by in approval.given:
                 raise impossible(event, f"{by} has approved '{body.approval_id}' already")

@@ -11,13 +11,14 @@ from collections.abc import Container, Iterable
 
 from pydantic import JsonValue
 
+from ...core.approvers import with_groups
 from ...core.durations import format_duration
-from ...core.operators import with_groups
 from ...core.sanitize import visible
 from ...core.value_key import split_key
 from ...net.net import format_marking
 from ..model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
@@ -148,6 +149,8 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
         case ApprovalRevealed() as body:
             return f"call {body.call_id}", "masked text looked at", _by(body.by)
+        case ApprovalEscalated() as body:
+            return f"call {body.call_id}", f"escalated to {body.group}"
         case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
         case GrantGiven() as body:
@@ -338,6 +341,8 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalRevealed() as body:
             asked_about = _asked_tool(before, body.approval_id)
             yield f"masked text of {asked_about} looked at (by {body.by})"
+        case ApprovalEscalated() as body:
+            yield f"approval of {_asked_tool(before, body.approval_id)} escalated to {body.group}"
         case ApprovalExpired() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)} expired: {shortened(body.reason)}"
         case GrantGiven() as body:

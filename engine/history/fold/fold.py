@@ -15,6 +15,7 @@ from ...net.net import NetError
 from ..errors import FoldError, impossible
 from ..model.events import (
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
@@ -180,7 +181,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             _result(state, event, body)
         case ApprovalRequested():
             requested(state, event, body)
-        case ApprovalGiven() | ApprovalExtended() | ApprovalRevealed():
+        case ApprovalGiven() | ApprovalExtended() | ApprovalRevealed() | ApprovalEscalated():
             changed(state, event, body)
         case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
             answered(state, event, body)

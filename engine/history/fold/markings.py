@@ -65,6 +65,7 @@ def skill_net(record: NetRecord) -> SkillNet:
                 partial=t.partial,
                 voids=t.voids,
                 amount=t.amount,
+                approvers=t.approvers,
             )
             for t in record.transitions
         ),

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from ...core.approvers import Approvers, names_with_groups
 from ...core.condition import Shell
-from ...core.operators import names_with_groups
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
 from .records import (
@@ -306,6 +306,8 @@ class ApprovalRequested(Record):
     input, `beyond` why the session's last grant does not answer it, `note` why the rule applies although
     its condition cannot be told, `wants` the JSON Schema of what a person fills in to approve.
 
+    `approvers` says whose approvals count, `None` for everybody's.
+
     `edited` says that `input` is what a person chose before in place of the agent's own, `edited_by` who
     did that last (G-75).
 
@@ -335,6 +337,7 @@ class ApprovalRequested(Record):
     digest: str | None = None
     risk: Risk | None = None
     people: int = 1
+    approvers: Approvers | None = None
     expires: datetime | None = None
     may_grant: bool = False
     exact_only: str | None = None
@@ -373,6 +376,18 @@ class ApprovalRevealed(Record):
     approval_id: str
     call_id: str
     by: str
+
+
+class ApprovalEscalated(Record):
+    """A request has waited so long that it is for the members of `group` as well, as its rule says.
+
+    Where its rule names no group of its own everybody counts, and these are only called.
+    """
+
+    type: Literal["approval.escalated"] = "approval.escalated"
+    approval_id: str
+    call_id: str
+    group: str
 
 
 class ApprovalDecided(Record):
@@ -581,6 +596,7 @@ EventBody = Annotated[
     | ApprovalGiven
     | ApprovalExtended
     | ApprovalRevealed
+    | ApprovalEscalated
     | ApprovalDecided
     | ApprovalExpired
     | ApprovalWithdrawn

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ...core.amounts import Amount
+from ...core.approvers import Approvers
 from ...core.shared_limit import SharedLimit
 from ...core.value_key import ValueKey
 from ...net.net import NameMaps
@@ -60,7 +61,7 @@ class TransitionRecord(Record):
 
     `after` is in seconds, for one that fires by itself. `voids` names deferred transitions that do not
     fire for calls which run at the same time as one of its own. With an `amount` it takes as many tokens
-    as the call's number has units.
+    as the call's number has units. `approvers` says whose approvals a manual one takes.
     """
 
     name: str
@@ -74,6 +75,7 @@ class TransitionRecord(Record):
     partial: bool = False
     voids: tuple[str, ...] = ()
     amount: Amount | None = None
+    approvers: Approvers | None = None
 
 
 class ExtensionRecord(Record):
@@ -111,6 +113,11 @@ class NetRecord(Record):
     lead_maps: NameMaps | None = None
     per_value: ValueKey | None = None
     shared: SharedLimit | None = None
+
+    @property
+    def approvers(self) -> Approvers | None:
+        """Terms on the people who approve for the net; `None` for everybody."""
+        return next((t.approvers for t in self.transitions if t.approvers is not None), None)
 
 
 class StepRecord(Record):

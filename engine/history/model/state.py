@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
+from ...core.approvers import Approvers, names_with_groups, some_of
 from ...core.condition import Shell
 from ...core.durations import format_duration
-from ...core.operators import names_with_groups
 from ...core.people import Part
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
@@ -101,8 +101,8 @@ class ApprovalState(BaseModel):
     `extension` is the time that one person wants it to have and that takes a second one. `revealed` are
     the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
     had chosen another one, `None` where none had (G-75). `opener` is the token that opened the session of
-    an external agent. `disconnected` is when the last connection went that waited for the answer; in no
-    journal, and only at a server. For the rest see `ApprovalRequested`.
+    an external agent. `escalated` is when it was. `disconnected` is when the last connection went that
+    waited for the answer; in no journal, and only at a server. For the rest see `ApprovalRequested`.
     """
 
     id: str
@@ -126,6 +126,8 @@ class ApprovalState(BaseModel):
     digest: str | None = None
     risk: Risk | None = None
     people: int = 1
+    approvers: Approvers | None = None
+    escalated: datetime | None = None
     given: tuple[str, ...] = ()
     given_at: tuple[datetime, ...] = ()
     tokens: tuple[str | None, ...] = ()
@@ -147,6 +149,16 @@ class ApprovalState(BaseModel):
     shell_fields: tuple[str, ...] = ()
     opener: str | None = None
     disconnected: datetime | None = None
+
+    @property
+    def needs(self) -> str:
+        """People who must approve: `2 of security`, or `2 people`."""
+        return some_of(self.people, self.approvers and self.approvers.group)
+
+    @property
+    def asks_for(self) -> bool:
+        """Tell whether it asks for more than anybody's approval."""
+        return self.people > 1 or (self.approvers is not None and self.approvers.guards)
 
 
 def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, datetime]) -> None:

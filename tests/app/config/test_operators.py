@@ -8,7 +8,7 @@ import pytest
 
 from interlock.app.config.loader import SettingsError
 from interlock.app.config.operators import operators
-from interlock.engine.core.operators import Operators
+from interlock.engine.core.approvers import Operators
 
 TWO = """
 [operators.maria]

@@ -13,6 +13,7 @@ from interlock.app.hosting.live_rules import LiveRules
 from interlock.app.hosting.rules_replacement import OperatorTerms, ReplaceableRules
 from interlock.app.sessions.server_rules import ServerRules
 from interlock.engine.approvals.requests import Credential
+from interlock.engine.core.approvers import Operator
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.hub.api import Outcome, RunningRules
 
@@ -29,6 +30,7 @@ class Desk:
         self.file = folder / "server.rules"
         self.file.write_text(text)
         self.revoked: set[str] = set()
+        self.groups: dict[str, tuple[str, ...]] = {}
         self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
         self.judging: list[tuple[str, ...]] = []
         live = cast("LiveRules", None)
@@ -59,7 +61,8 @@ class Desk:
         self, by: str, text: str, reason: str = "", *, name: str = "server.rules", against: str = ""
     ) -> Outcome:
         """An operator sends these rules, compared with what runs now."""
-        credential = Credential(f"token-{by}", lambda token, _: token not in self.revoked)
+        operator = Operator(by, groups=self.groups.get(by, ()))
+        credential = Credential(f"token-{by}", lambda token, _: token not in self.revoked, operator)
         return await self.rules.apply(
             {name: text}, against or self.running.digest, OperatorTerms(by, reason, credential)
         )
@@ -124,6 +127,20 @@ class TestSeveralOperators:
         await desk.apply("ada", LAX, "emergency")
         assert not (await desk.apply(again, LAX, "emergency")).ok
         assert "approve-before-deploy" in desk.keys
+
+    async def test_members_of_the_group(self, tmp_path: Path) -> None:
+        """A rule of a group is loosened by its members; nobody else may propose or agree."""
+        desk = Desk(tmp_path, "require human-approval before deploy of security\nblock rm\n")
+        desk.groups = {"ada": ("security",), "maria": ("dba", "security")}
+        other = "require human-approval before deploy of dba\nblock rm\n"
+        refused = await desk.apply("ben", other, "emergency")
+        assert "rules of security, and ben is not in it" in refused.message
+        assert desk.running.proposed is None
+        assert (await desk.apply("ada", other, "emergency")).ok
+        assert not (await desk.apply("ben", other, "emergency")).ok
+        assert desk.running.applied is None
+        assert (await desk.apply("maria", other, "emergency")).ok
+        assert desk.running.applied is not None
 
     async def test_a_revoked_token(self, tmp_path: Path) -> None:
         """It neither agrees, nor does what it agreed to before still count."""

@@ -7,6 +7,7 @@ import pytest
 from interlock.app.viewmodels.request import effects_of
 from interlock.app.widgets.approval.progress import Viewer, progress_lines
 from interlock.app.widgets.approval.request import request_text
+from interlock.engine.core.approvers import Approvers, Escalation
 from interlock.engine.core.shared_limit import SharedLimit
 from interlock.engine.history.model.records import TransitionRecord
 
@@ -110,6 +111,50 @@ class TestSoFar:
         assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
             "needed ✓", "needed   ✓"
         )
+
+
+SECURITY = Approvers("security", escalation=Escalation("oncall", 600))
+
+
+class TestApprovers:
+    @pytest.mark.parametrize(
+        ("more", "viewer", "expected"),
+        [
+            (
+                {"people": 2, "given": ("ada",), "given_groups": (("security",),)},
+                Viewer("cleo", groups=("security",)),
+                "needs 2 of security · 1 given (ada ✓) escalates to oncall in 9 min",
+            ),
+            ({}, Viewer("ben"), "needs 1 of security, not you: you are not in security"),
+            ({"people": 2, "given": ("ada",)}, Viewer("Ada", groups=("security",)), "you have approved"),
+            ({"people": 2}, Viewer("maria", groups=("security",)), "not you: you started this session"),
+            (
+                {"escalated": before(20)},
+                Viewer("omar", groups=("oncall",)),
+                "escalated to oncall 20 s ago",
+            ),
+            ({"escalated": before(20)}, Viewer("ben"), "not you: you are not in security or oncall"),
+            ({"approvers": Approvers(author=False)}, Viewer("jo"), "needs another person"),
+            (
+                {"approvers": Approvers(author=False)},
+                Viewer("maria", own_approvals=True),
+                "needs another person, not you: you started this session",
+            ),
+        ],
+    )
+    def test_who_must_approve(self, more: dict[str, object], viewer: Viewer, expected: str) -> None:
+        """The group, who has approved, why the operator's own approval would not count."""
+        state = release_bot()
+        state.starters = {"maria": "opened"}
+        request = deploy_request(**{"approvers": SECURITY, **more})
+        assert expected in said(request, state, viewer).replace("   ", " ")
+
+    def test_a_member_sees_no_obstacle(self) -> None:
+        """Nothing is said of whoever may approve."""
+        request = deploy_request(approvers=SECURITY)
+        state = release_bot()
+        state.starters = {"maria": "opened"}
+        assert "not you" not in said(request, state, Viewer("maria", groups=("security",)))
 
 
 class TestHead:

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.approvals.requests import Credential
-from interlock.engine.core.operators import Operator, Operators
+from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.core.people import involvement_reason, is_among, name_shape, part_in, same_person
 from interlock.engine.gate import GateManager
 from interlock.engine.gate.types import ApprovalAnswer, GateContext, GrantTerms

@@ -91,6 +91,16 @@ CLAUSES = [
     ),
     ("limit a to 1 per 1h when x", "limit", ["WORD a", "COUNT 1", "DURATION 1h", "CONDITION x"]),
     ("require human-approval before b when x", "approval", ["WORD b", "CONDITION x"]),
+    (
+        "require human-approval before b of of not by author",
+        "approval",
+        ["WORD b", "OF of", "GROUP of", "NOT not", "BY by", "AUTHOR author"],
+    ),
+    (
+        "require human-approval before b escalate to to after 5m",
+        "approval",
+        ["WORD b", "ESCALATE escalate", "TO to", "GROUP to", "AFTER after", "DURATION 5m"],
+    ),
     ('block a because "b # c" # d', "block", ["WORD a", 'REASON "b # c"']),
     ('block because because "b"', "block", ["WORD because", 'REASON "b"']),
     ('require a before b because "c"', "sequence", ["WORD a", "WORD b", 'REASON "c"']),

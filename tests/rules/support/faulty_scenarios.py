@@ -8,6 +8,7 @@ TEXT = "a text in double quotes"
 CLOSED = "a text between two double quotes"
 VALUE = "a text in double quotes or a word"
 REASON = "a text in double quotes or the end of the line"
+ANSWER = "a text in double quotes, 'as', or the end of the line"
 MORE = "'fails', a word, or the end of the line"
 OUTCOME = "'allow', 'ask', or 'block'"
 SWITCH = "'on' or 'off'"
@@ -18,7 +19,7 @@ MODE = "'enforce' or 'shadow'"
 def unknown(word: str) -> str:
     return (
         f"unknown keyword '{word}'. Expected 'use', 'scenario', 'call', 'expect', 'approve', 'deny', "
-        "'switch', 'mode', 'wait', 'say', or 'session'"
+        "'switch', 'mode', 'wait', 'say', 'session', or 'group'"
     )
 
 
@@ -91,13 +92,15 @@ LINES: list[tuple[str, ...]] = [
     ("expect block\u3000«x»", expected(REASON, 3, "x")),
     ("expect «fails»", expected(OUTCOME, 2, "fails")),
     ("expect «deny»", expected(OUTCOME, 2, "deny")),
-    ("deny «because»", expected(REASON, 2, "because")),
+    ("deny «because»", expected(ANSWER, 2, "because")),
     ('deny "no" «"no"»', expected(END, 3, '"no"')),
-    ("deny «'no'»", expected(REASON, 2, "'no'")),
+    ("deny «'no'»", expected(ANSWER, 2, "'no'")),
     ('deny «"no»', expected(CLOSED, 2, '"no')),
-    ("approve «it»", expected(END, 2, "it")),
-    ('approve «"yes"»', expected(END, 2, '"yes"')),
-    ("approve\t«x» # y", expected(END, 2, "x")),
+    ("approve «it»", expected("'as' or the end of the line", 2, "it")),
+    ('approve «"yes"»', expected("'as' or the end of the line", 2, '"yes"')),
+    ("approve\t«x» # y", expected("'as' or the end of the line", 2, "x")),
+    ("approve as«»", expected(VALUE, 3)),
+    ("group security«»", expected(VALUE, 3)),
     ("session labels«»", expected(VALUE, 3)),
     ("session «label» ci", expected("'agent', 'started_by', 'labels', or 'new'", 2, "label")),
     (

@@ -75,8 +75,8 @@ def no_operator(word: str) -> str:
 
 def no_option(word: str, after: str = "") -> str:
     behind = f" after '{after}'" if after else ""
-    expected = "expected 'by', 'within', 'risk', 'no', 'when', 'because' or the end of the line"
-    return f"{expected}{behind}, got '{word}'"
+    options = "'by', 'of', 'within', 'risk', 'no', 'not', 'escalate', 'when', 'because'"
+    return f"expected {options} or the end of the line{behind}, got '{word}'"
 
 
 def no_time(word: str) -> str:

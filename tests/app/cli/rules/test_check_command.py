@@ -40,6 +40,66 @@ def check(
     return printed(lambda: run(Namespace(files=names, tools=tools, format=form, **options)))
 
 
+OPERATORS = """
+[operators.maria]
+groups = ["security"]
+[operators.ben]
+role = "look"
+groups = ["security"]
+"""
+
+
+class TestOperators:
+    def checked(self, tmp_path: Path, rules: str, settings: str | None) -> tuple[int, str]:
+        (tmp_path / "deploy.rules").write_text(f"block rm\n\n{rules}\n")
+        if settings is not None:
+            (tmp_path / "interlock.toml").write_text(settings)
+        done = command(
+            tmp_path, "check", "deploy.rules", "--quiet", env={"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        )
+        return done.returncode, done.stderr
+
+    def test_a_group_that_is_too_small(self, tmp_path: Path) -> None:
+        """The rule's place, what it needs, and who there is."""
+        rules = "require human-approval before deploy by 2 of security"
+        code, said = self.checked(tmp_path, rules, OPERATORS)
+        assert code == 1
+        assert "deploy.rules:3:46: needs 2 of security, which has 1 member (maria)" in said
+
+    def test_a_group_that_nobody_is_in(self, tmp_path: Path) -> None:
+        """With the one that was probably meant."""
+        code, said = self.checked(tmp_path, "require human-approval before deploy of securty", OPERATORS)
+        assert code == 1
+        assert "no operator is in the group 'securty'" in said
+        assert "did you mean 'security'?" in said
+
+    def test_without_operators_it_is_a_warning(self, tmp_path: Path) -> None:
+        """Whoever checks rules need not be who runs them."""
+        rules = "require human-approval before deploy of security"
+        assert self.checked(tmp_path, rules, None) == (0, "")
+        done = command(
+            tmp_path, "check", "deploy.rules", "--strict", env={"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        )
+        assert done.returncode == 1
+        assert "no operators are configured: nobody can approve it" in done.stdout
+
+    def test_a_server_does_not_start_with_it(self, tmp_path: Path) -> None:
+        """Nor does it when the rules are those of a named set."""
+        rules = "require human-approval before deploy by 2 of security"
+        self.checked(tmp_path, rules, OPERATORS)
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
+        line = ("serve", "--rules", "deploy.rules", "--listen", f"unix:{tmp_path / 's'}", "--db", "j.db")
+        done = command(tmp_path, *line, env=env)
+        assert done.returncode == 2
+        assert "needs 2 of security, which has 1 member (maria)" in done.stderr
+
+    def test_a_faulty_table(self, tmp_path: Path) -> None:
+        """What cannot be read is no operator."""
+        code, said = self.checked(tmp_path, "block a", '[operators.ada]\nrole = "boss"\n')
+        assert code == 2
+        assert "operators]: ada.role: expected" in said
+
+
 class TestSound:
     def test_prints_each_net_with_its_states(self, tmp_path: Path) -> None:
         """A net is shown with its rule, places, transitions and reachable states."""

@@ -28,6 +28,8 @@ from interlock.app.hosting.notifications import (
     send_notification,
     without_links,
 )
+from interlock.engine.core.approvers import Approvers, Escalation
+from interlock.engine.history.model.events import ApprovalEscalated
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub
 from tests.support.fake_hub import FakeHub
@@ -110,10 +112,22 @@ class TestPayload:
             "since": told["since"],
             "expires": told["expires"],
             "summary": "deploy of release-bot has waited for 1 min for approval, risk high",
+            "group": None,
         }
         assert told["rule"]["place"].endswith("deploy.rules:5")
         assert datetime.fromisoformat(told["since"]) == request.since
         assert datetime.fromisoformat(told["expires"]) == request.expires
+
+    def test_of_a_group(self) -> None:
+        """Whose approval it needs, and who is called once it is escalated."""
+        terms = Approvers("security", escalation=Escalation("oncall", 600))
+        request = deploy_request(approvers=terms)
+        told = payload_of(request, NOW, include_input=False)
+        assert (told.event, told.group) == ("approval.waiting", "security")
+        assert told.summary.endswith("for approval of security")
+        told = payload_of(request.model_copy(update={"escalated": NOW}), NOW, include_input=False)
+        assert (told.event, told.group) == ("approval.escalated", "oncall")
+        assert told.summary.endswith("for approval, escalated to oncall")
 
     @pytest.mark.parametrize(
         ("minutes", "waited"), [(0.4, "less than a minute"), (14.9, "15 min"), (90, "1 h 30 min")]
@@ -310,6 +324,21 @@ class TestWhen:
                 await asyncio.sleep(0)
                 assert len(on.waiting.sleeps) == 1
             assert on.problems == []
+
+    async def test_again_when_it_is_escalated(self) -> None:
+        """At once, whether it was told before or not: those who are called now were not."""
+        async with served() as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
+            await on.waiting.slept(1)
+            request = on.hub._change("ap1", escalated=NOW)
+            on.hub.publish(
+                request.session,
+                ApprovalEscalated(approval_id="ap1", call_id=request.call_id, group="oncall"),
+            )
+            assert await on.waiting.slept(2) == 0.0
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(server.heard) == 1)
+            assert json.loads(server.heard[0][2])["group"] == "oncall"
 
     @pytest.mark.parametrize("how", ["decided", "withdrawn"])
     async def test_not_when_it_is_over(self, how: str) -> None:

@@ -9,6 +9,7 @@ from interlock.app.screens.approval.grant import GrantScreen
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.viewmodels.grant_terms import TermsError, limits, sentence, terms
+from interlock.engine.core.approvers import Approvers
 from interlock.engine.gate.types import GrantScope, GrantTerms
 
 from ...support.scenes import deploy_request, release_bot
@@ -47,6 +48,33 @@ async def keys(on: Stage, *pressed: str) -> None:
 def text(on: Stage, part: str) -> str:
     """What a part of the menu says, however it is folded."""
     return str(on.app.screen.query_one(part, Static).content)
+
+
+class TestGroup:
+    async def test_approve_is_greyed_for_who_does_not_count(self) -> None:
+        """The key says why; nothing is sent. Denying stays possible."""
+        state = asking(approvers=Approvers("security"))
+        async with stage(state) as on:
+            await on.open_dialog()
+            for key in ("a", "g"):
+                await on.press(key)
+            await on.settle()
+            assert on.decisions() == []
+            await on.until("Your approval does not count: you are not in security")
+            await on.press("d")
+            await on.press("enter")
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+    async def test_a_member_approves(self) -> None:
+        """Whose groups the hub knows."""
+        state = asking(approvers=Approvers("security"))
+        async with stage(state) as on:
+            on.hub.groups = {"maria": ("security",)}
+            await on.open_dialog()
+            await on.press("a")
+            await on.settle()
+            assert len(on.decisions()) == 1
 
 
 class TestMenu:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from interlock.app.console.app import InterlockConsole
+from interlock.engine.core.approvers import Approvers, Escalation
 from interlock.engine.history.redaction.hidden_text import HiddenText
 from tests.support.fake_hub import FakeHub
 
@@ -76,6 +77,15 @@ class TestLooks:
     def test_dialog(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Effects, risk, commands, the rule and why it applies, people, expiry."""
         app = console(people=2, given=("ada",), given_at=(before(120),))
+        assert snap_compare(app, terminal_size=size, run_before=keys("a"))
+
+    def test_of_a_group(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Whose approval counts, who gave it, and a greyed approve for who is not one of them."""
+        more = {"people": 2, "given": ("ada",), "given_at": (before(120),), "since": before(700)}
+        groups = {"given_groups": (("security",),), "escalated": before(100), "note": None}
+        who = Approvers("security", author=False, escalation=Escalation("oncall", 600))
+        given = {"input": {"command": "./deploy prod"}, "names": ("deploy", "bash")}
+        app = console(**more, **groups, **given, approvers=who)
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
     def test_deny_and_stop(self, snap_compare: Compare, size: tuple[int, int]) -> None:

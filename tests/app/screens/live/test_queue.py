@@ -14,6 +14,7 @@ from interlock.app.widgets.approval.queue_lines import risk_and_time, time_left
 from interlock.app.widgets.approval.title import request_title
 from interlock.app.widgets.lists.sessions import WaitingList
 from interlock.engine.approvals.request_order import FIRST, ApprovalQueue, Unread, in_order
+from interlock.engine.core.approvers import Approvers, Escalation
 from interlock.engine.history.model.events import ApprovalExpired, ApprovalGiven
 from interlock.engine.history.model.state import ApprovalState, SessionState, mark_disconnected
 from interlock.engine.hub.hub import DisconnectedCalls
@@ -178,6 +179,18 @@ class TestLines:
         assert plain(risk_and_time(one, NOW)) == ["▲ high", "14:18 left", "1 of 2 ●○"]
         assert plain(risk_and_time(two, NOW)) == ["uninspectable"]
         assert plain(risk_and_time(three, NOW)) == ["▼ low", "! 0:41 left"]
+
+    def test_who_must_approve(self) -> None:
+        """Queue: a group, that the author is none of them, and that it was escalated."""
+        terms = Approvers("security", author=False, escalation=Escalation("oncall", 600))
+        asked = asks(1, people=2, approvers=terms, given=("ada",))
+        assert plain(risk_and_time(asked, NOW)) == [
+            "1 of 2 ●○",
+            "needs 2 of security",
+            "not by author",
+        ]
+        later = asked.model_copy(update={"escalated": NOW})
+        assert plain(risk_and_time(later, NOW))[-1] == "escalated to oncall"
 
     def test_a_lost_agent(self) -> None:
         """Queue and dialog: since when no connection waits for the answer; not once that is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from interlock.engine.core.operators import Operator, Operators
+from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven, CallDecided
@@ -51,6 +51,28 @@ class TestRoles:
 
 
 class TestGroups:
+    async def test_two_of_security(self, tmp_path: Path) -> None:
+        """With real tokens: who is not in the group is told so, and the call waits for who is."""
+        rules = "require human-approval before deploy by 2 of security\n"
+        async with served(tmp_path, rules=rules) as server, server.agent_client() as agent:
+            members = ("ada", "cy")
+            server.hub.know_operators(
+                Operators(tuple(Operator(name, "decide", ("security",)) for name in members))
+            )
+            cy = server.tokens.issue("operator", "cy")
+            gate = await agent.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+            [request] = await until(server.hub.approvals)
+            said: list[str] = []
+            for token in (server.ben, server.ada, server.ada, cy):
+                async with server.console(token) as console:
+                    outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                    said.append(outcome.message)
+            assert said[0] == "ben is not in security: 2 of security must approve"
+            assert "ada has approved already" in said[2]
+            answer = await asyncio.wait_for(call, 10)
+            assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "cy"))
+
     async def test_each_approval_records_the_groups_of_then(self, tmp_path: Path) -> None:
         """What the configuration says later changes nothing about an approval."""
         async with served(tmp_path, rules=TWO) as server, server.agent_client() as agent:

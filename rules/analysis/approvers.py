@@ -1,0 +1,91 @@
+"""Approvals that nobody could give: groups of rules against the operators there are.
+
+Only what is proved is reported: as many members as must, who may decide, have to be listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ...engine.core.approvers import Approvers, Operator, Operators, some_of
+from ...engine.core.durations import format_duration
+from ...engine.core.rule import ApprovalRule, Rule, RuleSource
+from ..errors.problems import Problem, quote
+from .lint import at_word
+
+
+@dataclass(frozen=True, slots=True)
+class ApproverFindings:
+    """Errors, which no session can get around, and warnings."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def about_approvers(rules: Iterable[Rule | None], operators: Operators) -> ApproverFindings:
+    """Compare the groups that rules name with the operators of a configuration.
+
+    Without a configuration nobody is in a group, which is a warning: whoever runs the rules may have one.
+    """
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+    for rule in rules:
+        if not isinstance(rule, ApprovalRule) or rule.approvers is None or rule.source is None:
+            continue
+        if not operators.configured:
+            if rule.group is not None:
+                warnings.append(_unconfigured(rule.source, rule.people, rule.group))
+            continue
+        unknown = [*_unknown(rule.source, rule.approvers, operators)]
+        errors += unknown
+        if not unknown and rule.group is not None:
+            for is_error, problem in _members(rule, rule.source, rule.approvers, rule.group, operators):
+                (errors if is_error else warnings).append(problem)
+    return ApproverFindings(tuple(errors), tuple(warnings))
+
+
+def _unconfigured(source: RuleSource, people: int, group: str) -> Problem:
+    message = f"needs {some_of(people, group)}, and no operators are configured: nobody can approve it"
+    remedy = f'list its members in your own interlock.toml: [operators.NAME] with groups = ["{group}"]'
+    return at_word(source, group, message, remedy)
+
+
+def _unknown(source: RuleSource, terms: Approvers, operators: Operators) -> Iterator[Problem]:
+    """An error for each group that nobody is in."""
+    named = [terms.group, None if terms.escalation is None else terms.escalation.group]
+    for group in named:
+        if group is None or group in operators.groups:
+            continue
+        close = get_close_matches(group, operators.groups, n=1)
+        known = ", ".join(map(quote, operators.groups)) or "none"
+        hint = f"did you mean {quote(close[0])}?" if close else f"groups there are: {known}"
+        yield at_word(source, group, f"no operator is in the group {quote(group)}", hint)
+
+
+def _members(
+    rule: ApprovalRule, source: RuleSource, terms: Approvers, group: str, operators: Operators
+) -> Iterator[tuple[bool, Problem]]:
+    """Faults in the number of those who may approve; the first says whether it is an error."""
+    own, every = operators.deciding([group]), operators.deciding(terms.groups(escalated=True))
+    needs = f"needs {some_of(rule.people, group)}, which has {_listed(own)}"
+    if len(every) < rule.people:
+        remedy = "add members in [operators], or ask for fewer people"
+        yield True, at_word(source, group, needs, remedy)
+        return
+    if len(own) < rule.people and terms.escalation is not None:
+        after = format_duration(terms.escalation.after)
+        message = f"{needs}: it can be met only after {after}, with {terms.escalation.group}"
+        yield False, at_word(source, group, message, "add members in [operators]")
+    if len(every) == rule.people and (rule.people > 1 or not terms.author):
+        who = every[0].name if len(every) == 1 else "one of them"
+        message = f"{needs}: nobody can approve a session that {who} starts or gives its task"
+        yield False, at_word(source, group, message, "add members in [operators]")
+
+
+def _listed(members: tuple[Operator, ...]) -> str:
+    """`1 member who may decide (maria)`."""
+    names = ", ".join(each.name for each in members)
+    word = "member" if len(members) == 1 else "members"
+    return f"{len(members) or 'no'} {word}{f' ({names})' if names else ' who may decide'}"

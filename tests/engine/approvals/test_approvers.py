@@ -1,0 +1,340 @@
+"""Requests that not anybody may approve: members of a group, not the author, others after some time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T
+from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.core.approvers import Approvers, Escalation, Operator, Operators
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalEscalated,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+)
+from interlock.engine.history.model.records import AppliedRules
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import Hub, ResumeError
+from interlock.engine.net.net import NetError
+from interlock.engine.recording.session_end import end_left_open
+from interlock.engine.sessions.config import SessionConfig
+from interlock.engine.sessions.new_rules import NewRules
+from interlock.rules import compile_rules
+from tests.support.clock import NOON, Clock
+
+from ..support.shop import Shop, bodies, bot, check, until
+
+HEAD = "require human-approval before deploy"
+NET = "approve-before-deploy"
+PEOPLE = Operators(
+    (
+        Operator("maria", groups=("security",)),
+        Operator("ada", groups=("security", "dba")),
+        Operator("omar", groups=("oncall",)),
+        Operator("ben"),
+    )
+)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock), policy=ApprovalPolicy())
+    hub.know_operators(PEOPLE)
+    yield hub
+    await hub.close()
+
+
+def agent(shop: Shop, *replies: object) -> Agent:
+    model = ScriptedModel(list(replies or (C(deploy={}), T("done"))))  # type: ignore[arg-type]
+    return Agent(model, name="bot", tools=shop.tools())
+
+
+async def asked(
+    hub: Hub, shop: Shop, options: str, *replies: object, by: str = "zoe"
+) -> tuple[str, ApprovalState]:
+    """A session that somebody started, whose deploy waits."""
+    events = hub.subscribe()
+    config = SessionConfig(compile_rules(f"{HEAD} {options}").registry, by=by)
+    session = await hub.open_session(agent(shop, *replies), config)
+    await hub.send(session, "go", by=by)
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    return session, request
+
+
+def killed(hub: Hub, copy: Path, clock: Clock) -> Hub:
+    """Another host of what is in the record now, as after a `kill -9`."""
+    with closing(sqlite3.connect(hub.database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    journal = Journal.open(copy, clock=clock)
+    end_left_open(journal)
+    after = Hub(journal)
+    after.know_operators(PEOPLE)
+    return after
+
+
+async def approve(hub: Hub, request: ApprovalState, by: str) -> str:
+    """What somebody is told who approves; empty where it counts."""
+    outcome = await hub.decide(request.id, approved=True, by=by, digest=request.digest)
+    return "" if outcome.ok else outcome.message
+
+
+class TestGroup:
+    async def test_only_members_count(self, hub: Hub, shop: Shop) -> None:
+        """Who is in no such group is told so; the request stays open and nothing is recorded."""
+        session, request = await asked(hub, shop, "by 2 of security")
+        assert request.approvers == Approvers("security")
+        assert await approve(hub, request, "ben") == "ben is not in security: 2 of security must approve"
+        assert await approve(hub, request, "nobody") != ""
+        assert bodies(hub, session, ApprovalGiven) == []
+        assert await approve(hub, request, "MARIA") == ""
+        assert "has approved already" in await approve(hub, request, "maria")
+        assert await approve(hub, request, "ada") == ""
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        [decided] = bodies(hub, session, CallDecided)
+        assert decided.approver_names == "MARIA (security), ada (security, dba)"
+        await check(hub, session)
+
+    async def test_one_of_a_group(self, hub: Hub, shop: Shop) -> None:
+        """Also where one approval is enough."""
+        session, request = await asked(hub, shop, "of security")
+        assert (
+            await approve(hub, request, "omar") == "omar is not in security: 1 of security must approve"
+        )
+        assert await approve(hub, request, "maria") == ""
+        await hub.wait(session)
+        [decided] = bodies(hub, session, ApprovalDecided)
+        assert decided.groups == ("security",)
+
+    async def test_anybody_may_deny(self, hub: Hub, shop: Shop) -> None:
+        """A denial takes no group."""
+        session, request = await asked(hub, shop, "by 2 of security")
+        assert (await hub.decide(request.id, approved=False, by="ben", reason="no")).ok
+        await hub.wait(session)
+        assert shop.ran == []
+
+    async def test_without_operators_it_fails_closed(self, hub: Hub, shop: Shop) -> None:
+        """Nobody is in a group that no configuration names."""
+        hub.know_operators(Operators())
+        _, request = await asked(hub, shop, "of security")
+        assert "maria is not in security" in await approve(hub, request, "maria")
+
+    async def test_who_has_left_the_group_does_not_count(self, hub: Hub, shop: Shop) -> None:
+        """An approval is looked at again at the last one; then all are asked anew."""
+        session, request = await asked(hub, shop, "by 2 of security")
+        assert await approve(hub, request, "maria") == ""
+        hub.know_operators(Operators((Operator("ada", groups=("security",)), Operator("maria"))))
+        assert await approve(hub, request, "ada") == (
+            "The approval of maria no longer counts, maria is not in security: 2 of security must "
+            "approve: everybody is asked anew"
+        )
+        assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
+        assert shop.ran == []
+
+    async def test_an_edit_takes_them_too(self, hub: Hub, shop: Shop) -> None:
+        """Who may not approve may not approve another input either."""
+        _, request = await asked(hub, shop, "of security")
+        outcome = await hub.decide(request.id, approved=True, by="ben", input={"env": "x"})
+        assert not outcome.ok
+        assert shop.ran == []
+
+    async def test_a_grant_takes_the_same_people(self, hub: Hub, shop: Shop) -> None:
+        """Whoever could not approve cannot let later calls pass, and neither can the author."""
+        session, request = await asked(hub, shop, "of security", by="maria")
+        terms = {"approved": True, "reason": "often", "grant": GrantTerms("names")}
+        assert "ben is not in security" in (await hub.decide(request.id, by="ben", **terms)).message
+        assert "another person must grant" in (await hub.decide(request.id, by="maria", **terms)).message
+        assert (await hub.decide(request.id, by="ada", **terms)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+
+class TestAuthor:
+    async def test_whoever_is_behind_the_session_does_not_count(self, hub: Hub, shop: Shop) -> None:
+        """Who opened it, and who gave the running turn its task."""
+        events = hub.subscribe()
+        config = SessionConfig(compile_rules(f"{HEAD} not by author").registry, by="zoe")
+        session = await hub.open_session(agent(shop), config)
+        await hub.send(session, "go", by="ben")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert await approve(hub, request, "Zoe") == (
+            "Zoe started this session: another person must approve"
+        )
+        assert await approve(hub, request, "ben") == (
+            "ben gave the running turn its task: another person must approve"
+        )
+        assert await approve(hub, request, "maria") == ""
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_the_author_may_deny(self, hub: Hub, shop: Shop) -> None:
+        """To stop something takes nobody else."""
+        session, request = await asked(hub, shop, "not by author")
+        assert (await hub.decide(request.id, approved=False, by="zoe")).ok
+        await hub.wait(session)
+        assert shop.ran == []
+
+    async def test_it_holds_against_the_policy(self, shop: Shop, tmp_path: Path) -> None:
+        """With `own_approvals` authors count among several people, but not where the rule says so."""
+        hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
+        try:
+            _, request = await asked(hub, shop, "by 2 not by author", by="zoe")
+            assert "zoe started this session: 2 other people" in await approve(hub, request, "zoe")
+            await hub.decide(request.id, approved=False, by="zoe")
+            _, request = await asked(hub, shop, "by 2", by="zoe")
+            assert await approve(hub, request, "zoe") == ""
+        finally:
+            await hub.close()
+
+    async def test_in_a_group(self, hub: Hub, shop: Shop) -> None:
+        """A member who started the session is no other person."""
+        _, request = await asked(hub, shop, "of security not by author", by="maria")
+        assert await approve(hub, request, "maria") == (
+            "maria started this session: 1 of security, other people, must approve"
+        )
+        assert await approve(hub, request, "ada") == ""
+
+
+class TestEscalation:
+    async def test_members_count_from_then_on(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """Recorded with the journal's time; who approved before still counts."""
+        session, request = await asked(hub, shop, "by 2 of security escalate to oncall after 10m")
+        assert await approve(hub, request, "maria") == ""
+        assert "omar is not in security:" in await approve(hub, request, "omar")
+        clock.advance(600)
+        assert "ben is not in security or oncall" in await approve(hub, request, "ben")
+        [escalated] = bodies(hub, session, ApprovalEscalated)
+        assert escalated.group == "oncall"
+        [now] = await hub.approvals()
+        assert (now.escalated, now.given) == (NOON + timedelta(minutes=10), ("maria",))
+        assert await approve(hub, request, "omar") == ""
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        state = fold(await hub.recorded(session))
+        assert state.calls[request.call_id].groups == {"maria": ("security",), "omar": ("oncall",)}
+        await check(hub, session)
+
+    async def test_it_comes_by_itself(self, shop: Shop, tmp_path: Path) -> None:
+        """Nobody needs to look at it."""
+        hub = Hub(Journal.open(tmp_path / "real.db"))
+        try:
+            events = hub.subscribe()
+            session, request = await asked(hub, shop, "escalate to oncall after 1s")
+            await until(events, ApprovalEscalated)
+            [now] = await hub.approvals()
+            assert now.escalated is not None
+            assert await approve(hub, request, "anybody") == ""
+            await hub.wait(session)
+            assert shop.ran == ["deploy staging"]
+        finally:
+            await hub.close()
+
+    async def test_it_survives_a_restart(self, shop: Shop, tmp_path: Path, clock: Clock) -> None:
+        """The time counts from when people were first asked, also while no host ran."""
+        options = "of security escalate to oncall after 10m within 1h"
+        registry = compile_rules(f"{HEAD} {options}").registry
+        hub = Hub(Journal.open(tmp_path / "0.db", clock=clock))
+        hosts = [hub]
+        session, _ = await asked(hub, shop, options)
+        clock.advance(540)
+        for number, seconds in enumerate((0, 60), 1):
+            clock.advance(seconds)
+            hub = killed(hub, tmp_path / f"{number}.db", clock)
+            hosts.append(hub)
+            events = hub.subscribe()
+            await hub.resume_session(session, bot(shop, T("done")), SessionConfig(registry, by="zoe"))
+            await until(events, ApprovalRequested)
+            if seconds:
+                await until(events, ApprovalEscalated)
+            [again] = await hub.approvals()
+            assert (again.escalated is not None) is bool(seconds)
+            assert again.approvers == Approvers("security", escalation=Escalation("oncall", 600))
+            assert (await approve(hub, again, "omar") == "") is bool(seconds)
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        for each in hosts:
+            await each.close()
+
+    async def test_it_stays_when_it_is_asked_anew(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """A request that is void is asked again on the time that it had."""
+        session, request = await asked(hub, shop, "of security escalate to oncall after 10m")
+        events = hub.subscribe()
+        clock.advance(600)
+        assert "ben is not in security or oncall" in await approve(hub, request, "ben")
+        await until(events, ApprovalEscalated)
+        off = await hub.toggle_net(session, NET, False, by="maria", reason="a test")
+        assert off.ok, off.message
+        await until(events, ApprovalEscalated)
+        [again] = await hub.approvals()
+        assert (again.id != request.id, again.escalated is not None) == (True, True)
+
+
+class TestLoosening:
+    async def test_members_turn_it_off(self, hub: Hub, shop: Shop) -> None:
+        """As many others as it asks for, all of the group: one proposes, another confirms."""
+        session, _ = await asked(hub, shop, "by 2 of security")
+        proposed = await hub.toggle_net(session, NET, False, by="ben", reason="a drill")
+        assert "ben is not in security and does not count" in proposed.message
+        [change] = (await hub.session(session)).changes.values()
+        assert (await hub.confirm_change(session, change.id, by="maria")).ok
+        refused = await hub.confirm_change(session, change.id, by="omar")
+        assert "omar is not in security" in refused.message
+        assert NET in (await hub.session(session)).active
+        assert (await hub.confirm_change(session, change.id, by="ada")).ok
+        assert NET not in (await hub.session(session)).active
+
+    async def test_shadow_mode_takes_members_of_each_group(self, hub: Hub, shop: Shop) -> None:
+        """Whoever loosens several rules at once has to be in the group of each."""
+        rules = f"of security\n{HEAD} of dba when input.env = 'x'".replace("'", '"')
+        session, _ = await asked(hub, shop, rules)
+        half = await hub.set_mode(session, "shadow", by="maria", reason="a drill")
+        assert "maria is not in dba" in half.message
+        assert (await hub.session(session)).mode == "enforce"
+        [change] = (await hub.session(session)).changes.values()
+        assert (await hub.confirm_change(session, change.id, by="ada")).ok
+        assert (await hub.session(session)).mode == "shadow"
+
+    @pytest.mark.parametrize(
+        ("options", "by", "others", "ok"),
+        [
+            ("", "ben", (), False),
+            ("", "maria", (), True),
+            ("of oncall", "omar", ("ben",), False),
+            ("not by author", "zoe", ("ada",), True),
+        ],
+    )
+    async def test_other_rules_for_a_live_session(
+        self, hub: Hub, shop: Shop, options: str, by: str, others: tuple[str, ...], *, ok: bool
+    ) -> None:
+        """They take the agreement of a member; another group, or none, is a loosening."""
+        session, _ = await asked(hub, shop, "of security")
+        registry = compile_rules(f"{HEAD} {options}").registry
+        applied = AppliedRules(by=by, at=NOON, others=others, reason="a new policy")
+        outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
+        assert outcome.ok is ok, outcome.message
+        if not ok:
+            assert "takes 1 of security who did not start it" in outcome.message
+
+    async def test_a_resume_under_another_group(self, hub: Hub, shop: Shop) -> None:
+        """No one person lets a session go on with other approvers."""
+        session, _ = await asked(hub, shop, "of security")
+        await hub.close_session(session, by="zoe")
+        other = compile_rules(f"{HEAD} of oncall").registry
+        with pytest.raises((ResumeError, NetError), match=r"says something else|differs"):
+            await hub.resume_session(
+                session, agent(shop), SessionConfig(other, by="ben", nets="changed", reason="why not")
+            )
