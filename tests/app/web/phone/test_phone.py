@@ -317,12 +317,11 @@ class TestLooks:
     async def test_light_and_dark(self, tmp_path: Path, browser: Browser) -> None:
         """It follows the phone's colours."""
         grounds = []
-        async with phones(tmp_path) as of:
+        async with phones(tmp_path) as of, phone(browser) as page:
+            await enter(page, of)
             for colours in ("light", "dark"):
-                async with phone(browser, colours=colours) as page:  # type: ignore[arg-type]
-                    await enter(page, of)
-                    ground = "getComputedStyle(document.body).backgroundColor"
-                    grounds.append(await page.evaluate(ground))
+                await page.emulate_media(color_scheme=colours)  # type: ignore[arg-type]
+                grounds.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
         assert grounds == ["rgb(255, 255, 255)", "rgb(20, 24, 29)"]
 
     async def test_a_phone_that_opens_the_server_is_led_there(
