@@ -59,6 +59,7 @@ COMMANDS = {
     ),
     "serve": ("server.serve", "judge external agents, and let consoles connect"),
     "approvals": ("server.approvals", "list, show, approve and deny a server's open requests"),
+    "freeze": ("server.freeze", "hold every new call of all agents of a server, or lift that"),
     "rules": ("server.rules", "compare the rules of a running server with files"),
     "token": ("server.token", "make, list, rotate and revoke tokens for agents and operators"),
     "protocol": ("server.protocol", "describe what is said over the wire"),

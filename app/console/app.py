@@ -19,13 +19,13 @@ from ...engine.core.clock import Clock, utc_now
 from ...engine.core.rights import FULL
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.hub.api import DecisionApi, HistoryApi, HubApi
-from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
+from ...engine.hub.hub import FreezeChanged, Hub, HubEvent, Outcome, Subscription
 from ..config.notifications import AttentionSettings
 from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
 from ..screens.common.confirm import Confirm, when_yes
 from ..screens.common.guarded_keys import QUIET
-from ..screens.common.operator_context import OperatorContext
+from ..screens.common.operator_context import OperatorContext, outcome_of
 from ..screens.live.screen import LiveScreen
 from ..sources.deep_link import DeepLink
 from ..sources.messages import (
@@ -47,6 +47,7 @@ from ..viewmodels.stream import changes_queue
 from .attention import Attention, Terminal, terminal_of
 from .base import TerminalApp
 from .connection import ConnectionDisplay
+from .freeze_line import FreezeDisplay
 from .navigation import DialogManager, visit
 
 if TYPE_CHECKING:
@@ -184,6 +185,14 @@ class InterlockConsole(RecordedApp):
     CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("q", "quit", "quit", "app.quit", "Leave the console"),
+        key_binding(
+            "F",
+            "freeze",
+            "freeze all agents",
+            "app.freeze",
+            "Hold every new call of all agents; once they are frozen, lift that",
+            show=False,
+        ),
     ]
 
     class Arrived(Message, bubble=False):
@@ -238,6 +247,7 @@ class InterlockConsole(RecordedApp):
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._dialogs = DialogManager(self, self._operator_context, dialog)
         self._connection = ConnectionDisplay(self, hub.location)
+        self._freeze = FreezeDisplay(self, hub)
 
     def get_default_screen(self) -> Screen[None]:
         return LiveScreen(self._operator_context, selected=self._open_at.session)
@@ -246,6 +256,7 @@ class InterlockConsole(RecordedApp):
         self.hub.spawn_in(self._start_agent)
         # Subscribed before anything starts, so that no event is missed.
         self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
+        self._freeze.begin()
         if self._start is not None:
             self.run_worker(
                 self._run_start(self._start), name="start", group="start", exit_on_error=False
@@ -313,6 +324,8 @@ class InterlockConsole(RecordedApp):
     async def route(self) -> None:
         """Hand events to every screen; a new request comes up first, the panes follow."""
         events, self._inbox = tuple(self._inbox), []
+        if any(isinstance(event, FreezeChanged) for event in events):
+            await self._freeze.look()
         was_idle = not self._outbox
         self._outbox += events
         shown = False
@@ -449,6 +462,30 @@ class InterlockConsole(RecordedApp):
         live = self.screen_stack[0]
         state = live.state if isinstance(live, LiveScreen) else None
         self.backtest_chosen(BacktestChosen.of(state))
+
+    async def action_freeze(self) -> None:
+        """Freeze all agents at once; where they are frozen, ask for the reason to lift that."""
+        frozen = self.hub.frozen()
+        refused = self.permission.refusal("decide" if frozen is None else "administer")
+        if refused is not None:
+            self.notify(shown(refused), severity="warning", markup=False)
+        elif frozen is None:
+            self._run_action(lambda: self.hub.freeze(by=self.operator))
+        else:
+            from ..screens.live.loosen import Loosening, lift_freeze
+
+            def answered(answer: Loosening | None) -> None:
+                if answer is not None:
+                    why = answer.reason
+                    self._run_action(lambda: self.hub.lift_freeze(by=self.operator, reason=why))
+
+            self.push_screen(lift_freeze(frozen, await self.hub.sessions()), answered)
+
+    def _run_action(self, action: Callable[[], Awaitable[Outcome]]) -> None:
+        async def finish() -> None:
+            self.post_message(ActionDone(await outcome_of(action)))
+
+        self.run_worker(finish(), group="decisions", exit_on_error=False)
 
     async def action_quit(self) -> None:
         """Leave; asks first while something runs or waits."""

@@ -16,8 +16,10 @@ from ...engine.backtest.explain_recorded import explain_recorded_call
 from ...engine.core.clock import utc_now
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
+from ...engine.history.journal.freeze_log import FreezeLog
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import CallDecided, JournalEvent
+from ...engine.history.model.records import FreezeRecord
 from ...engine.history.model.state import ApprovalState, Origin, SessionState
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Subscription, UnknownSessionError
@@ -118,6 +120,10 @@ class WatchedJournal(RecordedFile):
         """All open requests, the oldest first."""
         waiting = [a for view in self._views.values() for a in view.shown.approvals.values()]
         return longest_first(waiting)
+
+    def frozen(self) -> FreezeRecord | None:
+        """The freeze that the writer of the journal goes by."""
+        return FreezeLog(self.database, utc_now).read()
 
     def unread(self) -> Unread:
         """Nothing: the journal is read whole."""

@@ -16,8 +16,8 @@ FULL: Final[Rights] = "administer"
 
 ABOUT: Final[dict[Rights, str]] = {
     "look": "sees everything and changes nothing",
-    "decide": "answers requests, gives them time, speaks to agents, stops and ends them",
-    "administer": "grants, switches nets and modes, raises limits, starts and resumes sessions",
+    "decide": "answers requests, gives them time, speaks to agents, stops, ends and freezes them",
+    "administer": "grants, switches nets and modes, raises limits, starts and resumes, lifts freezes",
 }
 
 

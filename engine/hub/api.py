@@ -29,7 +29,7 @@ from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ..history.decisions.filter import DecisionFilter
 from ..history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ..history.model.events import JournalEvent
-from ..history.model.records import AppliedRules
+from ..history.model.records import AppliedRules, FreezeRecord
 from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from ..history.redaction.hidden_text import RevealedText
 from ..recording.explanation import ExplanationView
@@ -454,6 +454,29 @@ class HubApi(HistoryApi, DecisionApi):
         ...
 
     # Agents
+
+    @query
+    def frozen(self) -> FreezeRecord | None:
+        """The freeze of all agents in force; `None` where there is none."""
+        ...
+
+    @remote("agents.freeze", "decide", done="frozen")
+    async def freeze(
+        self, *, by: Operator, reason: Annotated[str, Field(max_length=2000)] = ""
+    ) -> Outcome:
+        """Freeze all agents: every new call waits before it is judged, and nothing is lost.
+
+        Calls that are decided run on. Answers to requests are recorded, and their calls go on once the
+        freeze is lifted; the times of requests go on. It lasts through a restart.
+        """
+        ...
+
+    @remote("agents.lift", "administer", done="lifted")
+    async def lift_freeze(
+        self, *, by: Operator, reason: Annotated[str, Field(max_length=2000)]
+    ) -> Outcome:
+        """Lift the freeze of all agents for a `reason`: the calls that wait are judged, and go on."""
+        ...
 
     @remote("session.raise_limit", "administer", done="raised")
     async def raise_limit(

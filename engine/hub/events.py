@@ -1,4 +1,4 @@
-"""Event stream of the hub: journalled events, and what is never kept: streams, lost connections."""
+"""Event stream of the hub: journalled events, and what no record has: streams, lost connections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from ..history.model.events import JournalEvent
+from ..history.model.records import FreezeRecord
 
 
 class Streaming(BaseModel):
@@ -49,10 +50,18 @@ class DisconnectedCalls(BaseModel):
     calls: dict[str, datetime]
 
 
+class FreezeChanged(BaseModel):
+    """All agents are frozen from now on, or are no more where there is no `freeze`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    freeze: FreezeRecord | None
+
+
 STREAMED = 65_536
 """Characters of streamed text that wait for a subscriber with a limit."""
 
-HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls
+HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls | FreezeChanged
 
 
 class Subscription:

@@ -45,8 +45,9 @@ from ..sessions.submitted import SubmittedSession
 from .agent_api import AgentApi
 from .api import DEFAULT_LIMIT, Outcome, Revealed
 from .backtest_api import BacktestSource
-from .events import DisconnectedCalls, HubEvent, Streaming, Subscription
+from .events import DisconnectedCalls, FreezeChanged, HubEvent, Streaming, Subscription
 from .flow_api import FlowApi
+from .freeze_api import FreezeApi
 from .operator_api import OperatorActions
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "DisconnectedCalls",
     "ExternalAgent",
     "ExternalSessionError",
+    "FreezeChanged",
     "Hub",
     "HubEvent",
     "Nets",
@@ -80,7 +82,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
+class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
     """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
@@ -102,6 +104,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
         )
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
+        self._live.freeze.changed = lambda freeze: self._hand_over(FreezeChanged(freeze=freeze))
 
     def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
         return self.spawn(run, session_id)

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 class CallAnswer(BaseModel):
     """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
 
-    `waiting` means that it needs approval and no operator has decided yet: ask again. `approved` says
+    `waiting` means that it needs approval and no operator has decided yet, or that all agents are frozen,
+    which `reason` then says: ask again. `approved` says
     that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
     grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
     given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.

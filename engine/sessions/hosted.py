@@ -69,6 +69,8 @@ from ..history.model.events import (
     CallResult,
     CallWaits,
     EventBody,
+    FreezeBegan,
+    FreezeLifted,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -80,7 +82,7 @@ from ..history.model.events import (
     StepEnded,
 )
 from ..history.model.fast_models import copy_with
-from ..history.model.records import Kind
+from ..history.model.records import FreezeRecord, Kind
 from ..history.model.state import PendingState, SessionState
 from ..history.redaction.hidden_text import RevealedText, hidden_texts
 from ..history.redaction.redaction import Redaction
@@ -94,8 +96,10 @@ from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
 from ..recording.resume_checks import ResumePoint
+from ..recording.session_end import ENDED
 from ..recording.source_texts import recorded_texts, session_fields, texts_in
 from .config import SessionConfig
+from .freeze import CallFreeze
 from .messages import OperatorMessages, stopped
 from .profile import AgentProfile
 from .switching import Switching
@@ -133,8 +137,10 @@ class HostedSession:
         requests: OpenRequests | None = None,
         surroundings: Surroundings,
         uses: SharedUses | None = None,
+        freeze: CallFreeze | None = None,
     ) -> None:
         self.id = session_id
+        self.freeze = freeze or CallFreeze()
         self.redaction = redaction
         self._told = MaskedSessionState(new_state(session_id), redaction)
         self.manager: GateManager = create_gate_manager(
@@ -283,9 +289,10 @@ class HostedSession:
     def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
         """Decide a call without waiting, or give the question that it needs an answer to: `ask`.
 
-        `None` where something has to be switched back, or the gate set back, before: `decide`.
+        `None` where something has to be switched back, or the gate set back, before, and while all agents
+        are frozen: `decide`.
         """
-        if self.switching.is_late() or self.ledger.is_ahead:
+        if self.freeze.current is not None or self.switching.is_late() or self.ledger.is_ahead:
             return None
         return self.manager.try_decide(call, self._answerers)
 
@@ -454,18 +461,36 @@ class HostedSession:
         return answer
 
     async def catch_up(self) -> None:
-        """Put the gate where the journal and the clock are, before it decides (G-67).
+        """Wait while all agents are frozen, then put the gate where journal and clock are (G-67).
 
-        Raises `JournalError` when what was off for a time cannot be recorded as on again.
+        Nothing comes between this and the gate's next decision. Raises `JournalError` when what was off
+        for a time cannot be recorded as on again.
         """
-        if self.switching.is_late():
-            await self.switching.catch_up()
-        await self.ledger.catch_up()
+        while True:
+            await self.freeze.lifted()
+            if self.switching.is_late():
+                await self.switching.catch_up()
+            await self.ledger.catch_up()
+            if self.freeze.current is None:
+                return
+
+    async def note_freeze(self, lift: FreezeRecord | None = None) -> None:
+        """Record the freeze in force, or its end by `lift`, unless the record has it.
+
+        For the holder of the freeze's turn. Raises `JournalError`.
+        """
+        now = self.freeze.current
+        if self.state.status in ENDED:
+            return
+        if lift is not None and self.state.frozen is not None:
+            await self.record(FreezeLifted(by=lift.by, reason=lift.reason))
+        elif lift is None and now is not None and self.state.frozen is None:
+            await self.record(FreezeBegan(by=now.by, since=now.at, reason=now.reason))
 
     async def _waits(self, call: ToolCall, earlier: tuple[str, ...]) -> None:
         """Show that a call waits for others (G-68), in the session that made it, or have it go on."""
         if not earlier:
-            await self.ledger.catch_up()
+            await self.catch_up()
             return
         maker, own_id = self._origin(call.tool_call_id)
         stands = maker.state.calls.get(own_id)

@@ -20,8 +20,10 @@ from uuid import uuid4
 
 from ..agents import Agent, Previews, Runtime, Session
 from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
+from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..gate.shared_uses import SharedUses
+from ..history.journal.freeze_log import FreezeLog
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.shared_uses import recorded_uses
 from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
@@ -47,6 +49,7 @@ from ..recording.resume_checks import (
 from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_kind, ending
 from .config import SessionConfig, surroundings_of
 from .errors import ExternalSessionError, UnknownSessionError
+from .freeze import CallFreeze
 from .hosted import HostedSession, Publish
 from .imports import check_imported, endings, own_config, reported
 from .profile import AgentProfile
@@ -96,6 +99,8 @@ class SessionRegistry:
         self._policy = policy
         self.tokens = OperatorTokens()
         self.requests = OpenRequests()
+        self.freeze = CallFreeze(FreezeLog(journal.path, journal.clock))
+        self._tasks = Tasks()
         self._uses = SharedUses(
             lambda window: recorded_uses(journal.reader(), journal.clock().timestamp() - window)
         )
@@ -211,6 +216,16 @@ class SessionRegistry:
     def add(self, hosted: HostedSession) -> None:
         """List a session from now on: a caller that learns of it can find it."""
         self._hosted[hosted.id] = hosted
+        if self.freeze.current is not None:
+            self._tasks.start(self._note_freeze(hosted))
+
+    async def _note_freeze(self, hosted: HostedSession) -> None:
+        """Say in the record of a session that has begun or goes on that its calls wait."""
+        async with self.freeze.turn:
+            try:
+                await hosted.note_freeze()
+            except JournalError:
+                log.exception("That '%s' is frozen is not in its record; its calls wait", hosted.id)
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, config: SessionConfig, branch_id: str | None
@@ -345,6 +360,7 @@ class SessionRegistry:
             requests=self.requests,
             surroundings=surroundings,
             uses=self._uses,
+            freeze=self.freeze,
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.every_marking)
@@ -415,7 +431,8 @@ class SessionRegistry:
         else:
             resumed = _with_plan(child.resumed(AgentProfile.of(agent), child.config, NO_NETS), plan)
             await child.record(resumed, *plan.closing)
-        self._hosted[child.id] = parent.children[child.id] = child
+        parent.children[child.id] = child
+        self.add(child)
         try:
             # Its tools run where its parent's do.
             session = await self._start_agent(child, agent, children, plan, parent.runtime)

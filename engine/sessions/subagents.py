@@ -65,6 +65,7 @@ class HostedChild(HostedSession):
             policy=ApprovalPolicy(),
             tokens=OperatorTokens(),
             surroundings=NOWHERE,
+            freeze=parent.freeze,
         )
         self.parent = parent
         self._call_id = call_id

@@ -24,11 +24,13 @@ from interlock.engine.history.model.events import (
     EventBody,
     JournalEvent,
 )
+from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from interlock.engine.history.redaction.hidden_text import RevealedText
 from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi
 from interlock.engine.hub.backtest_api import BacktestSource
 from interlock.engine.hub.hub import (
+    FreezeChanged,
     Outcome,
     Revealed,
     Spawn,
@@ -86,6 +88,7 @@ class FakeHub(BacktestSource, HubApi):
         self.spawn: object = None
         self.lacking = Unread()
         self.groups: dict[str, tuple[str, ...]] = {}
+        self.freeze_in_force: FreezeRecord | None = None
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[Subscription] = []
 
@@ -220,6 +223,19 @@ class FakeHub(BacktestSource, HubApi):
     async def origin(self, session_id: str) -> Origin:
         return Origin(session=session_id, source=None)
 
+    def frozen(self) -> FreezeRecord | None:
+        return self.freeze_in_force
+
+    async def freeze(self, *, by: str, reason: str = "") -> Outcome:
+        self.asked.append(("freeze", by, reason))
+        self.show_freeze(FreezeRecord(by=by, at=self.now, reason=reason))
+        return Outcome(ok=True, message="All agents are frozen")
+
+    async def lift_freeze(self, *, by: str, reason: str) -> Outcome:
+        self.asked.append(("lift", by, reason))
+        self.show_freeze(None)
+        return Outcome(ok=True, message="No longer frozen")
+
     def steers(self, session_id: str) -> bool:
         return False
 
@@ -232,6 +248,12 @@ class FakeHub(BacktestSource, HubApi):
         return subscription
 
     # What a test makes happen
+
+    def show_freeze(self, freeze: FreezeRecord | None) -> None:
+        """All agents are frozen, or no more."""
+        self.freeze_in_force = freeze
+        for subscription in self._subscriptions:
+            subscription.put(FreezeChanged(freeze=freeze))
 
     def settle(self, approval_id: str) -> ApprovalState:
         """Take a request off the queue."""

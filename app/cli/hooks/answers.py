@@ -225,7 +225,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
                 )
         raise
     if judged.outcome == "waiting":
-        return _undecided(hook, event, client, start_seconds)
+        return _undecided(hook, event, client, start_seconds, judged.reason)
     if judged.outcome == "block":
         return _decision("deny", judged.reason or "Interlock does not allow this call")
     if judged.edited:
@@ -240,7 +240,10 @@ def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
-def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> str:
+def _undecided(
+    hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float, frozen: str
+) -> str:
+    """Answer where time is over; `frozen` says by whom all agents are frozen, if they are."""
     wait = hook.until - hook.began
     waited = f"nobody decided within {wait:.0f} s"
     if start_seconds >= 1:
@@ -248,8 +251,16 @@ def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds
         waited = (
             f"its server took {start_seconds:.0f} s to start, and nobody decided in the {left:.0f} s left"
         )
+    waited = f"all agents are {frozen}" if frozen else waited
     with suppress(HookError):
         client.give_up(hook.opening(event).session, event.call, waited, _short_deadline())
+    if frozen:
+        # Not left to the agent's own question: whoever froze it is asked first.
+        return _decision(
+            "deny",
+            f"Interlock holds this call, {waited}, so it was not made. Make it again when an operator "
+            "has lifted that.",
+        )
     if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
         return _decision("ask", f"Interlock has a rule that requires approval for this, and {waited}")
     return _decision(

@@ -106,6 +106,8 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
     from ....engine.core.sanitize import visible_words
 
     requests = await client.approvals()
+    if (frozen := client.frozen()) is not None:
+        print(visible_words(f"All agents are {frozen.words}"), file=sys.stderr)
     if args.json:
         print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))
     for each in () if args.json else requests:

@@ -14,7 +14,7 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "decisions.filter",
         "Filter: words (of an input its first 200 characters), input: (all of it), tool:, "
         "rule:, verdict:, session:, agent:, result:, since:, until:; by:NAME who decided or changed it, "
-        "kind: call, toggle, mode, limit, grant, rules, extension, or change for all but calls",
+        "kind: call, toggle, mode, limit, grant, rules, extension, freeze, or change for all but calls",
         key_display="/",
     ),
     key_binding("g", "group", "group", "decisions.group", "Count by rule, then by tool, then list"),

@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from ....engine.core.durations import parse_time
+from ....engine.history.model.records import FreezeRecord
 from ....engine.history.model.state import ApprovalState, ChangeState, SessionState, SwitchState
 from ...format.text import MUTED, clip, shown, width_of
 from ...format.times import clock
@@ -50,11 +51,14 @@ class Loosen(Panel[Loosening | None]):
     Loosen TypedLine { margin: 1 0 0 0; }
     """
 
-    def __init__(self, title: str, details: Sequence[str], *, for_good: bool = False) -> None:
+    def __init__(
+        self, title: str, details: Sequence[str], *, for_good: bool = False, why: str = "is it on"
+    ) -> None:
         super().__init__()
         self._title = title
         self._details = details
         self._for_good = for_good
+        self._why = why if for_good else "is it off"
 
     def compose(self) -> ComposeResult:
         with self.panel_frame(shown(self._title), "enter confirm", ("panel.close", "cancel")):
@@ -76,8 +80,7 @@ class Loosen(Panel[Loosening | None]):
         typed = "" if self._for_good else self.query_one("#time", TypedLine).value.strip()
         seconds = parse_time(typed) if typed else None
         if not reason:
-            why = "is it on" if self._for_good else "is it off"
-            self._hint(f"Type a reason: why {why}, who knows of it")
+            self._hint(f"Type a reason: why {self._why}, who knows of it")
             self.query_one("#reason", TypedLine).focus()
         elif typed and not seconds:
             self._hint("Expected a time such as 30s, 10m or 2h")
@@ -125,6 +128,19 @@ def loosen_mode(state: SessionState) -> Loosen:
             "Where a rule asks for several people, says 'no grants' or 'risk high', as many other people "
             "have to confirm.",
         ],
+    )
+
+
+def lift_freeze(frozen: FreezeRecord, sessions: Iterable[SessionState]) -> Loosen:
+    """The panel that lets the calls of all agents go on."""
+    waiting = [call for state in sessions for call in state.calls.values() if call.status == "proposed"]
+    number = "1 call waits" if len(waiting) == 1 else f"{len(waiting)} calls wait"
+    since = f"All agents are {frozen.words} (at {clock(frozen.at)})."
+    return Loosen(
+        "Lift the freeze of all agents",
+        [since, f"{number}. They are judged and go on once you confirm, and so do approved calls."],
+        for_good=True,
+        why="may they go on",
     )
 
 

@@ -24,15 +24,25 @@ from ...approvals.request_order import Unread, longest_first
 from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
+from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
-from ...hub.hub import HubEvent, Spawn, Subscription, UnknownSessionError
+from ...hub.hub import (
+    DisconnectedCalls,
+    FreezeChanged,
+    HubEvent,
+    Spawn,
+    Streaming,
+    Subscription,
+    UnknownSessionError,
+)
 from ..protocol.address import TOKEN, server_url, trusting
 from ..protocol.agent_methods import SessionParams
 from ..protocol.console_methods import (
     DISCONNECTED,
     EVENT,
     EVENTS,
+    FREEZE,
     QUEUE,
     SESSION,
     SESSIONS,
@@ -40,6 +50,7 @@ from ..protocol.console_methods import (
     DisconnectedNotice,
     EventNotice,
     EventPage,
+    FreezeNotice,
     NoParams,
     QueueLimit,
     SessionList,
@@ -110,12 +121,13 @@ class ConsoleClient(RemoteHub):
         self._fetching: set[str] = set()
         self._loading: asyncio.Task[None] | None = None
         self._lacking: dict[str, int] = {}
-        self._held: deque[HubEvent] = deque()
+        self._held: deque[JournalEvent | Streaming | DisconnectedCalls] = deque()
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
         self._steered: frozenset[str] = frozenset()
         self._unedited: frozenset[str] = frozenset()
+        self._frozen: FreezeRecord | None = None
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
         self._closed = False
@@ -260,10 +272,18 @@ class ConsoleClient(RemoteHub):
         try:
             match notice.method:
                 case EVENT.name:
-                    event: HubEvent = EventNotice.model_validate(notice.params).event
+                    event: JournalEvent | Streaming | DisconnectedCalls = EventNotice.model_validate(
+                        notice.params
+                    ).event
                 case DISCONNECTED.name:
                     event = DisconnectedNotice.model_validate(notice.params)
                     self._mirror.connections(event)
+                case FREEZE.name:
+                    changed = FreezeNotice.model_validate(notice.params)
+                    self._frozen = changed.freeze
+                    # It is about no session whose events could be held back.
+                    self._publish(changed)
+                    return
                 case _:
                     return
         except ValidationError:
@@ -278,9 +298,9 @@ class ConsoleClient(RemoteHub):
             self._publish(event)
 
     def _publish(self, event: HubEvent) -> None:
-        known = self._mirror.get(event.session) is not None
-        if known and event.session not in self._listed:
-            self._listed += (event.session,)
+        session = "" if isinstance(event, FreezeChanged) else event.session
+        if self._mirror.get(session) is not None and session not in self._listed:
+            self._listed += (session,)
         for subscription in self._subscriptions:
             subscription.put(event)
         self._start(self._wake())
@@ -375,6 +395,9 @@ class ConsoleClient(RemoteHub):
         listed = await self.link.ask(SESSIONS, NoParams())
         self._steered = frozenset(listed.steered)
         self._unedited = frozenset(listed.unedited)
+        if listed.frozen != self._frozen:
+            self._frozen = listed.frozen
+            self._publish(FreezeChanged(freeze=listed.frozen))
         return listed
 
     async def _reach(self, session: str, seq: int) -> None:
@@ -396,6 +419,10 @@ class ConsoleClient(RemoteHub):
         if state is None:
             raise UnknownSessionError(f"No live session '{session_id}'")
         return state
+
+    def frozen(self) -> FreezeRecord | None:
+        """The freeze of all agents on the server, as last reported."""
+        return self._frozen
 
     def steers(self, session_id: str) -> bool:
         """Tell whether messages to a session reach its agent, as last reported."""

@@ -310,7 +310,7 @@ class McpProxy:
                 await _cancel(answer_task)
             if answer.outcome != "waiting":
                 return self._decision_line(call, answer)
-            await self._send_progress(call, began, "it needs approval")
+            await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
 
     def _decision_line(self, call: McpCall, answer: CallAnswer) -> bytes:

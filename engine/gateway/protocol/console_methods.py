@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 from ...approvals.request_order import FIRST
 from ...backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
 from ...history.model.events import JournalEvent
+from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
-from ...hub.hub import DisconnectedCalls, Streaming
+from ...hub.hub import DisconnectedCalls, FreezeChanged, Streaming
 from ...hub.operations import NotSent, Operation, operations
 from .agent_methods import SessionParams
 from .framing import Nothing, Payload, ServerMessage, problems
@@ -116,12 +117,13 @@ class SessionList(ServerMessage):
     """The live sessions, in the order they were opened, each with the number of its last event.
 
     `steered` are those whose agents get messages, `unedited` those whose calls cannot run with an edited
-    input.
+    input. `frozen` is the freeze of all agents, while there is one.
     """
 
     sessions: tuple[tuple[str, int], ...]
     steered: tuple[str, ...] = ()
     unedited: tuple[str, ...] = ()
+    frozen: FreezeRecord | None = None
 
 
 class QueueLimit(Payload):
@@ -165,6 +167,10 @@ class DisconnectedNotice(DisconnectedCalls, ServerMessage):
     among them has a connection. Decisions on them count, and nobody acts on them unless the agent comes
     back.
     """
+
+
+class FreezeNotice(FreezeChanged, ServerMessage):
+    """All agents are frozen: new calls wait. Without `freeze` they are frozen no more."""
 
 
 class EventPage(Payload):
@@ -235,6 +241,10 @@ DISCONNECTED = NoticeType(
     "operator",
     DisconnectedNotice,
     "A connection that waited for a call's answer went, or came back.",
+)
+
+FREEZE = NoticeType(
+    "agents.frozen", "operator", FreezeNotice, "All agents were frozen, or are no longer frozen."
 )
 
 CONSOLE_METHODS: tuple[Method[Payload, BaseModel], ...] = (

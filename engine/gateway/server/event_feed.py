@@ -13,8 +13,15 @@ from collections.abc import AsyncIterator
 from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
-from ...hub.hub import DisconnectedCalls, Hub, HubEvent
-from ..protocol.console_methods import DISCONNECTED, EVENT, DisconnectedNotice, EventNotice
+from ...hub.hub import DisconnectedCalls, FreezeChanged, Hub, HubEvent
+from ..protocol.console_methods import (
+    DISCONNECTED,
+    EVENT,
+    FREEZE,
+    DisconnectedNotice,
+    EventNotice,
+    FreezeNotice,
+)
 from ..protocol.framing import notice_frame
 
 PAGE = 500
@@ -64,6 +71,8 @@ def _frame(event: HubEvent) -> bytes:
         # A notice of its own: older consoles pass over it.
         notice = DisconnectedNotice(session=event.session, calls=event.calls)
         return notice_frame(DISCONNECTED.name, notice)
+    if isinstance(event, FreezeChanged):
+        return notice_frame(FREEZE.name, FreezeNotice(freeze=event.freeze))
     return notice_frame(EVENT.name, EventNotice(event=event))
 
 
@@ -72,6 +81,7 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
 
     At most `backlog` events are buffered here.
     """
+    fell_behind = False
     while True:
         # Subscribed before the journal is read: events in between come twice rather than never.
         subscription = hub.subscribe(limit=backlog)
@@ -81,6 +91,8 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
                 yield event
             for event in hub.disconnected_calls():
                 yield event
+            if fell_behind:
+                yield FreezeChanged(freeze=hub.frozen())
             async for event in subscription:
                 if isinstance(event, JournalEvent):
                     if event.cursor <= after:
@@ -89,6 +101,7 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
                 yield event
             if not subscription.lost:
                 return  # the hub has closed
+            fell_behind = True
         finally:
             subscription.close()
 

@@ -166,8 +166,10 @@ class PendingCalls:
         async def work() -> None:
             with suppress(UnknownSessionError):  # then its call ends so, too
                 mode = (await self._hub.session(session.id)).mode
+                frozen = self._hub.frozen()
                 if not answer.done():
-                    answer.set_result(CallAnswer(outcome="waiting", mode=mode))
+                    reason = None if frozen is None else frozen.words
+                    answer.set_result(CallAnswer(outcome="waiting", mode=mode, reason=reason))
 
         self._start(work())
 

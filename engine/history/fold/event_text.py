@@ -31,6 +31,8 @@ from ..model.events import (
     ChangeAgreed,
     ChangeDropped,
     ChangeProposed,
+    FreezeBegan,
+    FreezeLifted,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -168,6 +170,9 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"change {body.change_id}", "agreed, others must too", _by(body.by)
         case ChangeDropped() as body:
             return f"change {body.change_id}", shortened(body.reason), _by(body.by)
+        case FreezeBegan() | FreezeLifted() as body:
+            what = "calls wait" if isinstance(body, FreezeBegan) else "calls go on"
+            return f"{what}{_reason_suffix(body.reason)}", _by(body.by)
         case LimitRaised() as body:
             return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
 
@@ -457,6 +462,10 @@ def _switch_changes(before: SessionState, after: SessionState) -> Iterable[str]:
             yield f"{key}: {'on' if net.active else 'off'}"
     if before.mode != after.mode:
         yield f"mode {before.mode} → {after.mode}"
+    if before.frozen is None and after.frozen is not None:
+        yield f"{after.frozen.words}: calls wait"
+    elif before.frozen is not None and after.frozen is None:
+        yield "no longer frozen: calls go on"
     if before.max_cost != after.max_cost:
         was, now = ("none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost))
         yield f"cost limit {was} → {now}"

@@ -28,6 +28,8 @@ from ..model.events import (
     ChangeAgreed,
     ChangeDropped,
     ChangeProposed,
+    FreezeBegan,
+    FreezeLifted,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -201,6 +203,10 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             switches.agreed(state, event, body)
         case ChangeDropped():
             switches.dropped(state, event, body)
+        case FreezeBegan():
+            switches.frozen(state, event, body)
+        case FreezeLifted():
+            switches.lifted(state, event, body)
         case LimitRaised():
             state.max_cost = body.max_cost
             why = "" if body.reason is None else f": {body.reason}"
@@ -249,6 +255,8 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.session_labels = body.session_labels
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
+    # One that lasts is recorded anew.
+    state.frozen = None
     state.started_by = body.by
     _take_part(state, body.by, "resumed")
     _take_part(state, body.owner, "owner")

@@ -1,4 +1,4 @@
-"""A session's settings as people change them: nets, mode, limits and grants, each change in words.
+"""A session's settings as people change them: nets, mode, limits, grants, freezes, each in words.
 
 `RecordedSettings` follows the events of a session and says of each what it changes, for the list that
 has the decisions as well. A session that is resumed is a change where anything differs from before.
@@ -16,6 +16,8 @@ from ..model.events import (
     ChangeAgreed,
     ChangeDropped,
     ChangeProposed,
+    FreezeBegan,
+    FreezeLifted,
     GrantGiven,
     GrantRevoked,
     LimitRaised,
@@ -28,7 +30,7 @@ from ..model.events import (
 from ..model.records import NetRecord, RuleRecord
 from .event_text import dollars, grant_words
 
-Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "extension"]
+Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "extension", "freeze"]
 """Subject of a line of the list: a call, or the settings that were changed."""
 
 Step: TypeAlias = Literal["changed", "proposed", "agreed", "dropped"]
@@ -49,6 +51,8 @@ Setting: TypeAlias = (
     | GrantGiven
     | GrantRevoked
     | ApprovalExtended
+    | FreezeBegan
+    | FreezeLifted
 )
 """The events that change settings."""
 
@@ -138,6 +142,10 @@ class RecordedSettings:
                 return SettingChange("grant", "changed", f"{body.key} revoked", (body.by,))
             case ApprovalExtended():
                 return _extension_change(body)
+            case FreezeBegan() | FreezeLifted():
+                state = "frozen" if isinstance(body, FreezeBegan) else "no longer frozen"
+                why = f": {body.reason}" if body.reason else ""
+                return SettingChange("freeze", "changed", f"{state}{why}", (body.by,))
 
     def _toggled(self, body: NetToggled) -> SettingChange:
         key = body.net

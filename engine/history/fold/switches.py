@@ -1,4 +1,4 @@
-"""Switched nets, modes and proposals of such changes in a session's state; see `fold`."""
+"""Switched nets, modes, proposals of such changes and freezes in a session's state; see `fold`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from ..model.events import (
     ChangeAgreed,
     ChangeDropped,
     ChangeProposed,
+    FreezeBegan,
+    FreezeLifted,
     JournalEvent,
     ModeChanged,
     NetToggled,
 )
 from ..model.fast_models import copy_with
+from ..model.records import FreezeRecord
 from ..model.state import ChangeState, SessionState, SwitchState
 from .transcript import say
 
@@ -79,6 +82,21 @@ def dropped(state: SessionState, event: JournalEvent, body: ChangeDropped) -> No
     if change is None:
         raise impossible(event, f"no change '{body.change_id}' is proposed")
     say(state, "note", event.at, f"not done: {change.words}: {body.reason}", body.by)
+
+
+def frozen(state: SessionState, event: JournalEvent, body: FreezeBegan) -> None:
+    if state.frozen is not None:
+        raise impossible(event, f"it is frozen already, by {state.frozen.by}")
+    state.frozen = FreezeRecord(by=body.by, at=body.since, reason=body.reason)
+    say(state, "note", event.at, f"{state.frozen.words}: calls wait", body.by)
+
+
+def lifted(state: SessionState, event: JournalEvent, body: FreezeLifted) -> None:
+    if state.frozen is None:
+        raise impossible(event, "it is not frozen")
+    state.frozen = None
+    why = f": {body.reason}" if body.reason else ""
+    say(state, "note", event.at, f"no longer frozen, calls go on (by {body.by}{why})", body.by)
 
 
 def resumed(state: SessionState, mode: str) -> None:

@@ -580,6 +580,27 @@ class LimitRaised(Record):
     reason: str | None = None
 
 
+class FreezeBegan(Record):
+    """All agents of the hub are frozen: calls of this session wait before they are judged.
+
+    `since` is when the freeze began, which may be before the session did. The session's record follows
+    the freeze; `FreezeLog` is what a hub that starts again goes by.
+    """
+
+    type: Literal["freeze.began"] = "freeze.began"
+    by: str
+    since: datetime
+    reason: str = ""
+
+
+class FreezeLifted(Record):
+    """The agents of the hub are frozen no more, written before any call goes on."""
+
+    type: Literal["freeze.lifted"] = "freeze.lifted"
+    by: str
+    reason: str = ""
+
+
 EventBody = Annotated[
     SessionOpened
     | SessionResumed
@@ -608,7 +629,9 @@ EventBody = Annotated[
     | ChangeProposed
     | ChangeAgreed
     | ChangeDropped
-    | LimitRaised,
+    | LimitRaised
+    | FreezeBegan
+    | FreezeLifted,
     Field(discriminator="type"),
 ]
 

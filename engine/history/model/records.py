@@ -56,6 +56,22 @@ class AppliedRules(Record):
     reason: str | None = None
 
 
+class FreezeRecord(Record):
+    """A freeze of all agents of a hub, or its end: by whom, when and why.
+
+    The `reason` is kept without secrets, as it is no content of one session.
+    """
+
+    by: str
+    at: datetime
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """The freeze as everybody reads it: `frozen by maria: the deploys look wrong`."""
+        return f"frozen by {self.by}{f': {self.reason}' if self.reason else ''}"
+
+
 class TransitionRecord(Record):
     """A transition's structure, enough to fire it again without the rules that made it.
 

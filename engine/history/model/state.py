@@ -20,6 +20,7 @@ from ..redaction.hidden_text import HiddenText
 from .records import (
     ExtensionRecord,
     FlowRecord,
+    FreezeRecord,
     GrantRecord,
     Kind,
     NetRecord,
@@ -314,8 +315,9 @@ class SessionState(BaseModel):
     `session_labels` the words that people have given the session. `queued` is what people said and the
     agent has not taken up yet, in the order it was said. `off` are the nets that people switched off,
     `shadowed` is who switched it to shadow mode, if anybody did; `changes` are those proposed that wait
-    for others to agree. What the containers hold (nets, calls, entries) is replaced, never changed in
-    place, so a copy of the containers is a copy of the state.
+    for others to agree. `frozen` is the freeze of all agents, while there is one. What the containers
+    hold (nets, calls, entries) is replaced, never changed in place, so a copy of the containers is a copy
+    of the state.
     """
 
     id: str
@@ -350,6 +352,7 @@ class SessionState(BaseModel):
     grants: dict[str, GrantState] = {}
     off: dict[str, SwitchState] = {}
     shadowed: SwitchState | None = None
+    frozen: FreezeRecord | None = None
     changes: dict[str, ChangeState] = {}
     approvals: dict[str, ApprovalState] = {}
     calls: dict[str, CallState] = {}

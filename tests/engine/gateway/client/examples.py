@@ -55,6 +55,8 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "approval.reveal": ({"approval_id": "a1"},),
     "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
+    "agents.freeze": ({}, {"reason": "the deploys look wrong"}),
+    "agents.lift": ({"reason": "looked at"},),
     "grant.revoke": ({"session": "bot-1", "key": "g1"},),
     "net.toggle": ({"session": "bot-1", "net": "block-rm", "active": False},),
     "session.set_mode": ({"session": "bot-1", "mode": "shadow"},),

@@ -1,0 +1,75 @@
+"""Display of a freeze of all agents: nothing while there is none, else a line on every screen."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from textual.app import App
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from ...engine.history.model.records import FreezeRecord
+from ...engine.hub.api import HubApi
+from ..format.text import shown
+from ..terminal.keymap import key_of
+
+LOOKS_PER_SECOND = 2
+
+
+class FreezeLine(Widget):
+    """The first line of a screen while all agents are frozen; over a dialog it lies on the screen's."""
+
+    DEFAULT_CSS = """
+    FreezeLine {
+        dock: top; height: 1; padding: 0 1;
+        background: $warning; color: $background; text-style: bold;
+        &.-over { layer: _loading; }
+    }
+    """
+
+    def __init__(self, freeze: FreezeRecord, key: str) -> None:
+        super().__init__()
+        self.freeze = freeze
+        self._key = key
+
+    def render(self) -> Content:
+        width, words = self.content_size.width, shown(self.freeze.words)
+        lines = (
+            f"ALL AGENTS {words} · new calls wait · {self._key} lifts it",
+            f"ALL AGENTS {words} · new calls wait",
+            f"ALL AGENTS {words}",
+        )
+        found = next((line for line in map(Content, lines) if line.cell_length <= width), None)
+        return found or Content(lines[-1]).truncate(width, ellipsis=True)
+
+
+class FreezeDisplay:
+    """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
+
+    def __init__(self, app: App[None], hub: HubApi) -> None:
+        self._app = app
+        self._hub = hub
+
+    def begin(self) -> None:
+        """Follow the hub's freeze from now on; not every hub tells when it changes."""
+        self._app.set_interval(1 / LOOKS_PER_SECOND, self.look)
+        self._app.call_after_refresh(self.look)
+
+    async def look(self) -> None:
+        """Every screen says what is so now."""
+        freeze: FreezeRecord | None = None
+        with suppress(Exception):  # What a hub does not answer the screens say.
+            freeze = self._hub.frozen()
+        for screen in list(self._app.screen_stack):
+            if not screen.is_mounted:
+                continue
+            lines = list(screen.query(FreezeLine))
+            if [line.freeze for line in lines] == ([] if freeze is None else [freeze]):
+                continue
+            for line in lines:
+                await line.remove()
+            if freeze is not None:
+                line = FreezeLine(freeze, key_of(type(self._app), "app.freeze"))
+                line.set_class(isinstance(screen, ModalScreen), "-over")
+                await screen.mount(line, before=0)

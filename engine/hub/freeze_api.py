@@ -1,0 +1,109 @@
+"""Hub API for the freeze of all agents: one operator holds every call, and a guarded act lets them go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from ..history.errors import JournalError
+from ..history.journal.journal import Journal
+from ..history.model.records import FreezeRecord
+from ..history.redaction.redaction import Redaction
+from ..sessions.freeze import CallFreeze
+from ..sessions.registry import SessionRegistry
+from .api import Outcome
+
+log = logging.getLogger(__name__)
+
+NOT_KEPT = (
+    "but that cannot be kept beside the journal: after a restart of this process they are not frozen"
+)
+NOBODY = "this needs the name of an operator"
+
+
+class FreezeApi:
+    """Part of a hub that freezes the calls of its sessions `_live`."""
+
+    _live: SessionRegistry
+    _journal: Journal
+    redaction: Redaction
+
+    def frozen(self) -> FreezeRecord | None:
+        """The freeze in force."""
+        return self._live.freeze.current
+
+    async def freeze(self, *, by: str, reason: str = "") -> Outcome:
+        """Freeze all agents; see `HubApi.freeze`.
+
+        Calls wait from the first moment on, whatever can be written of it.
+        """
+        freeze = self._live.freeze
+        if not by.strip():
+            return Outcome(ok=False, message=f"Not frozen: {NOBODY}")
+        if freeze.current is not None:
+            async with freeze.turn:
+                pass  # it may be about to be lifted
+        if freeze.current is not None:
+            return Outcome(ok=False, message=f"All agents are {freeze.current.words}")
+        record = self._record(by, reason)
+        freeze.begin(record)
+        return await freeze.finish(self._keep(freeze, record))
+
+    async def _keep(self, freeze: CallFreeze, record: FreezeRecord) -> Outcome:
+        """Write down a freeze that is in force."""
+        problem = None
+        async with freeze.turn:
+            try:
+                if freeze.log is not None:
+                    await asyncio.to_thread(freeze.log.begin, record)
+            except OSError as error:
+                log.exception("The freeze by '%s' could not be kept", record.by)
+                problem = f"{NOT_KEPT}: {error.strerror or error}"
+            for hosted in self._live:
+                try:
+                    await hosted.note_freeze()
+                except JournalError as error:
+                    problem = problem or f"but the journal refused to say so: {error}"
+        said = f"All agents are {record.words}; new calls wait"
+        return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
+
+    async def lift_freeze(self, *, by: str, reason: str) -> Outcome:
+        """Lift the freeze; see `HubApi.lift_freeze`. It stays where that cannot be recorded."""
+        if not by.strip():
+            return Outcome(ok=False, message=f"Not lifted: {NOBODY}")
+        if not reason.strip():
+            why = "Not lifted: say why, the reason is recorded with it"
+            return Outcome(ok=False, message=why, needs_reason=True)
+        freeze = self._live.freeze
+        return await freeze.finish(self._lift(freeze, self._record(by, reason)))
+
+    async def _lift(self, freeze: CallFreeze, lift: FreezeRecord) -> Outcome:
+        async with freeze.turn:
+            current = freeze.current
+            if current is None:
+                return Outcome(ok=False, message="Nothing is frozen")
+            try:
+                for hosted in self._live:
+                    await hosted.note_freeze(lift)
+                if freeze.log is not None:
+                    await asyncio.to_thread(freeze.log.lift, lift)
+            except (JournalError, OSError) as error:
+                await self._stay_frozen(freeze, current)
+                return Outcome(ok=False, message=f"Not lifted, all agents stay frozen: {error}")
+            freeze.end()
+        return Outcome(ok=True, message=f"No longer frozen, calls go on: lifted by {lift.by}")
+
+    async def _stay_frozen(self, freeze: CallFreeze, current: FreezeRecord) -> None:
+        """Take back what was written of a lift, as far as that can be written."""
+        with suppress(OSError):
+            if freeze.log is not None:
+                await asyncio.to_thread(freeze.log.begin, current)
+        for hosted in self._live:
+            with suppress(JournalError):
+                await hosted.note_freeze()
+
+    def _record(self, by: str, reason: str) -> FreezeRecord:
+        """The record of an act; secrets are left out of its reason, as it is shown to everybody."""
+        why = self.redaction.text(" ".join(reason.split()))
+        return FreezeRecord(by=by.strip(), at=self._journal.clock(), reason=why)

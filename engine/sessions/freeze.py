@@ -1,0 +1,61 @@
+"""The freeze of all agents of a hub: calls wait before they are judged, until it is lifted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from ..history.journal.freeze_log import FreezeLog
+from ..history.model.records import FreezeRecord
+
+T = TypeVar("T")
+
+
+def _unheard(_: FreezeRecord | None) -> None:
+    """Tell nobody."""
+
+
+class CallFreeze:
+    """The freeze in force, if any, and the calls that wait for its end; begins as the log says.
+
+    `changed` hears of each freeze, and of its end as `None`.
+    """
+
+    def __init__(self, log: FreezeLog | None = None) -> None:
+        self.log = log
+        self.changed: Callable[[FreezeRecord | None], object] = _unheard
+        self._current = None if log is None else log.read()
+        self._lifted = asyncio.Event()
+        self.turn = asyncio.Lock()
+        """Held by who freezes or lifts: one at a time."""
+        self._work: set[asyncio.Task[object]] = set()
+
+    @property
+    def current(self) -> FreezeRecord | None:
+        """The freeze in force."""
+        return self._current
+
+    def begin(self, freeze: FreezeRecord) -> None:
+        """Have every call wait from this moment on."""
+        self._current = freeze
+        self._lifted.clear()
+        self.changed(freeze)
+
+    def end(self) -> None:
+        """Let the calls go on."""
+        self._current = None
+        self._lifted.set()
+        self.changed(None)
+
+    async def lifted(self) -> None:
+        """Return when nothing is frozen."""
+        while self._current is not None:
+            await self._lifted.wait()
+
+    async def finish(self, work: Coroutine[None, None, T]) -> T:
+        """Do what is written of a freeze to its end, even if who asked for it has gone meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return await asyncio.shield(task)

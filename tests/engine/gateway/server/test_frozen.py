@@ -1,0 +1,70 @@
+"""A server whose agents are frozen: consoles show it, agents are told, and lifting it is guarded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.hub.hub import FreezeChanged
+
+from ..served import served, until
+
+WHY = "the deploys look wrong"
+
+
+async def frozen(console: ConsoleClient) -> str:
+    now = console.frozen()
+    return "" if now is None else now.words
+
+
+class TestConsoles:
+    async def test_show_it_at_once(self, tmp_path: Path) -> None:
+        """Another console is told, without any session there; one that comes later knows it too."""
+        async with served(tmp_path) as server, server.console() as ada, server.console(server.ben) as ben:
+            events = ben.subscribe()
+            outcome = await ada.freeze(by="", reason=WHY)
+            assert outcome.ok, outcome.message
+            async with asyncio.timeout(10):
+                async for event in events:
+                    if isinstance(event, FreezeChanged):
+                        break
+            assert await frozen(ben) == f"frozen by ada: {WHY}"
+            async with server.console(server.ben) as later:
+                assert await frozen(later) == f"frozen by ada: {WHY}"
+            assert (await ben.lift_freeze(by="", reason="looked at")).ok
+
+            async def thawed() -> bool:
+                return await frozen(ada) == ""
+
+            await until(thawed)
+
+    async def test_of_little_rights(self, tmp_path: Path) -> None:
+        """Who decides may freeze and not lift; who only looks, or came read-only, may do neither."""
+        async with served(tmp_path) as server:
+            decides = server.tokens.issue("operator", "dora", rights="decide")
+            looks = server.tokens.issue("operator", "lou", rights="look")
+            async with server.console(looks) as console:
+                refused = await console.freeze(by="", reason=WHY)
+                assert (refused.ok, server.hub.frozen()) == (False, None)
+            async with ConsoleClient(server.url, server.ada, read_only=True) as console:
+                refused = await console.freeze(by="", reason=WHY)
+                assert (refused.ok, server.hub.frozen()) == (False, None)
+            async with server.console(decides) as console:
+                assert (await console.freeze(by="", reason=WHY)).ok
+                refused = await console.lift_freeze(by="", reason="looked at")
+                assert not refused.ok
+                assert "administer" in refused.message
+                assert server.hub.frozen() is not None
+
+
+class TestAgents:
+    async def test_are_told_why_they_wait(self, tmp_path: Path) -> None:
+        """An answer in time says that all is frozen; after the freeze the same call is allowed."""
+        async with served(tmp_path, rules="block rm") as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            await server.hub.freeze(by="maria", reason=WHY)
+            answer = await gate.call("test", {}, call_id="t1", wait=0.0)
+            assert (answer.outcome, answer.reason) == ("waiting", f"frozen by maria: {WHY}")
+            await server.hub.lift_freeze(by="maria", reason="looked at")
+            assert (await gate.call("test", {}, call_id="t1")).outcome == "allow"

@@ -1,0 +1,349 @@
+"""All agents frozen: every new call waits before it is judged, until the freeze is lifted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.journal.freeze_log import FreezeLog
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallDecided,
+    FreezeBegan,
+    FreezeLifted,
+    MessageAdded,
+)
+from interlock.engine.hub.hub import CallAnswer, CallWithdrawn, FreezeChanged, Hub
+from interlock.engine.sessions.config import SessionConfig
+
+from ..support.external_agent import check_fold, opened, recorded, resumed
+from ..support.shop import Shop, bodies, check, start, until
+
+WHY = "the deploys look wrong"
+
+
+async def becomes(found: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something is so."""
+    for _ in range(4000):
+        if await found():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+async def frozen(hub: Hub) -> None:
+    outcome = await hub.freeze(by="maria", reason=WHY)
+    assert outcome.ok, outcome.message
+
+
+async def lifted(hub: Hub) -> None:
+    outcome = await hub.lift_freeze(by="ben", reason="looked at")
+    assert outcome.ok, outcome.message
+
+
+async def call_that_waits(
+    hub: Hub, call_id: str = "t1", tool: str = "test", session: str = "robin-1"
+) -> asyncio.Task[CallAnswer]:
+    """A call that is recorded and that, many writes later, is not decided."""
+    task = asyncio.ensure_future(hub.call(session, call_id, tool, {}))
+
+    async def made() -> bool:
+        return call_id in (await hub.session(session)).calls
+
+    await becomes(made)
+    for number in range(5):
+        await hub.record_message(session, "assistant", f"still waiting {number}")
+    assert (await hub.session(session)).calls[call_id].status == "proposed"
+    assert not task.done()
+    return task
+
+
+class TestNewCalls:
+    async def test_of_an_external_agent_wait(self, hub: Hub) -> None:
+        """A call that no net restricts is not judged; it runs once the freeze is lifted."""
+        await opened(hub)
+        await frozen(hub)
+        task = await call_that_waits(hub)
+        assert recorded(hub.database, CallDecided) == []
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+        await check_fold(hub)
+
+    async def test_of_a_hosted_agent_wait(self, hub: Hub, shop: Shop) -> None:
+        """Its tool does not run; nothing is lost, and the agent goes on afterwards."""
+        await frozen(hub)
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), T("done"))
+
+        async def made() -> bool:
+            return bool((await hub.session(session)).calls)
+
+        await becomes(made)
+        await until(events, FreezeBegan)
+        assert (shop.ran, bodies(hub, session, CallDecided)) == ([], [])
+        await lifted(hub)
+        await hub.wait(session)
+        assert shop.ran == ["test"]
+        await check(hub, session)
+
+    async def test_in_shadow_mode_wait(self, hub: Hub) -> None:
+        """Shadow mode, in which everything runs, is frozen too."""
+        await opened(hub, mode="shadow")
+        await frozen(hub)
+        task = await call_that_waits(hub, "r1", "rm")
+        await lifted(hub)
+        answer = await task
+        assert (answer.outcome, answer.would) == ("allow", "block")
+
+    async def test_that_a_grant_would_allow_wait(self, hub: Hub) -> None:
+        """A grant lets nothing pass while all agents are frozen, and is not used up."""
+        await opened(hub, "require human-approval before deploy")
+        heard = hub.subscribe()
+        first = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {}))
+        await until(heard, ApprovalRequested)
+        [request] = await hub.approvals()
+        await hub.decide(
+            request.id,
+            approved=True,
+            by="maria",
+            reason="a release night",
+            grant=GrantTerms(scope="names", uses=1),
+        )
+        assert (await first).outcome == "allow"
+        await hub.result("robin-1", "d1", output="", is_error=False)
+        await frozen(hub)
+        task = await call_that_waits(hub, "d2", "deploy")
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+        assert recorded(hub.database, CallDecided)[-1].granted
+
+    async def test_of_a_subagent_wait(self, hub: Hub, shop: Shop) -> None:
+        """The calls of a session that another one has started are frozen with it."""
+        at_work, goes_on = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def look(ctx: ToolContext) -> str:
+            """Look."""
+            at_work.set()
+            await goes_on.wait()
+            return "ok"
+
+        replies = [C(look={}), C(test={}), T("tested")]
+        helper = Agent(ScriptedModel(replies), name="helper", tools=[look, *shop.tools()])
+        boss = Agent(
+            ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")]),
+            name="boss",
+            tools=[task_tool(helper)],
+        )
+        session = await hub.open_session(boss, SessionConfig({}))
+        await hub.send(session, "go", by="maria")
+        await at_work.wait()
+        heard = hub.subscribe()
+        await frozen(hub)
+        began = {(await until(heard, FreezeBegan)).session for _ in range(2)}
+        assert len(began) == 2
+        goes_on.set()
+        [child] = began - {session}
+
+        async def made() -> bool:
+            return len((await hub.session(child)).calls) == 2
+
+        await becomes(made)
+        assert (shop.ran, len(bodies(hub, session, CallDecided))) == ([], 2)
+        await lifted(hub)
+        await hub.wait(session)
+        assert shop.ran == ["test"]
+        await check(hub, session)
+
+    async def test_of_a_session_that_begins_meanwhile(self, hub: Hub) -> None:
+        """A session opened while all is frozen says so in its record, and waits."""
+        await frozen(hub)
+        heard = hub.subscribe()
+        await opened(hub)
+        began = await until(heard, FreezeBegan)
+        assert (began.body.by, began.body.reason) == ("maria", WHY)
+        task = await call_that_waits(hub)
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+
+    async def test_can_be_taken_back(self, hub: Hub) -> None:
+        """An agent that gives up while it waits gets no allow, and is told that nothing ran."""
+        await opened(hub)
+        await frozen(hub)
+        task = await call_that_waits(hub)
+        await hub.withdraw_call("robin-1", "t1", "no patience")
+        with pytest.raises(CallWithdrawn):
+            await task
+        await lifted(hub)
+        assert recorded(hub.database, CallDecided) == []
+
+
+class TestRequests:
+    async def test_an_approval_is_recorded_and_waits(self, hub: Hub) -> None:
+        """What operators approve meanwhile is in the record, and its call runs after the freeze."""
+        await opened(hub, "require human-approval before deploy")
+        heard = hub.subscribe()
+        task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {}))
+        await until(heard, ApprovalRequested)
+        await frozen(hub)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="ben")).ok
+        assert [each.by for each in recorded(hub.database, ApprovalDecided)] == ["ben"]
+        await hub.record_message("robin-1", "assistant", "waiting")
+        assert (task.done(), recorded(hub.database, CallDecided)) == (False, [])
+        await lifted(hub)
+        assert (await task).approved_by == ("ben",)
+        await check_fold(hub)
+
+    async def test_calls_that_are_decided_run_on(self, hub: Hub) -> None:
+        """A result of a call that was allowed before the freeze is taken, and moves the nets."""
+        await opened(hub)
+        assert (await hub.call("robin-1", "t1", "test", {})).outcome == "allow"
+        await frozen(hub)
+        again = await hub.call("robin-1", "t1", "test", {})
+        assert (again.outcome, again.repeated) == ("allow", True)
+        await hub.result("robin-1", "t1", output="ok", is_error=False)
+        await check_fold(hub)
+
+
+class TestRecord:
+    async def test_has_who_when_and_why(self, hub: Hub) -> None:
+        """Each session's record, the hub and the list of decisions say who froze it, when and why."""
+        await opened(hub)
+        heard = hub.subscribe()
+        await frozen(hub)
+        now = hub.frozen()
+        assert now is not None
+        assert now.words == f"frozen by maria: {WHY}"
+        assert (await hub.session("robin-1")).frozen == now
+        await lifted(hub)
+        assert hub.frozen() is None
+        assert (await hub.session("robin-1")).frozen is None
+        assert [each.by for each in recorded(hub.database, FreezeLifted)] == ["ben"]
+        heard.close()
+        told = [event.freeze async for event in heard if isinstance(event, FreezeChanged)]
+        assert told == [now, None]
+        kinds = DecisionFilter(kinds=("freeze",))
+        scan = await hub.scan_decisions(kinds)
+        lines = [each for page in scan.parts for each in await hub.read_decisions(kinds, page)]
+        assert [(each.by, each.input) for each in lines] == [
+            ("ben", "no longer frozen: looked at"),
+            ("maria", f"frozen: {WHY}"),
+        ]
+
+    async def test_keeps_no_secret(self, hub: Hub) -> None:
+        """A reason is shown to everybody: what looks like a secret in it is masked at once."""
+        await hub.freeze(by="maria", reason="password=hunter2horse was used")
+        now = hub.frozen()
+        assert now is not None
+        assert "hunter2horse" not in now.reason
+        assert "hunter2horse" not in FreezeLog(hub.database, lambda: now.at).path.read_text()
+
+
+class TestLift:
+    async def test_takes_a_reason_and_a_name(self, hub: Hub) -> None:
+        """Without either nothing is lifted."""
+        await frozen(hub)
+        no_reason = await hub.lift_freeze(by="ben", reason="  ")
+        assert (no_reason.ok, no_reason.needs_reason) == (False, True)
+        assert not (await hub.lift_freeze(by="", reason="x")).ok
+        assert not (await hub.freeze(by="ben")).ok
+        assert hub.frozen() is not None
+
+    async def test_that_cannot_be_kept_lifts_nothing(self, hub: Hub) -> None:
+        """Where the lift cannot be written down the calls go on waiting, and the records say so."""
+        await opened(hub)
+        await frozen(hub)
+        task = await call_that_waits(hub)
+        path = FreezeLog(hub.database, lambda: None).path
+        path.rename(path.with_suffix(".away"))
+        path.mkdir()
+        outcome = await hub.lift_freeze(by="ben", reason="looked at")
+        assert not outcome.ok
+        assert "stay frozen" in outcome.message
+        assert (await hub.session("robin-1")).frozen is not None
+        await hub.record_message("robin-1", "assistant", "waiting")
+        assert not task.done()
+        path.rmdir()
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+        await check_fold(hub)
+
+
+class TestRestart:
+    async def test_stays_frozen(self, tmp_path: Path) -> None:
+        """Another hub on the journal is frozen as this one was, and calls made again wait there."""
+        hub = Hub.open(tmp_path / "hub.db")
+        await opened(hub)
+        await frozen(hub)
+        was = hub.frozen()
+        await hub.close()
+        hub = Hub.open(tmp_path / "hub.db")
+        assert hub.frozen() == was
+        heard = hub.subscribe()
+        await resumed(hub)
+        await until(heard, FreezeBegan)
+        task = await call_that_waits(hub)
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+        await check_fold(hub)
+        await hub.close()
+        hub = Hub.open(tmp_path / "hub.db")
+        assert hub.frozen() is None
+        await hub.close()
+
+    @pytest.mark.parametrize("found", ["", "nonsense\n", '{"step": "lifted"}\n', "cut"])
+    async def test_what_cannot_be_read_is_frozen(self, tmp_path: Path, found: str) -> None:
+        """A log that is damaged, or ends within a line, freezes; lifting it then works."""
+        hub = Hub.open(tmp_path / "hub.db")
+        await frozen(hub)
+        await lifted(hub)
+        path = FreezeLog(hub.database, lambda: None).path
+        await hub.close()
+        path.write_text(path.read_text()[:-1] if found == "cut" else found)
+        hub = Hub.open(tmp_path / "hub.db")
+        now = hub.frozen()
+        assert now is not None
+        assert "cannot be read" in now.words
+        await lifted(hub)
+        await hub.close()
+        hub = Hub.open(tmp_path / "hub.db")
+        assert hub.frozen() is None
+        await hub.close()
+
+    async def test_after_a_kill(self, tmp_path: Path) -> None:
+        """A host that is killed while frozen has run nothing; the next one is frozen, and lifts it."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.engine.hub.frozen_host",
+            str(tmp_path / "hub.db"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        async with asyncio.timeout(60):
+            assert await child.stdout.readline() == b"waits\n"
+        os.kill(child.pid, signal.SIGKILL)
+        await child.wait()
+        assert recorded(tmp_path / "hub.db", CallDecided) == []
+        asked = [each for each in recorded(tmp_path / "hub.db", MessageAdded) if each.calls]
+        assert [call.call_id for each in asked for call in each.calls] == ["t1", "d1"]
+        hub = Hub.open(tmp_path / "hub.db")
+        now = hub.frozen()
+        assert now is not None
+        assert now.words == f"frozen by maria: {WHY}"
+        await resumed(hub)
+        task = await call_that_waits(hub)
+        await lifted(hub)
+        assert (await task).outcome == "allow"
+        await hub.close()
