@@ -445,3 +445,19 @@ class TestCodex:
             assert state.calls["call_3"].status == "unknown"
             assert await hook.run(recorded("codex_0.169.0_end"), agent="codex") == Ran(0, "", "")
             assert await server.hub.sessions() == []
+
+
+class TestFrozen:
+    @pytest.mark.parametrize("on_wait", ["deny", "ask"])
+    async def test_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
+        """A call that waits too long while all is frozen is denied, and never left to the agent."""
+        async with served(tmp_path, rules=RULES) as server:
+            await server.hub.freeze(by="maria", reason="the deploys look wrong")
+            hook = Hook.at(tmp_path / "home", server)
+            (hook.config / "interlock.toml").write_text(f'[hook]\non_wait = "{on_wait}"\n')
+            ran = await ended(await hook.start(call("Bash", "t1", command="ls"), "--wait", "0.5"))
+            assert answered(ran) == "deny"
+            assert "frozen by maria: the deploys look wrong" in str(
+                ran.decision["permissionDecisionReason"]
+            )
+            assert await decided(server, "t1") is None

@@ -32,13 +32,17 @@ class Shell:
 
     async def run(self, *line: str, token: str | None = None, code: int = 0) -> CompletedProcess[str]:
         """Run `interlock approvals` with a token; check its exit code."""
+        return await self.command("approvals", *line, token=token, code=code)
+
+    async def command(self, *line: str, token: str | None = None, code: int = 0) -> CompletedProcess[str]:
+        """Run `interlock` with a token; check its exit code."""
         env = {
             "INTERLOCK_URL": self.server.url,
             "INTERLOCK_TOKEN": token or self.server.ada,
             "INTERLOCK_CONFIG_DIR": str(self.directory / "config"),
             "HOME": str(self.directory),
         }
-        done = await asyncio.to_thread(command, self.directory, "approvals", *line, env=env)
+        done = await asyncio.to_thread(command, self.directory, *line, env=env)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

@@ -16,6 +16,8 @@ from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     CallResult,
     EventBody,
+    FreezeBegan,
+    FreezeLifted,
     JournalEvent,
     ModeChanged,
     NetToggled,
@@ -26,6 +28,7 @@ from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import SkillNet, ToolCall
 from interlock.engine.recording.records import decision_record, net_record, step_records
 from interlock.engine.recording.resume_checks import closings
+from tests.support.clock import NOON
 from tests.support.laws import examples
 
 from ..support.recording import (
@@ -63,6 +66,7 @@ MOVES = st.lists(
         st.tuples(st.just("mode"), st.sampled_from(MODES), st.just(True)),
         st.tuples(st.just("status"), st.sampled_from(("running", "idle", "done")), st.just(True)),
         st.tuples(st.just("resume"), st.sampled_from(NETS), st.booleans()),
+        st.tuples(st.just("freeze"), st.just(None), st.booleans()),
     ),
     max_size=40,
 )
@@ -76,6 +80,7 @@ class Live:
         self.bodies: list[EventBody] = [opening(*NETS)]
         self.running: list[ToolCall] = []
         self.steps: dict[str, tuple[Step, ...]] = {}
+        self.frozen = False
 
     async def move(self, what: str, which: object, well: bool) -> None:
         """Make one move; what the gate refuses leaves no event."""
@@ -97,6 +102,10 @@ class Live:
             case "mode", ("enforce" | "shadow") as mode if mode != self.manager.mode:
                 self.manager.mode = mode
                 self.bodies.append(ModeChanged(mode=mode, by="maria"))
+            case "freeze", _ if well != self.frozen:
+                self.frozen = well
+                began, over = FreezeBegan(by="maria", since=NOON), FreezeLifted(by="ben")
+                self.bodies.append(began if well else over)
             case "status", ("running" | "idle" | "done") as status:
                 self.bodies.append(SessionStatus(status=status))
             case "resume", SkillNet() as net:
@@ -137,6 +146,7 @@ class Live:
             *closings(state, [], []),
         ]
         self.running.clear()
+        self.frozen = False
 
     def finish(self, call: ToolCall, *, failed: bool, undo: tuple[Step, ...] = ()) -> None:
         told = self.manager.handle_tool_result(
@@ -181,6 +191,7 @@ class TestFold:
         }
         assert tuple(state.active) == live.manager.active
         assert state.mode == live.manager.mode
+        assert (state.frozen is not None) == live.frozen
         pending = {
             (call_id, key, p.transition.name, p.tool)
             for key, now in states.items()

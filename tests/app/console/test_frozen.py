@@ -1,0 +1,72 @@
+"""All agents frozen by one key, said on every screen of every console, and lifted with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.freeze_line import FreezeLine
+from interlock.app.screens.live.loosen import Loosen
+from interlock.app.terminal.key_rights import Permission
+from interlock.engine.history.model.records import FreezeRecord
+from tests.support.fake_hub import FakeHub
+
+from ..support.scenes import NOW
+from ..support.stage import everyone
+from .test_two_consoles import two_consoles
+
+LINE = "ALL AGENTS frozen by ada"
+
+
+class TestKey:
+    async def test_freezes_and_lifts(self, tmp_path: Path) -> None:
+        """One key holds a call; both consoles say so; lifting asks for a reason, and the call goes on."""
+        async with two_consoles(tmp_path, "block rm") as (shop, (ada, ben)):
+            await ada.press("F")
+            for seat in (ada, ben):
+                await seat.shows(LINE)
+            await shop.hub.send("one", "go", by="mia")
+            await ben.press("v")
+            await ben.shows("Decisions")
+            await ben.shows(LINE)
+            assert shop.ran == []
+            await ada.press("F")
+            await ada.until(lambda: isinstance(ada.app.screen, Loosen))
+            await ada.press("enter")
+            await ada.shows("Type a reason")
+            assert shop.hub.frozen() is not None
+            for key in "ok":
+                await ada.press(key)
+            await ada.press("enter")
+            await ada.until(lambda: shop.hub.frozen() is None)
+            await shop.hub.wait("one")
+            assert shop.ran == ["deploy 0"]
+            for seat in (ada, ben):
+                await seat.until(lambda seat=seat: LINE not in seat.painted())
+
+    async def test_needs_the_right(self) -> None:
+        """Who only looks freezes nothing; who only decides does not get to the panel that lifts it."""
+        for rights, freeze in (
+            ("look", None),
+            ("decide", FreezeRecord(by="ada", at=NOW, reason="")),
+        ):
+            hub = FakeHub(*everyone(), now=NOW)
+            hub.freeze_in_force = freeze
+            app = InterlockConsole(hub, operator="ben", permission=Permission(rights))
+            async with app.run_test(size=(100, 30)) as pilot:
+                await pilot.press("F")
+                await pilot.pause()
+                assert not isinstance(app.screen, Loosen)
+                assert hub.asked == []
+
+    async def test_what_a_reason_says_is_text(self) -> None:
+        """A name or reason with control characters or markup is shown as it is written."""
+        hub = FakeHub(*everyone(), now=NOW)
+        hub.freeze_in_force = FreezeRecord(by="a\x1b[2J", at=NOW, reason="[b]x[/b]\u202e")
+        app = InterlockConsole(hub, operator="ben")
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause()
+            line = app.screen.query_one(FreezeLine).render().plain
+            assert "\x1b" not in line
+            assert "\u202e" not in line
+            assert "[b]x[/b]" in line
