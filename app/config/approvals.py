@@ -14,6 +14,8 @@ from .quantities import age
 from .tables import SettingsTable
 
 NEVER = "never"
+LONGEST_FUSE = 600
+"""Seconds for which an approval can be taken back at most."""
 MAX_REASONS = 9
 """Reasons there can be: each has a digit."""
 
@@ -27,6 +29,18 @@ def _expiry(value: object) -> float | None:
         raise ValueError(f"{error}; or '{NEVER}'") from error
     if seconds <= 0:
         raise ValueError(f"expected some time, or '{NEVER}', found {value!r}")
+    return seconds
+
+
+def _fuse(value: object) -> float:
+    if value in (0, "none"):
+        return 0.0
+    try:
+        seconds = age(str(value)).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"{error}; or 'none'") from error
+    if not 0 <= seconds <= LONGEST_FUSE:
+        raise ValueError(f"expected at most {LONGEST_FUSE // 60} minutes, or 'none', found {value!r}")
     return seconds
 
 
@@ -59,10 +73,19 @@ class ApprovalSettings(SettingsTable):
         Key("`true`: who started a session may be one of several who must approve"),
     ] = False
 
+    fuse: Annotated[
+        float,
+        BeforeValidator(_fuse),
+        Key(
+            "how long an approved call of `risk high` waits, during which `u` takes the approval back: "
+            '`"5s"`; `"none"`, the default'
+        ),
+    ] = 0.0
+
     @property
     def policy(self) -> ApprovalPolicy:
         """Policy where rules say nothing."""
-        return ApprovalPolicy(self.expire, self.own_approvals)
+        return ApprovalPolicy(self.expire, self.own_approvals, self.fuse)
 
 
 def approval_settings(

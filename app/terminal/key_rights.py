@@ -37,6 +37,7 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "live.revoke": "administer",
     "live.start": "administer",
     "live.stop": "decide",
+    "live.take_back": "decide",
     "live.together": "decide",
     "nets.drop": "administer",
     "nets.switch": "administer",

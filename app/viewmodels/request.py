@@ -15,9 +15,11 @@ from ...engine.history.model.events import (
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
@@ -135,6 +137,8 @@ def news_of(
                 | ApprovalExtended(approval_id=i)
                 | ApprovalRevealed(approval_id=i)
                 | ApprovalEscalated(approval_id=i)
+                | ApprovalFused(approval_id=i)
+                | ApprovalTakenBack(approval_id=i)
             ) if i == request.id:
                 news.changed = True
             case ApprovalRequested(approval_id=i, call_id=call):

@@ -38,9 +38,11 @@ from ..history.model.events import (
     ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     EventBody,
 )
@@ -67,11 +69,13 @@ class ApprovalPolicy:
     """Terms of requests where no rule says otherwise.
 
     `expire` is after how many seconds a request is denied; `None` lets it wait for ever. With
-    `own_approvals` those who started a session may be among several people who approve its calls.
+    `own_approvals` those who started a session may be among several people who approve its calls. `fuse`
+    is for how many seconds an approval of high risk can be taken back before its call is released.
     """
 
     expire: float | None = None
     own_approvals: bool = False
+    fuse: float = 0.0
 
 
 TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
@@ -197,6 +201,22 @@ class RequestHost(WithdrawalHost, Protocol):
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
+    async def unfrozen(self) -> None:
+        """Return when the agents are not frozen."""
+        ...
+
+
+@dataclass(slots=True)
+class _Fuse:
+    """The last approval that a request needs, which releases its call when the `timer` ends.
+
+    `taken_back` is who took it back where the journal refused to say so.
+    """
+
+    answer: OperatorAnswer
+    timer: asyncio.TimerHandle | None = None
+    taken_back: str | None = None
+
 
 @dataclass(slots=True)
 class _Open:
@@ -221,6 +241,8 @@ class _Open:
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
     escalation: asyncio.TimerHandle | None = None
+    # The approval that releases the call in a moment.
+    fuse: _Fuse | None = None
 
     def note(self, written: bool) -> None:
         """Note whether the record has the request."""
@@ -335,7 +357,7 @@ class ApprovalRequests:
             raise
         finally:
             self._open.pop(approval_id, None)
-            for timer in (waits.timer, waits.escalation):
+            for timer in (waits.timer, waits.escalation, waits.fuse and waits.fuse.timer):
                 if timer is not None:
                     timer.cancel()
 
@@ -352,24 +374,9 @@ class ApprovalRequests:
         if waits is None:
             return None
         async with waits.turn:
-            # First, for it takes a while: nothing comes between the looks below and what is recorded.
-            same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
-            shown = self._shown(approval_id, waits)
-            if shown is None:
-                return None
-            if not same_file:
-                await self._void(approval_id, waits, FILE_CHANGED)
-                return Reply(False, "The file has changed since it was shown: it is asked again")
-            if not self._is_current(waits):
-                await self._void(approval_id, waits, CHANGED)
-                return Reply(False, "The request has changed since it was shown and is asked again")
-            blocked = self._blocked(waits)
-            if blocked is not None:
-                await self._void(approval_id, waits, blocked, outcome=JUDGED)
-                return Reply(False, f"Not decided: {blocked}")
-            if await self._escalated(waits):
-                # Timers stop while the machine sleeps: who counts by now can answer at once.
-                shown = self._shown(approval_id, waits) or shown
+            shown = await self._checked(approval_id, waits, approved=approved)
+            if not isinstance(shown, ApprovalState):
+                return shown
             problem = self._unfit(waits, shown, answer, by)
             if problem is not None:
                 return Reply(False, problem)
@@ -394,31 +401,161 @@ class ApprovalRequests:
                 )
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
-            ran = edited if waits.requested_input is None else None
-            outcome = ApprovalAnswer(
-                approved,
-                answer.reason,
-                ran,
-                by,
-                shown.given,
-                answer.grant,
-                groups={**dict(zip(shown.given, shown.given_groups, strict=False)), by: groups},
-                escalated=shown.escalated is not None,
-            )
-            body = ApprovalDecided(
-                approval_id=approval_id,
-                call_id=shown.call_id,
-                approved=approved,
-                by=by,
-                reason=answer.reason,
-                input=edited,
-                others=shown.given if approved else (),
-                digest=waits.digest,
-                groups=groups,
-            )
-            if not await self._end(waits, body, outcome):
+            answer = replace(answer, by=by)
+            if approved and self._policy.fuse > 0 and shown.risk == "high":
+                return await self._light(approval_id, waits, shown, answer)
+            if not await self._conclude(waits, shown, answer):
                 return None
         return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}")
+
+    async def _checked(
+        self, approval_id: str, waits: _Open, *, approved: bool
+    ) -> ApprovalState | Reply | None:
+        """State of a request that is as it was shown; else the reply to who answers, and it is void.
+
+        `None` when nothing counts for it any more.
+        """
+        # First, for it takes a while: nothing comes between the looks below and what is recorded.
+        same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
+        shown = self._shown(approval_id, waits)
+        if shown is None:
+            return None
+        if not same_file:
+            await self._void(approval_id, waits, FILE_CHANGED)
+            return Reply(False, "The file has changed since it was shown: it is asked again")
+        if not self._is_current(waits):
+            await self._void(approval_id, waits, CHANGED)
+            return Reply(False, "The request has changed since it was shown and is asked again")
+        blocked = self._blocked(waits)
+        if blocked is not None:
+            await self._void(approval_id, waits, blocked, outcome=JUDGED)
+            return Reply(False, f"Not decided: {blocked}")
+        if await self._escalated(waits):
+            # Timers stop while the machine sleeps: who counts by now can answer at once.
+            shown = self._shown(approval_id, waits) or shown
+        return shown
+
+    async def _conclude(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer) -> bool:
+        """Record an answer that decides, then release the call. False when that has gone."""
+        ran = answer.edited if waits.requested_input is None else None
+        groups = self._tokens.operator(answer.by, answer.credential).groups
+        outcome = ApprovalAnswer(
+            answer.approved,
+            answer.reason,
+            ran,
+            answer.by,
+            shown.given,
+            answer.grant,
+            groups={**dict(zip(shown.given, shown.given_groups, strict=False)), answer.by: groups},
+            escalated=shown.escalated is not None,
+        )
+        body = ApprovalDecided(
+            approval_id=shown.id,
+            call_id=shown.call_id,
+            approved=answer.approved,
+            by=answer.by,
+            reason=answer.reason,
+            input=answer.edited,
+            others=shown.given if answer.approved else (),
+            digest=waits.digest,
+            groups=groups,
+        )
+        return await self._end(waits, body, outcome)
+
+    # The fuse between an approval of high risk and the release of its call
+
+    async def _light(
+        self, approval_id: str, waits: _Open, shown: ApprovalState, answer: OperatorAnswer
+    ) -> Reply:
+        """Record an approval that can be taken back for a while, and release the call after it."""
+        seconds, credential = self._policy.fuse, answer.credential
+        fused = ApprovalFused(
+            approval_id=approval_id,
+            call_id=shown.call_id,
+            by=answer.by,
+            until=self._clock() + timedelta(seconds=seconds),
+            reason=answer.reason,
+            input=answer.edited,
+            digest=waits.digest,
+            token=None if credential is None else credential.token,
+            groups=self._tokens.operator(answer.by, credential).groups,
+        )
+        fuse = waits.fuse = _Fuse(answer)
+        try:
+            await self._note(fused)
+        except JournalError:
+            waits.fuse = None
+            raise
+        finally:
+            # It burns also where who approved is gone by now: the record has it.
+            if waits.fuse is fuse:
+                self._release_in(seconds, approval_id, waits, fuse)
+        time = format_duration(seconds)
+        return Reply(True, f"{shown.tool} approved by {answer.by}: it runs in {time} unless taken back")
+
+    def _release_in(self, seconds: float, approval_id: str, waits: _Open, fuse: _Fuse) -> None:
+        # The loop's clock is monotonic: no change of the machine's time makes it shorter.
+        fuse.timer = asyncio.get_running_loop().call_later(
+            seconds, lambda: self._tasks.start(self._release(approval_id, waits, fuse))
+        )
+
+    async def _release(self, approval_id: str, waits: _Open, fuse: _Fuse) -> None:
+        """Release a call whose fuse has burnt, if all is still as it was when it was approved."""
+        await self._host.unfrozen()
+        answer = fuse.answer
+        async with waits.turn:
+            if waits.fuse is not fuse:
+                return
+            try:
+                shown = await self._checked(approval_id, waits, approved=True)
+                if not isinstance(shown, ApprovalState):
+                    return
+                void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None
+                void = void or self._expired_approval(shown, answer)
+                if void is not None:
+                    await self._void(approval_id, waits, void)
+                else:
+                    await self._conclude(waits, shown, answer)
+            except JournalError:
+                log.exception("Request '%s' was approved, and the journal refused it", approval_id)
+                self._release_in(RETRY, approval_id, waits, fuse)
+
+    async def take_back(
+        self, approval_id: str, by: str, credential: Credential | None = None
+    ) -> Reply | None:
+        """Take an approval back before its call is released: everybody is asked again.
+
+        `None` when the request is over. Raises `JournalError` where that could not be recorded: its call
+        is then not released, either, but asked about again.
+        """
+        by = by.strip()
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if not by:
+                return Reply(False, "Nobody takes it back: this needs the name of an operator")
+            overstepped = self._tokens.overstepped(by, credential, "decide")
+            if overstepped is not None:
+                return Reply(False, overstepped)
+            fuse = waits.fuse
+            if fuse is None:
+                return Reply(False, "Nothing can be taken back: no approval of this request waits")
+            fuse.taken_back = by
+            taken = ApprovalTakenBack(approval_id=approval_id, call_id=shown.call_id, by=by)
+            try:
+                await self._note(taken)
+            finally:
+                stands = self._host.state.approvals.get(approval_id)
+                if stands is not None and stands.fuse is None:
+                    if fuse.timer is not None:
+                        fuse.timer.cancel()
+                    waits.fuse = None
+                    self._arm(approval_id, waits)
+        return Reply(True, f"{shown.tool}: {by} took back the approval of {fuse.answer.by}")
 
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
         """Record that a person looks at the masked text of a request that may be more than secrets."""
@@ -665,7 +802,8 @@ class ApprovalRequests:
     async def _expire(self, approval_id: str, waits: _Open) -> None:
         async with waits.turn:
             shown = self._shown(approval_id, waits)
-            if shown is None or shown.expires is None:
+            if shown is None or shown.expires is None or waits.fuse is not None:
+                # An answer that can still be taken back came in time.
                 return
             if self._clock() < shown.expires:
                 # The machine slept, or its clock was set back.
@@ -721,7 +859,9 @@ class ApprovalRequests:
         grant, credential = answer.grant, answer.credential
         if answer.digest not in (None, waits.digest):
             return "This is not the request that was shown: look again"
-        if shown.expires is not None and self._clock() >= shown.expires:
+        if waits.fuse is not None and answer.approved:
+            return f"{waits.fuse.answer.by} has approved it already: it runs in a moment"
+        if waits.fuse is None and shown.expires is not None and self._clock() >= shown.expires:
             return f"Too late: {_expired(shown, waits.since)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
@@ -825,6 +965,18 @@ class ApprovalRequests:
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
+
+    def _expired_approval(self, shown: ApprovalState, answer: OperatorAnswer) -> str | None:
+        """Reason why an approval that is to release its call does not count any more."""
+        by, credential = answer.by, answer.credential
+        why = self._unapprovable(shown, by, credential)
+        if why is None and credential and not credential.in_force(credential.token, "decide"):
+            why = f"the token of {by} is no longer in force"
+        needed = "decide" if answer.grant is None else "administer"
+        why = why or self._tokens.overstepped(by, credential, needed)
+        if why is not None:
+            return f"The approval of {by} no longer counts, {why}"
+        return self._lapsed(shown, credential)
 
 
 def _escalation_of(waits: _Open) -> datetime | None:

@@ -385,6 +385,11 @@ class HubApi(HistoryApi, DecisionApi):
         """
         ...
 
+    @remote("approval.take_back", "decide", done="taken back")
+    async def take_back(self, approval_id: Id, *, by: Operator) -> Outcome:
+        """Take back an approval of high risk whose call is not released yet: everybody is asked again."""
+        ...
+
     @remote("approval.reveal", "decide", done="shown")
     async def reveal(self, approval_id: Id, *, by: Operator) -> Revealed:
         """Show the masked texts of a request that may be more than secrets.

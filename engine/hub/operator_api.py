@@ -87,6 +87,21 @@ class OperatorActions(HubApi):
         lost = format_duration((hosted.journal.clock() - since).total_seconds())
         return f"its agent has been disconnected for {lost}: nobody will act on this unless it comes back"
 
+    async def take_back(
+        self, approval_id: str, *, by: str, credential: Credential | None = None
+    ) -> Outcome:
+        hosted = self._asker(approval_id)
+        try:
+            reply = (
+                None if hosted is None else await hosted.questions.take_back(approval_id, by, credential)
+            )
+        except JournalError as error:
+            said = "Not recorded as taken back, and not released either: it is asked again"
+            return Outcome(ok=False, message=f"{said}. The journal refused it: {error}")
+        if reply is None:
+            return self._no_longer(approval_id, by)
+        return Outcome(ok=reply.ok, message=reply.message)
+
     async def reveal(self, approval_id: str, *, by: str) -> Revealed:
         hosted = self._asker(approval_id)
         try:

@@ -63,6 +63,7 @@ from ..history.fold.fold import new_state
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import (
     ApprovalDecided,
+    ApprovalFused,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
@@ -264,7 +265,7 @@ class HostedSession:
                 return copy_with(body, {"calls": tuple(declared)})
             case MessageAdded(tool=str(tool)) | CallDecided(tool=tool) | ApprovalRequested(called=tool):
                 pass
-            case ApprovalDecided() | ApprovalWithdrawn():
+            case ApprovalDecided() | ApprovalWithdrawn() | ApprovalFused():
                 asked = self.state.approvals.get(body.approval_id)
                 tool = None if asked is None else asked.called
             case GrantGiven(grant=grant):
@@ -473,6 +474,10 @@ class HostedSession:
             await self.ledger.catch_up()
             if self.freeze.current is None:
                 return
+
+    async def unfrozen(self) -> None:
+        """See `RequestHost`."""
+        await self.freeze.lifted()
 
     async def note_freeze(self, lift: FreezeRecord | None = None) -> None:
         """Record the freeze in force, or its end by `lift`, unless the record has it.

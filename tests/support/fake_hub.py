@@ -159,6 +159,8 @@ class FakeHub(BacktestSource, HubApi):
         texts = tuple(RevealedText(place=each.place, text=self.behind) for each in request.hidden)
         return Revealed(ok=True, message="shown", texts=texts)
 
+    take_back = noted("take_back", "take back", "taken back")
+
     async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
         self.asked.append(("extend", approval_id, seconds, by))
         if self.refuse is not None:

@@ -19,6 +19,13 @@ APPROVAL_KEYS = (
     ),
     key_binding("d", "deny", "deny", "approval.deny", "Refuse the call, with a reason if you like"),
     key_binding("s", "stop", "deny and stop", "approval.stop", "Deny the call and stop the agent"),
+    key_binding(
+        "u",
+        "take_back",
+        "take it back",
+        "approval.take_back",
+        "Take the approval back before its call runs; the request is open again",
+    ),
     key_binding("plus", "extend", "more time", "approval.extend", "Extend by 15 min", key_display="+"),
     key_binding(
         "x",

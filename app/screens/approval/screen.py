@@ -54,7 +54,7 @@ class DecisionSent(Message):
 
 @dataclass
 class Extended(Message):
-    """The hub's answer to a wish for more time."""
+    """The hub's answer to a wish for more time, or for an approval to be taken back."""
 
     request: str
     outcome: Outcome
@@ -151,7 +151,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._frame.refit()
         self._frame.look_again()
         expires = self.request.expires
-        if expires is not None and now >= expires and not self._over and not self.deciding:
+        late = expires is not None and now >= expires and self.request.fuse is None
+        if late and not self._over and not self.deciding:
             self._too_late = True
             self._end("The time for this request is over: nothing can be decided any more")
         width = max(20, self.app.size.width - 8)
@@ -255,6 +256,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             if not self.deciding:
                 self.say(f"{now.given[-1]} has approved ({len(now.given)} of {now.people})", bad=False)
             self.fall_asleep()
+        elif now.fuse != before.fuse:
+            if now.taken_back is not None and now.fuse is None and not self.deciding:
+                self.say(f"{now.taken_back} took the approval back: it is asked again", bad=False)
+            self.fall_asleep()
         elif self._too_late:
             self._over = self._too_late = False
             self.fall_asleep()
@@ -298,6 +303,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         match action:
             case "extend":
                 return self.request.expires is not None
+            case "take_back":
+                return self.request.fuse is not None and not self._over
             case "edit" | "grant":
                 return self.request.wants is None
             case "next":
@@ -316,6 +323,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         if self._over:
             return self._ending or NOTHING_LEFT
         match action:
+            case "approve" | "edit" | "grant" if self.request.fuse is not None:
+                return f"{self.request.fuse.by} has approved it: it runs in a moment"
             case "edit" if not self.request.input:
                 return "This call has no input to edit"
             case "edit" if not can_be_edited(self.request.session, self._hub):
@@ -453,6 +462,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.deliberately(
                 lambda: self._decide(OperatorDecision(False, event.reason, stop=event.stopping))
             )
+
+    def action_take_back(self) -> None:
+        """Take an approval back before its call runs: at once, as there is little time."""
+        self._run(self._take_back(self.request))
+
+    async def _take_back(self, request: ApprovalState) -> Message:
+        return Extended(request.id, await self._operator_context.take_back(request))
 
     def action_extend(self) -> None:
         """Give the request more time before it is denied by itself."""

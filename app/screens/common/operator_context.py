@@ -69,6 +69,12 @@ class OperatorContext:
         extending = partial(self.hub.extend, request.id, seconds=seconds, by=self.operator)
         return await outcome_of(extending, "Not extended: ")
 
+    async def take_back(self, request: ApprovalState) -> Outcome:
+        """Take back an approval whose call does not run yet."""
+        return await outcome_of(
+            lambda: self.hub.take_back(request.id, by=self.operator), "Not taken back: "
+        )
+
     async def reveal(self, request: ApprovalState) -> Revealed:
         """The masked parts of a request that may be more than a secret."""
         try:

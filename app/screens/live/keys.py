@@ -31,6 +31,13 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     ),
     key_binding("plus", "extend", "15 min more", "live.extend", "Extend by 15 min"),
     key_binding(
+        "u",
+        "take_back",
+        "take it back",
+        "live.take_back",
+        "Take back the approval of the request before its call runs",
+    ),
+    key_binding(
         "x", "revoke", "revoke the grant", "live.revoke", "End the grant; its calls need approval again"
     ),
     key_binding("i", "interrupt", "interrupt", "live.interrupt", "Interrupt the agent with a message"),

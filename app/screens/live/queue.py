@@ -27,7 +27,7 @@ from ..common.operator_context import OperatorContext, outcome_of
 
 MOST = 50
 """Requests that are decided together at most."""
-COMING = ("mark", "together", "revoke", "raise_limit", "decide", "stop", "interrupt")
+COMING = ("mark", "take_back", "together", "revoke", "raise_limit", "decide", "stop", "interrupt")
 """What is offered or not as sessions and requests come and go."""
 
 
@@ -94,6 +94,9 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         match action:
             case "mark" | "extend":
                 return self._in("waiting") and bool(self._queue)
+            case "take_back":
+                request = self.selected_request
+                return self._in("waiting") and request is not None and request.fuse is not None
             case "together":
                 return bool(self._marked)
             case "revoke":
@@ -147,6 +150,12 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             self.notify("This request has no deadline.")
             return
         self._do(self._operator_context.extend(request, seconds))
+
+    def action_take_back(self) -> None:
+        """Take back the approval of the request under the cursor, before its call runs."""
+        request = self.selected_request
+        if request is not None and request.fuse is not None:
+            self._do(self._operator_context.take_back(request))
 
     # Grants
 

@@ -22,7 +22,7 @@ from textual.widgets import Input, Static
 from ....engine.approvals.request_order import ApprovalQueue
 from ....engine.history.fold.event_text import dollars
 from ....engine.history.model.state import ApprovalState, SessionState, TranscriptEntry
-from ....engine.hub.hub import Outcome
+from ....engine.hub.hub import FreezeChanged, Outcome
 from ...format.text import amount, clip, count, shown
 from ...sources.capabilities import can_be_told, not_told, what_stops
 from ...sources.messages import HubMoved, ReplayChosen, RequestChosen
@@ -183,7 +183,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """Follow the streams; paint at once when the queue changed, else with the next tick."""
         now = self._clock()
         for event in moved.events:
-            self._flows.setdefault(event.session, LiveStream()).take(event, now)
+            if not isinstance(event, FreezeChanged):
+                self._flows.setdefault(event.session, LiveStream()).take(event, now)
         self._dirty = True
         if any(changes_queue(event) for event in moved.events):
             await self.paint()

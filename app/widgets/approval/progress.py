@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 
 from textual.content import Content
 
@@ -22,6 +23,8 @@ from ..nets.list import approver_names, enabled
 
 BEGUN = ("running", "done", "failed", "unknown")
 """Statuses of calls that were allowed."""
+TAKE_BACK = "u"
+"""Key that takes an approval back, in the dialog and in the queue."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -77,10 +80,16 @@ def progress_lines(
 def people_lines(
     request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
 ) -> Iterator[str]:
-    """Lines on a request that not anybody alone may approve: who did and when, why `viewer` may not.
+    """Lines on what people did: an approval that can be taken back, who approved and when.
 
-    None where anybody's approval is enough, but for an escalation.
+    With why `viewer` may not. Of those that may, where anybody's approval is enough, only an escalation.
     """
+    if (words := fuse_words(request, now)) is not None:
+        yield words
+    elif request.taken_back is not None:
+        yield f"{name_shown(request.taken_back)} took the approval back: it is asked again"
+    if request.fuse is not None:
+        return
     if request.approvers is not None:
         yield from _terms_lines(request, request.approvers, session, now, viewer)
     if request.people < 2:
@@ -141,6 +150,16 @@ def approval_obstacle(
     if terms.counts(viewer.groups, escalated=escalated):
         return None
     return f"you are not in {' or '.join(terms.groups(escalated=escalated))}"
+
+
+def fuse_words(request: ApprovalState, now: datetime) -> str | None:
+    """`approved by maria · runs in 4 s · u takes it back`; `None` where no approval is under way."""
+    if (fuse := request.fuse) is None:
+        return None
+    left = seconds_between(now, fuse.until)
+    runs = f"runs in {ceil(left)} s" if left > 0 else "runs once it is looked at again"
+    edited = " with an edited input" if fuse.edited else ""
+    return f"approved by {name_shown(fuse.by)}{edited} · {runs} · {TAKE_BACK} takes it back"
 
 
 def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:

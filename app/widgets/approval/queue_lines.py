@@ -16,6 +16,7 @@ from ...terminal.symbols import RISK
 from ..base.blocks import Block
 from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text
+from .progress import fuse_words
 from .proposed_edits import edit_counts
 
 LAST_MINUTE = 60
@@ -89,7 +90,9 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     if approval.wants is not None:
         asks = Content.styled(f"answer: {_question(approval)}", MUTED)
     changed = edit_counts(approval)
+    fuse = fuse_words(approval, now)
     pieces = [
+        *([] if fuse is None else [Content.styled(fuse, "bold $text-warning")]),
         *risk_and_time(approval, now),
         *([] if changed is None else [counts_text(changed)]),
         *_edited(approval),

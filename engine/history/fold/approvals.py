@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeAlias
 
 from ..errors import impossible
 from ..model.events import (
@@ -10,9 +11,11 @@ from ..model.events import (
     ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     EventBody,
     GrantGiven,
@@ -20,7 +23,7 @@ from ..model.events import (
     JournalEvent,
 )
 from ..model.fast_models import copy_with
-from ..model.records import ExtensionRecord
+from ..model.records import ExtensionRecord, FuseRecord
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
@@ -65,11 +68,18 @@ def answered(
         replace_call(state, call, copy_with(call, {"status": "proposed"}))
 
 
-def changed(
-    state: SessionState,
-    event: JournalEvent,
-    body: ApprovalGiven | ApprovalExtended | ApprovalRevealed | ApprovalEscalated,
-) -> None:
+_Changed: TypeAlias = (
+    ApprovalGiven
+    | ApprovalExtended
+    | ApprovalRevealed
+    | ApprovalEscalated
+    | ApprovalFused
+    | ApprovalTakenBack
+)
+"""The events after which a request stays open and is not what it was."""
+
+
+def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
     """A request stays open: it has one more approval or more time, is escalated, or was looked into."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
@@ -85,7 +95,19 @@ def changed(
             if approval.escalated is not None:
                 raise impossible(event, f"'{body.approval_id}' is escalated already")
             update = {"escalated": event.at}
+        case ApprovalFused(by=by, until=until, input=edited):
+            if approval.fuse is not None:
+                raise impossible(event, f"{approval.fuse.by} has approved '{body.approval_id}' already")
+            fuse = FuseRecord(by=by, at=event.at, until=until, edited=edited is not None)
+            update = {"fuse": fuse, "taken_back": None}
+        case ApprovalTakenBack(by=by):
+            if approval.fuse is None:
+                raise impossible(event, f"no approval of '{body.approval_id}' can be taken back")
+            none: dict[str, object] = dict.fromkeys(("given", "given_at", "tokens", "given_groups"), ())
+            update = {"fuse": None, "taken_back": by, **none}
         case ApprovalGiven(by=by):
+            if approval.fuse is not None:
+                raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
             if by in approval.given:
                 raise impossible(event, f"{by} has approved '{body.approval_id}' already")
             if len(approval.given) + 1 >= approval.people:

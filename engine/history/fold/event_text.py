@@ -21,9 +21,11 @@ from ..model.events import (
     ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
@@ -146,6 +148,10 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"call {body.call_id}",
                 f"approved by {with_groups(body.by, body.groups)}, others must too",
             )
+        case ApprovalFused() as body:
+            return f"call {body.call_id}", _fused(body)
+        case ApprovalTakenBack() as body:
+            return f"call {body.call_id}", "approval taken back", _by(body.by)
         case ApprovalExtended() as body:
             may = "may wait" if body.proposed is None else "is to wait"
             return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
@@ -262,6 +268,12 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     return f"{verdict} by {by}{edited}{_reason_suffix(body.reason)}"
 
 
+def _fused(body: ApprovalFused) -> str:
+    edited = " with edited input" if body.input is not None else ""
+    by = with_groups(body.by, body.groups)
+    return f"approved by {by}{edited}{_reason_suffix(body.reason)}, runs at {body.until:%H:%M:%S}"
+
+
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
     """The changes by `event`, in words; `before` and `after` are the states around it."""
     lines = [
@@ -339,6 +351,10 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
             so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
             by = with_groups(body.by, body.groups)
             yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {by}{so_far}"
+        case ApprovalFused() as body:
+            yield f"approval of {_asked_tool(before, body.approval_id)}: {_fused(body)}"
+        case ApprovalTakenBack() as body:
+            yield f"approval of {_asked_tool(before, body.approval_id)} taken back (by {body.by})"
         case ApprovalExtended() as body:
             asked_about = _asked_tool(before, body.approval_id)
             may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"

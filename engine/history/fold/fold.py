@@ -18,9 +18,11 @@ from ..model.events import (
     ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
@@ -184,6 +186,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case ApprovalRequested():
             requested(state, event, body)
         case ApprovalGiven() | ApprovalExtended() | ApprovalRevealed() | ApprovalEscalated():
+            changed(state, event, body)
+        case ApprovalFused() | ApprovalTakenBack():
             changed(state, event, body)
         case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
             answered(state, event, body)

@@ -369,6 +369,35 @@ class ApprovalGiven(Record):
     groups: tuple[str, ...] = ()
 
 
+class ApprovalFused(Record):
+    """The last approval that a request needs, whose call is released at `until`, unless it is taken back.
+
+    The request stays open until then; an `approval.decided` follows when the call is released. `input` is
+    as there, `token` and `groups` as in `ApprovalGiven`.
+    """
+
+    type: Literal["approval.fused"] = "approval.fused"
+    approval_id: str
+    call_id: str
+    by: str
+    until: datetime
+    reason: str | None = None
+    input: dict[str, JsonValue] | None = None
+    digest: str | None = None
+    token: str | None = None
+    shell_fields: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class ApprovalTakenBack(Record):
+    """A person took an approval back before its call was released: everybody is asked again."""
+
+    type: Literal["approval.taken_back"] = "approval.taken_back"
+    approval_id: str
+    call_id: str
+    by: str
+
+
 class ApprovalRevealed(Record):
     """An operator looked at the masked texts of a request that may be more than secrets."""
 
@@ -616,6 +645,8 @@ EventBody = Annotated[
     | ApprovalRequested
     | ApprovalGiven
     | ApprovalExtended
+    | ApprovalFused
+    | ApprovalTakenBack
     | ApprovalRevealed
     | ApprovalEscalated
     | ApprovalDecided

@@ -94,6 +94,15 @@ class TransitionRecord(Record):
     approvers: Approvers | None = None
 
 
+class FuseRecord(Record):
+    """An approval that releases its call at `until`, unless somebody takes it back before."""
+
+    by: str
+    at: datetime
+    until: datetime
+    edited: bool = False
+
+
 class ExtensionRecord(Record):
     """Time that one person wants a request to have, `None` for ever; `token` as in `ApprovalGiven`."""
 

@@ -21,6 +21,7 @@ from .records import (
     ExtensionRecord,
     FlowRecord,
     FreezeRecord,
+    FuseRecord,
     GrantRecord,
     Kind,
     NetRecord,
@@ -101,9 +102,11 @@ class ApprovalState(BaseModel):
     each of them did; `tokens` are those they came with, `given_groups` the groups they were in.
     `extension` is the time that one person wants it to have and that takes a second one. `revealed` are
     the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
-    had chosen another one, `None` where none had (G-75). `opener` is the token that opened the session of
-    an external agent. `escalated` is when it was. `disconnected` is when the last connection went that
-    waited for the answer; in no journal, and only at a server. For the rest see `ApprovalRequested`.
+    had chosen another one, `None` where none had (G-75). `fuse` is the approval that releases the call in
+    a moment, `taken_back` who took the last such approval back. `opener` is the token that opened the
+    session of an external agent. `escalated` is when it was. `disconnected` is when the last connection
+    went that waited for the answer; in no journal, and only at a server. For the rest see
+    `ApprovalRequested`.
     """
 
     id: str
@@ -148,6 +151,8 @@ class ApprovalState(BaseModel):
     original: dict[str, JsonValue] | None = None
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+    fuse: FuseRecord | None = None
+    taken_back: str | None = None
     opener: str | None = None
     disconnected: datetime | None = None
 

@@ -94,6 +94,8 @@ DEED = st.one_of(
     st.builds(Deed, st.sampled_from(("shadow", "enforce", "enforce")), SESSION),
     st.builds(Deed, st.sampled_from(("go", "steer", "abort", "go", "resume")), SESSION),
     st.builds(Deed, st.just("revoke"), SESSION, WHICH),
+    st.builds(Deed, st.just("take back"), which=WHICH),
+    st.builds(Deed, st.sampled_from(("freeze", "lift", "lift"))),
     st.builds(Deed, st.just("extend"), which=WHICH, seconds=st.sampled_from((0.0, 60.0, QUARTER))),
 )
 REST = 90
@@ -120,6 +122,7 @@ GRANT = st.builds(Answer, st.just(0), st.just("approve"), st.just("ada"), grant=
 MORE = st.builds(Deed, st.just("go"), st.just(0))
 LATER = st.builds(Deed, st.just("clock"), seconds=st.sampled_from((600.0, QUARTER, HOUR)))
 EXTEND = st.builds(Deed, st.just("extend"), seconds=st.sampled_from((0.0, QUARTER)))
+FUSE_TIME = st.builds(Deed, st.just("clock"), seconds=st.sampled_from((1.0, 30.0)))
 SWITCH = deed("off", "on", "shadow", "abort", "revoke")
 CUT_OFF = st.builds(Answer, st.just(0), st.just("approve"), PEOPLE, cut=st.integers(0, 3))
 STORIES = st.one_of(
@@ -131,6 +134,10 @@ STORIES = st.one_of(
     together(ANSWER, SWITCH),
     together(SWITCH, ANSWER),
     together(CUT_OFF, ANSWER),
+    story(ANSWER, FUSE_TIME, deed("take back", "abort", "off", "freeze"), FUSE_TIME),
+    together(FUSE_TIME, deed("take back")),
+    together(deed("take back"), FUSE_TIME),
+    story(deed("freeze"), ANSWER, MORE, deed("resume", "lift"), deed("lift")),
 )
 
 
@@ -144,7 +151,12 @@ def moments(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
 MOVES = moments(ANSWER, ANSWER, DEED)
 LAGS = st.lists(st.integers(0, 3), max_size=4)
 DELAYS = st.lists(st.sampled_from((0, 2, 5, 8)), max_size=3)
-POLICIES = st.builds(ApprovalPolicy, st.sampled_from((None, None, 600.0)), st.booleans())
+POLICIES = st.builds(
+    ApprovalPolicy,
+    st.sampled_from((None, None, 600.0)),
+    st.booleans(),
+    st.sampled_from((0.0, 0.0, 30.0)),
+)
 Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
 
 
@@ -174,7 +186,9 @@ def live_through(
         await world.settle()
         read = []
         for name in world.names:
-            journalled = Journalled(rules, policy.own_approvals).read(await world.hub.recorded(name))
+            journalled = Journalled(rules, policy.own_approvals, policy.fuse).read(
+                await world.hub.recorded(name)
+            )
             journalled.justify([mark for mark in world.marks if mark.session == name])
             read.append(journalled)
         await world.close()

@@ -14,11 +14,15 @@ from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    FreezeBegan,
+    FreezeLifted,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -42,6 +46,8 @@ class _Asked:
     # Approved, and for which input.
     approved: dict[str, Any] | None = None
     ended: bool = False
+    # The approval that is to release the call in a moment.
+    fuse: ApprovalFused | None = None
 
 
 @dataclass
@@ -54,9 +60,11 @@ class _Granted:
 class Journalled:
     """A session's events, of which every decision must be justified by those before it."""
 
-    def __init__(self, rules: Sequence[Written], own_approvals: bool) -> None:
+    def __init__(self, rules: Sequence[Written], own_approvals: bool, fuse: float = 0.0) -> None:
         self.rules = rules
         self.own_approvals = own_approvals
+        self.fuse = fuse
+        self.frozen = False
         self.net_rules: dict[str, Written] = {}
         self.active: list[str] = []
         self.mode = ""
@@ -83,6 +91,21 @@ class Journalled:
             case SessionResumed() as body:
                 assert not body.nets
                 self.mode, self.active = body.mode, list(body.active)
+                self.frozen = False
+            case FreezeBegan() | FreezeLifted() as body:
+                assert self.frozen == isinstance(body, FreezeLifted)
+                self.frozen = not self.frozen
+            case ApprovalFused() as body:
+                asked = self._open(event, body.approval_id)
+                assert asked.fuse is None
+                assert len(asked.by) + 1 == asked.body.people
+                assert (asked.body.risk, body.digest) == ("high", asked.body.digest)
+                asked.fuse = body
+            case ApprovalTakenBack() as body:
+                asked = self._open(event, body.approval_id, late=True)
+                assert asked.fuse is not None
+                asked.fuse = None
+                asked.by.clear()
             case NetToggled() as body:
                 (self.active.append if body.active else self.active.remove)(body.net)
             case ModeChanged() as body:
@@ -96,7 +119,10 @@ class Journalled:
             case ApprovalGiven() as body:
                 self._given(self._open(event, body.approval_id), body.by, body.digest)
             case ApprovalDecided() as body:
-                self._answered(self._open(event, body.approval_id), body)
+                asked = self.asked[body.approval_id]
+                self._open(event, body.approval_id, late=asked.fuse is not None)
+                self._burnt(event, asked, body)
+                self._answered(asked, body)
             case ApprovalWithdrawn() as body:
                 self._open(event, body.approval_id, late=True).ended = True
                 if body.reason.endswith("asked again"):
@@ -144,6 +170,14 @@ class Journalled:
             assert by.strip() != self.opened_by
         asked.by.append(by.strip())
 
+    def _burnt(self, event: JournalEvent, asked: _Asked, body: ApprovalDecided) -> None:
+        """An approval of high risk was open to be taken back for as long as it is said."""
+        if body.approved and self.fuse and asked.body.risk == "high":
+            fuse = asked.fuse
+            assert fuse is not None, "it was released at once"
+            assert event.at >= fuse.until, "it was released too early"
+            assert (body.by, body.input) == (fuse.by, fuse.input)
+
     def _answered(self, asked: _Asked, body: ApprovalDecided) -> None:
         asked.ended = True
         assert body.digest == asked.body.digest
@@ -190,6 +224,7 @@ class Journalled:
 
     def _decided(self, event: JournalEvent, call: CallDecided) -> None:
         assert call.call_id not in self.decided, "a call is decided once"
+        assert not self.frozen, "a call was decided while all agents were frozen"
         self.decided[call.call_id] = event.cursor, call
         now = event.at.timestamp()
         # One that was asked about when the mode changed is judged as it was asked.

@@ -274,6 +274,13 @@ class World:
             case "extend" if self.seen:
                 request, _ = self.seen[-1 - move.which % len(self.seen)]
                 await hub.extend(request, seconds=move.seconds or None, by="ben")
+            case "take back" if self.seen:
+                request, _ = self.seen[-1 - move.which % len(self.seen)]
+                await hub.take_back(request, by="ben")
+            case "freeze":
+                await hub.freeze(by="ben", reason="a test")
+            case "lift":
+                await hub.lift_freeze(by="ben", reason="a test")
             case "revoke":
                 await hub.revoke_grant(name, f"grant-{move.which + 1}", by="ben")
             case "off" | "on":
@@ -306,6 +313,8 @@ class World:
         self.direct = [each for each in self.direct if not each[1].done()]
         if self.doing or self.journal.waiting:
             return False
+        if self.hub.frozen() is not None:
+            return True
         asking = {hosted.id for hosted in self.hub._live if hosted.state.approvals}
         if any(name not in asking for name, _ in self.direct):
             return False
@@ -335,6 +344,8 @@ class World:
 
     async def settle(self) -> None:
         """Answer every question until there are no more."""
+        while self.hub.frozen() is not None:
+            await self.hub.lift_freeze(by="ben", reason="a test")
         for _ in range(60):
             await self.rest()
             await self.check()
@@ -344,6 +355,7 @@ class World:
             for request in waiting:
                 for name in ("cleo", "dora"):
                     await self.hub.decide(request.id, approved=True, by=name)
+            self.clock.seconds += self.hub.policy.fuse
         raise AssertionError("the questions have no end")
 
     async def check(self) -> None:

@@ -454,8 +454,8 @@ class TestFrozen:
         async with served(tmp_path, rules=RULES) as server:
             await server.hub.freeze(by="maria", reason="the deploys look wrong")
             hook = Hook.at(tmp_path / "home", server)
-            (hook.config / "interlock.toml").write_text(f'[hook]\non_wait = "{on_wait}"\n')
-            ran = await ended(await hook.start(call("Bash", "t1", command="ls"), "--wait", "0.5"))
+            (hook.config / "interlock.toml").write_text(f'[hook]\nwait = "1s"\non_wait = "{on_wait}"\n')
+            ran = await ended(await hook.start(call("Bash", "t1", command="ls")))
             assert answered(ran) == "deny"
             assert "frozen by maria: the deploys look wrong" in str(
                 ran.decision["permissionDecisionReason"]

@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         },
     ),
     "approval.reveal": ({"approval_id": "a1"},),
+    "approval.take_back": ({"approval_id": "a1"},),
     "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
     "agents.freeze": ({}, {"reason": "the deploys look wrong"}),
     "agents.lift": ({"reason": "looked at"},),

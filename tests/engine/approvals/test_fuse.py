@@ -1,0 +1,256 @@
+"""An approval of high risk releases its call after a while, and can be taken back until then."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalFused,
+    ApprovalRequested,
+    ApprovalTakenBack,
+    ApprovalWithdrawn,
+    CallDecided,
+)
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, Hub
+
+from ..support.external_agent import check_fold, events, opened, recorded, resumed
+from ..support.shop import until
+
+HIGH = "require human-approval before deploy risk high"
+TWO = "require 2 human-approvals before deploy within 10m risk high"
+LONG = 3600.0
+
+
+@asynccontextmanager
+async def asked(
+    folder: Path, rules: str = HIGH, fuse: float = LONG
+) -> AsyncGenerator[tuple[Hub, ApprovalState, asyncio.Future[CallAnswer]]]:
+    """A hub where an agent's deploy waits for approval."""
+    hub = Hub.open(folder / "hub.db", policy=ApprovalPolicy(fuse=fuse))
+    await opened(hub, rules)
+    heard = hub.subscribe()
+    call = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+    await until(heard, ApprovalRequested)
+    heard.close()
+    [request] = await hub.approvals()
+    try:
+        yield hub, request, call
+    finally:
+        call.cancel()
+        await hub.close()
+
+
+async def burn(hub: Hub) -> None:
+    """Have the fuse of the one request end now, as its timer would."""
+    [waits] = hub._live.hosted("robin-1").questions._open.items()
+    key, waiting = waits
+    assert waiting.fuse is not None
+    await hub._live.hosted("robin-1").questions._release(key, waiting, waiting.fuse)
+
+
+async def fused(hub: Hub, request: ApprovalState, by: str = "maria") -> None:
+    outcome = await hub.decide(request.id, approved=True, by=by, digest=request.digest)
+    assert outcome.ok, outcome.message
+    assert outcome.message.endswith("unless taken back")
+
+
+def happened(hub: Hub) -> list[str]:
+    return [headline(event) for event in events(hub.database)]
+
+
+class TestRelease:
+    async def test_after_the_time(self, tmp_path: Path) -> None:
+        """The approval is recorded at once, the request stays to be seen, and then the call runs."""
+        async with asked(tmp_path, fuse=0.05) as (hub, request, call):
+            await fused(hub, request)
+            assert (await call).approved_by == ("maria",)
+            kinds = [
+                type(event.body)
+                for event in events(hub.database)
+                if isinstance(event.body, ApprovalFused | ApprovalDecided | CallDecided)
+            ]
+            assert kinds == [ApprovalFused, ApprovalDecided, CallDecided]
+            await check_fold(hub)
+
+    async def test_shows_who_and_until_when(self, tmp_path: Path) -> None:
+        """While it burns nothing runs, and nobody approves a second time."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            [waits] = await hub.approvals()
+            assert waits.fuse is not None
+            assert waits.fuse.by == "maria"
+            assert round((waits.fuse.until - waits.fuse.at).total_seconds()) == LONG
+            second = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
+            assert not second.ok
+            assert "maria has approved it already" in second.message
+            assert (call.done(), recorded(hub.database, CallDecided)) == (False, [])
+            await burn(hub)
+            assert (await call).outcome == "allow"
+
+    async def test_of_less_risk_is_at_once(self, tmp_path: Path) -> None:
+        """Only what a rule calls high risk waits."""
+        async with asked(tmp_path, "require human-approval before deploy risk low") as (
+            hub,
+            request,
+            call,
+        ):
+            await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            assert (await call).outcome == "allow"
+            assert recorded(hub.database, ApprovalFused) == []
+
+    async def test_begins_with_the_last_of_several(self, tmp_path: Path) -> None:
+        """Where two must approve, the first approval lights nothing."""
+        async with asked(tmp_path, TWO) as (hub, request, call):
+            first = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            assert "one more person" in first.message
+            [waits] = await hub.approvals()
+            assert waits.fuse is None
+            await fused(hub, request, "ben")
+            await burn(hub)
+            assert (await call).approved_by == ("maria", "ben")
+            await check_fold(hub)
+
+    async def test_runs_what_was_edited(self, tmp_path: Path) -> None:
+        """An edited input is part of the approval that can be taken back, and runs after it."""
+        async with asked(tmp_path) as (hub, request, call):
+            outcome = await hub.decide(
+                request.id, approved=True, by="maria", digest=request.digest, input={"env": "lab"}
+            )
+            assert outcome.ok
+            [waits] = await hub.approvals()
+            assert waits.fuse is not None
+            assert waits.fuse.edited
+            await burn(hub)
+            answer = await call
+            assert (answer.input, answer.edited) == ({"env": "lab"}, True)
+
+
+class TestTakenBack:
+    async def test_by_anybody_opens_it_again(self, tmp_path: Path) -> None:
+        """The request is open again and says who took it back; another approval starts anew."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            outcome = await hub.take_back(request.id, by="ben")
+            assert outcome.ok
+            assert outcome.message == "deploy: ben took back the approval of maria"
+            [waits] = await hub.approvals()
+            assert (waits.id, waits.fuse, waits.taken_back) == (request.id, None, "ben")
+            assert [each.by for each in recorded(hub.database, ApprovalTakenBack)] == ["ben"]
+            assert not call.done()
+            await check_fold(hub)
+            await fused(hub, request, "ben")
+            await burn(hub)
+            assert (await call).approved_by == ("ben",)
+            await check_fold(hub)
+
+    async def test_voids_all_approvals(self, tmp_path: Path) -> None:
+        """Of several people everybody approves anew."""
+        async with asked(tmp_path, TWO) as (hub, request, call):
+            await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            await fused(hub, request, "ben")
+            assert (await hub.take_back(request.id, by="maria")).ok
+            [waits] = await hub.approvals()
+            assert (waits.given, call.done()) == ((), False)
+            first = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            assert "one more person" in first.message
+            await check_fold(hub)
+
+    async def test_only_what_is_approved(self, tmp_path: Path) -> None:
+        """An open request, one that is over, and somebody without a name take nothing back."""
+        async with asked(tmp_path) as (hub, request, call):
+            assert not (await hub.take_back(request.id, by="ben")).ok
+            await fused(hub, request)
+            assert not (await hub.take_back(request.id, by=" ")).ok
+            await burn(hub)
+            late = await hub.take_back(request.id, by="ben")
+            assert (late.ok, late.message) == (False, "Already approved by maria")
+            assert (await call).outcome == "allow"
+
+    async def test_a_denial_is_stronger(self, tmp_path: Path) -> None:
+        """Who denies while it burns ends the request: the call is blocked."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            denied = await hub.decide(
+                request.id, approved=False, by="ben", reason="no", digest=request.digest
+            )
+            assert denied.ok
+            assert (await call).outcome == "block"
+            await check_fold(hub)
+
+
+class TestMovedWorld:
+    async def test_other_rules_ask_again(self, tmp_path: Path) -> None:
+        """A rule that is switched while it burns voids the approval: it is asked again."""
+        async with asked(tmp_path, f"{HIGH}\nblock rm") as (hub, request, call):
+            await fused(hub, request)
+            heard = hub.subscribe()
+            assert (await hub.toggle_net("robin-1", "block-rm", False, by="ben", reason="x")).ok
+            await until(heard, ApprovalRequested)
+            [again] = await hub.approvals()
+            assert (again.id != request.id, again.fuse, call.done()) == (True, None, False)
+            await check_fold(hub)
+
+    async def test_a_time_that_ends_meanwhile(self, tmp_path: Path) -> None:
+        """An approval that came in time counts, however long its fuse; taken back, it is too late."""
+        rules = "require human-approval before deploy within 1s risk high"
+        async with asked(tmp_path, rules) as (hub, request, call):
+            await fused(hub, request)
+            assert request.expires is not None
+            left = (request.expires - hub._journal.clock()).total_seconds()
+            await asyncio.sleep(max(0.0, left) + 0.05)
+            await hub.record_message("robin-1", "assistant", "still here")
+            [waits] = await hub.approvals()
+            assert waits.fuse is not None
+            assert (await hub.take_back(request.id, by="ben")).ok
+            assert (await call).outcome == "block"
+
+    async def test_is_not_released_while_frozen(self, tmp_path: Path) -> None:
+        """A fuse that ends while all agents are frozen releases nothing, and can still be taken back."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            await hub.freeze(by="ben")
+            burning = asyncio.ensure_future(burn(hub))
+            await hub.record_message("robin-1", "assistant", "still here")
+            assert recorded(hub.database, ApprovalDecided) == []
+            assert (await hub.take_back(request.id, by="ben")).ok
+            await hub.lift_freeze(by="ben", reason="looked at")
+            await burning
+            assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
+
+
+class TestCrash:
+    async def test_asks_again(self, tmp_path: Path) -> None:
+        """A host that is killed while it burns has released nothing, and the next one asks again."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.engine.approvals.fused_host",
+            str(tmp_path / "hub.db"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        async with asyncio.timeout(60):
+            assert await child.stdout.readline() == b"burns\n"
+        os.kill(child.pid, signal.SIGKILL)
+        await child.wait()
+        hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(fuse=0.05))
+        await resumed(hub, rules=HIGH)
+        heard = hub.subscribe()
+        call = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {}))
+        await until(heard, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (request.fuse, recorded(hub.database, CallDecided)) == (None, [])
+        assert len(recorded(hub.database, ApprovalWithdrawn)) == 1
+        await hub.decide(request.id, approved=False, by="ben", digest=request.digest)
+        assert (await call).outcome == "block"
+        await check_fold(hub)
+        await hub.close()
