@@ -16,8 +16,9 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from ...engine.core.clock import Clock, utc_now
+from ...engine.core.people import same_person
 from ...engine.core.rights import FULL
-from ...engine.history.model.events import ApprovalRequested, JournalEvent
+from ...engine.history.model.events import ApprovalCommented, ApprovalRequested, JournalEvent
 from ...engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ...engine.hub.hub import FreezeChanged, Hub, HubEvent, Outcome, Subscription
 from ..config.notifications import AttentionSettings
@@ -333,6 +334,8 @@ class InterlockConsole(RecordedApp):
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 self._paint_first.begin()
                 shown |= await self._dialogs.present(event.body)
+            elif isinstance(event, JournalEvent) and isinstance(event.body, ApprovalCommented):
+                self._show_addressed(event.body)
         if self._attention is not None and any(map(changes_queue, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
                 waiting = await self.hub.approvals()
@@ -341,6 +344,17 @@ class InterlockConsole(RecordedApp):
             self.set_timer(PANES_AFTER, self._pass_on)
         elif was_idle:
             self._pass_on()
+
+    def _show_addressed(self, comment: ApprovalCommented) -> None:
+        """Call the operator whom a comment asks to look at a request."""
+        if comment.to is not None and same_person(comment.to, self.operator):
+            self.notify(
+                shown(comment.text) or "a request",
+                title=shown(f"{comment.by} asks you to look"),
+                severity="warning",
+                markup=False,
+            )
+            self.bell()
 
     def _pass_on(self) -> None:
         self._paint_first.end()

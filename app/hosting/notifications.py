@@ -23,6 +23,7 @@ from ...engine.core.clock import Clock, utc_now
 from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible, visible_words
 from ...engine.history.model.events import (
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
@@ -46,6 +47,14 @@ log = logging.getLogger(__name__)
 # Content of a notification
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The person whom another one asks to look at a request."""
+
+    to: str
+    by: str
+
+
 class NotifiedRule(BaseModel):
     """The rule that asks, and its file and line."""
 
@@ -57,8 +66,10 @@ class Notification(BaseModel):
     """JSON that a command reads and a server gets. Fields are added, never renamed."""
 
     version: Literal[1] = 1
-    event: Literal["approval.waiting", "approval.escalated"] = "approval.waiting"
+    event: Literal["approval.waiting", "approval.escalated", "approval.addressed"] = "approval.waiting"
     test: bool = False
+    to: str | None = None
+    by: str | None = None
     approval_id: str
     session: str
     agent: str
@@ -73,11 +84,27 @@ class Notification(BaseModel):
 
 
 def payload_of(
-    request: ApprovalState, now: datetime, *, include_input: bool, test: bool = False
+    request: ApprovalState,
+    now: datetime,
+    *,
+    include_input: bool,
+    test: bool = False,
+    address: Address | None = None,
 ) -> Notification:
-    """Notification of a request, which comes from the hub, so its secrets are masked."""
+    """Notification of a request, which comes from the hub, so its secrets are masked.
+
+    With an `address` one person asks another to look at it; what they said stays in the consoles.
+    """
     rule = request.rule
+    summary = _summary(request, now)
+    event = "approval.waiting" if request.escalated is None else "approval.escalated"
+    if address is not None:
+        event = "approval.addressed"
+        summary = f"@{without_links(address.to)}: {without_links(address.by)} asks you to look. {summary}"
     return Notification(
+        event=event,
+        to=None if address is None else visible_words(address.to),
+        by=None if address is None else visible_words(address.by),
         test=test,
         approval_id=request.id,
         session=visible_words(request.session),
@@ -87,16 +114,16 @@ def payload_of(
         risk=request.risk,
         since=request.since,
         expires=request.expires,
-        summary=_summary(request, now),
-        event="approval.waiting" if request.escalated is None else "approval.escalated",
+        summary=summary,
         group=_group(request),
         input=request.input if include_input else None,
     )
 
 
 def as_bytes(payload: Notification) -> bytes:
-    """The JSON that is sent; without the input unless it is wanted."""
-    values = payload.model_dump(mode="json", exclude={"input"} if payload.input is None else None)
+    """The JSON that is sent; without the input unless it is wanted, and without an address if none."""
+    absent = {name for name in ("input", "to", "by") if getattr(payload, name) is None}
+    values = payload.model_dump(mode="json", exclude=absent)
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -158,6 +185,7 @@ class Notifier:
         self._failed = failed
         self._clocks = clocks or Clocks()
         self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._addressing: set[asyncio.Task[None]] = set()
         self._complained = False
 
     async def run(self) -> None:
@@ -169,9 +197,10 @@ class Notifier:
                     self._take(event)
         finally:
             subscription.close()
-            for task in list(self._waiting.values()):
+            tasks = [*self._waiting.values(), *self._addressing]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, event: JournalEvent) -> None:
         body = event.body
@@ -181,6 +210,11 @@ class Notifier:
             # Those who are called now have not been, whoever was.
             self._stop(body.approval_id)
             self._start(body.approval_id, event.at)
+        elif isinstance(body, ApprovalCommented) and body.to is not None:
+            address = Address(body.to, body.by)
+            task = asyncio.get_running_loop().create_task(self._send(body.approval_id, address))
+            self._addressing.add(task)
+            task.add_done_callback(self._addressing.discard)
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
 
@@ -199,13 +233,18 @@ class Notifier:
             del self._waiting[approval_id]
 
     async def _watch(self, approval_id: str, due: datetime) -> None:
-        """Wait until it is `due`, then notify, and again after a while if that failed; never raises."""
+        """Wait until it is `due`, then notify."""
         await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
+        await self._send(approval_id)
+
+    async def _send(self, approval_id: str, address: Address | None = None) -> None:
+        """Notify, and again after a while if that failed; never raises."""
         for pause in (*RETRIES, None):
             try:
                 request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
                 if request is not None:
-                    await send_notification(self._settings, request, self._clocks.now())
+                    now = self._clocks.now()
+                    await send_notification(self._settings, request, now, address=address)
             except SendError as error:
                 log.warning("nobody was told of request %s: %s", approval_id, error)
                 self._complain(str(error))
@@ -227,10 +266,15 @@ APPROVAL_ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)
 
 
 async def send_notification(
-    settings: NotifySettings, request: ApprovalState, now: datetime, *, test: bool = False
+    settings: NotifySettings,
+    request: ApprovalState,
+    now: datetime,
+    *,
+    test: bool = False,
+    address: Address | None = None,
 ) -> str:
     """Tell of one request; what the command said or the server answered. Raises `SendError`."""
-    payload = payload_of(request, now, include_input=settings.include_input, test=test)
+    payload = payload_of(request, now, include_input=settings.include_input, test=test, address=address)
     if settings.url:
         return await post(settings.url, as_bytes(payload))
     return await run_command(settings.command, as_bytes(payload))

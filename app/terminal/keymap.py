@@ -22,7 +22,16 @@ from textual.style import Style
 
 from .charset import ascii_only
 
-NOT_DECIDING = frozenset({"approval.close", "approval.explain", "approval.fold", "approval.next"})
+NOT_DECIDING = frozenset(
+    {
+        "approval.close",
+        "approval.explain",
+        "approval.fold",
+        "approval.next",
+        "approval.claim",
+        "approval.comment",
+    }
+)
 """What the approval dialog offers besides deciding. Every other action of it counts as a decision."""
 _WORDS = {"enter": "enter", "backspace": "backspace"}
 _ASCII_WORDS = {"up": "up", "down": "down", "left": "left", "right": "right"}

@@ -12,6 +12,8 @@ from ...engine.core.json_equality import same_json
 from ...engine.gate.types import GrantTerms
 from ...engine.history.fold.approvals import end_of, own_end
 from ...engine.history.model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExtended,
@@ -20,10 +22,11 @@ from ...engine.history.model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
-from ...engine.hub.hub import DisconnectedCalls, HubEvent
+from ...engine.hub.hub import DisconnectedCalls, HubEvent, RequestReaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def news_of(
     for event in events:
         if isinstance(event, DisconnectedCalls):
             news.changed |= event.session == request.session
+        if isinstance(event, RequestReaders):
+            news.changed |= event.approval_id == request.id
         if not isinstance(event, JournalEvent):
             continue
         end = end_of(event.body)
@@ -139,6 +144,9 @@ def news_of(
                 | ApprovalEscalated(approval_id=i)
                 | ApprovalFused(approval_id=i)
                 | ApprovalTakenBack(approval_id=i)
+                | ApprovalClaimed(approval_id=i)
+                | ApprovalUnclaimed(approval_id=i)
+                | ApprovalCommented(approval_id=i)
             ) if i == request.id:
                 news.changed = True
             case ApprovalRequested(approval_id=i, call_id=call):

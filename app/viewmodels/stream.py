@@ -8,7 +8,7 @@ from itertools import islice
 
 from ...engine.history.model.events import CallResult, JournalEvent, MessageAdded, SessionStatus
 from ...engine.history.model.records import StepRecord
-from ...engine.hub.hub import DisconnectedCalls, HubEvent, Streaming
+from ...engine.hub.hub import DisconnectedCalls, HubEvent, RequestReaders, Streaming
 
 RESOLVED_SHOWN = 5.0
 """Seconds that a deferred transition is shown after its call's result."""
@@ -82,6 +82,6 @@ class LiveStream:
 
 def changes_queue(event: HubEvent) -> bool:
     """Tell whether an event changes the queue of approval requests."""
-    if isinstance(event, DisconnectedCalls):
+    if isinstance(event, DisconnectedCalls | RequestReaders):
         return True
     return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")

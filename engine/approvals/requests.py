@@ -34,6 +34,8 @@ from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
 from ..history.audit.canonical_json import canonical
 from ..history.errors import JournalError
 from ..history.model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
@@ -43,6 +45,7 @@ from ..history.model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
     EventBody,
 )
@@ -53,6 +56,10 @@ from ..recording.resume_checks import Deadline
 from .input_form import RequestedInput
 from .withdrawals import RETRY, Tasks, WithdrawalHost, Withdrawals
 
+CLAIM = 600.0
+"""Seconds for which a person has a request that they took on."""
+MOST_COMMENTS = 50
+"""Comments on one request."""
 CHANGED = "the request has changed"
 AGAIN = "asked again"
 JUDGED = "judged again"
@@ -243,6 +250,9 @@ class _Open:
     escalation: asyncio.TimerHandle | None = None
     # The approval that releases the call in a moment.
     fuse: _Fuse | None = None
+    # The console whose end ends the claim on it, and what ends it in time.
+    console: str | None = None
+    claim_timer: asyncio.TimerHandle | None = None
 
     def note(self, written: bool) -> None:
         """Note whether the record has the request."""
@@ -357,7 +367,8 @@ class ApprovalRequests:
             raise
         finally:
             self._open.pop(approval_id, None)
-            for timer in (waits.timer, waits.escalation, waits.fuse and waits.fuse.timer):
+            fuse_timer = None if waits.fuse is None else waits.fuse.timer
+            for timer in (waits.timer, waits.escalation, fuse_timer, waits.claim_timer):
                 if timer is not None:
                     timer.cancel()
 
@@ -632,6 +643,89 @@ class ApprovalRequests:
             return Reply(True, f"{shown.tool} now has no deadline")
         seconds = (until - self._clock()).total_seconds()
         return Reply(True, f"{shown.tool} now expires in {format_duration(seconds)}")
+
+    # Who takes a request on, and what people say of it
+
+    async def claim(self, approval_id: str, by: str, console: str | None = None) -> Reply | None:
+        """Note that a person takes a request on, for a while and as long as their `console` is there.
+
+        Others may decide it all the same. `None` when it is over.
+        """
+        by = by.strip()
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if not by:
+                return Reply(False, "Nobody has this: a claim needs the name of an operator")
+            if shown.claim is not None:
+                return Reply(False, f"{shown.claim.by} has this already")
+            until = self._clock() + timedelta(seconds=CLAIM)
+            waits.console = console
+            await self._note(
+                ApprovalClaimed(approval_id=approval_id, call_id=shown.call_id, by=by, until=until)
+            )
+            waits.claim_timer = asyncio.get_running_loop().call_later(
+                CLAIM, lambda: self._tasks.start(self._end_claim(approval_id, waits, "its time is over"))
+            )
+        return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
+
+    async def unclaim(self, approval_id: str, by: str) -> Reply | None:
+        """Give a claim up. `None` when the request is over."""
+        waits = self._open.get(approval_id)
+        shown = None if waits is None else self._host.state.approvals.get(approval_id)
+        if waits is None or shown is None:
+            return None
+        if shown.claim is None or not same_person(shown.claim.by, by):
+            return Reply(False, f"{by.strip()} does not have this")
+        await self._end_claim(approval_id, waits, "given up")
+        return Reply(True, f"{shown.claim.by} has {shown.tool} no more")
+
+    async def end_claims(self, console: str) -> None:
+        """End the claims of a console that is gone."""
+        for approval_id, waits in list(self._open.items()):
+            if waits.console == console:
+                await self._end_claim(approval_id, waits, "their console is gone")
+
+    async def _end_claim(self, approval_id: str, waits: _Open, reason: str) -> None:
+        async with waits.turn:
+            if waits.claim_timer is not None:
+                waits.claim_timer.cancel()
+            shown = self._shown(approval_id, waits)
+            if shown is None or shown.claim is None:
+                return
+            gone = ApprovalUnclaimed(
+                approval_id=approval_id, call_id=shown.call_id, by=shown.claim.by, reason=reason
+            )
+            try:
+                await self._note(gone)
+            except JournalError:
+                # It is only who looks at it first: the next claim finds it taken.
+                log.exception("That nobody has request '%s' any more is not recorded", approval_id)
+            else:
+                waits.console = None
+
+    async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
+        """Record what a person says of a request, perhaps `to` another. `None` when it is over."""
+        by, text, to = by.strip(), text.strip(), (to or "").strip().removeprefix("@") or None
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if not by or not (text or to):
+                return Reply(False, "Nothing said: a comment needs a text, and the name of an operator")
+            if len(shown.comments) >= MOST_COMMENTS:
+                return Reply(False, f"A request has {MOST_COMMENTS} comments at most")
+            await self._note(
+                ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
+            )
+        return Reply(True, f"Said of {shown.tool}" if to is None else f"{to} is asked to look at this")
 
     async def ask_again(self, reason: str) -> None:
         """Void the requests whose digest has changed: their calls are judged, and asked about, again.

@@ -403,6 +403,39 @@ class HubApi(HistoryApi, DecisionApi):
         """Set a request's deadline to this many seconds from now; without a number it has none."""
         ...
 
+    @remote("approval.claim", "decide", done="claimed")
+    async def claim(self, approval_id: Id, *, by: Operator) -> Outcome:
+        """Take a request on: everybody sees who has it, and is asked once more before deciding it.
+
+        It ends with the claimer's connection, and after ten minutes.
+        """
+        ...
+
+    @remote("approval.unclaim", "decide", done="given up")
+    async def unclaim(self, approval_id: Id, *, by: Operator) -> Outcome:
+        """Give up one's own claim on a request."""
+        ...
+
+    @remote("approval.comment", "decide", done="said", may_repeat=False)
+    async def comment(
+        self,
+        approval_id: Id,
+        text: Annotated[str, Field(max_length=2000)],
+        *,
+        by: Operator,
+        to: Annotated[str, Field(max_length=64)] | None = None,
+    ) -> Outcome:
+        """Comment on a request, in its session's record; `to` is a person who is asked to look at it."""
+        ...
+
+    @remote("approval.reading", "decide")
+    async def note_reading(self, approval_id: Id, reading: StrictBool, *, by: Operator) -> None:
+        """Show others that the operator has a request before them, for a minute, or no more.
+
+        This is in no record. Of one console it is the last request that it says so of.
+        """
+        ...
+
     # Rules of a session
 
     @remote("grant.revoke", "administer", done="revoked")

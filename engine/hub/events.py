@@ -58,10 +58,20 @@ class FreezeChanged(BaseModel):
     freeze: FreezeRecord | None
 
 
+class RequestReaders(BaseModel):
+    """The people who have a request before them now, at most `MOST_READERS` of them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    session: str
+    approval_id: str
+    names: tuple[str, ...]
+
+
 STREAMED = 65_536
 """Characters of streamed text that wait for a subscriber with a limit."""
 
-HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls | FreezeChanged
+HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls | FreezeChanged | RequestReaders
 
 
 class Subscription:

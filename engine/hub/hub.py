@@ -45,7 +45,14 @@ from ..sessions.submitted import SubmittedSession
 from .agent_api import AgentApi
 from .api import DEFAULT_LIMIT, Outcome, Revealed
 from .backtest_api import BacktestSource
-from .events import DisconnectedCalls, FreezeChanged, HubEvent, Streaming, Subscription
+from .events import (
+    DisconnectedCalls,
+    FreezeChanged,
+    HubEvent,
+    RequestReaders,
+    Streaming,
+    Subscription,
+)
 from .flow_api import FlowApi
 from .freeze_api import FreezeApi
 from .operator_api import OperatorActions
@@ -66,6 +73,7 @@ __all__ = [
     "HubEvent",
     "Nets",
     "Outcome",
+    "RequestReaders",
     "ResultRefusedError",
     "ResumeError",
     "Revealed",
@@ -409,6 +417,9 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
         self._hand_over(shown)
 
     def _show_disconnected(self, event: DisconnectedCalls) -> None:
+        self._hand_over(event)
+
+    def _show_event(self, event: RequestReaders) -> None:
         self._hand_over(event)
 
     def _hand_over(self, shown: HubEvent) -> None:

@@ -9,15 +9,16 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from ..approvals.readers import Readers
 from ..approvals.request_order import Unread, longest_first
-from ..approvals.requests import Credential, OperatorAnswer, Reply
+from ..approvals.requests import ApprovalRequests, Credential, OperatorAnswer, Reply
 from ..core.durations import LONGEST, format_duration
 from ..gate.types import GrantTerms, Mode
 from ..history.fold.approvals import end_of, own_end
 from ..history.fold.event_text import dollars
 from ..history.journal.journal import JournalError
 from ..history.model.events import ApprovalDecided, EventBody, LimitRaised
-from ..history.model.state import ApprovalState
+from ..history.model.state import ApprovalState, mark_readers
 from ..history.redaction.unmasking import StillMaskedError
 from ..recording.explanation import ExplanationView
 from ..sessions.errors import UnknownSessionError
@@ -26,6 +27,7 @@ from ..sessions.registry import SessionRegistry
 from ..sessions.subagents import HostedChild
 from ..sessions.switching import Switching, SwitchTerms
 from .api import HubApi, Outcome, Revealed
+from .events import RequestReaders
 
 UNCHANGED = "the edited input is the one that was asked for. Change something, or approve it as it is"
 ENDS_KEPT = 10_000
@@ -38,6 +40,7 @@ class OperatorActions(HubApi):
     def __init__(self, live: SessionRegistry) -> None:
         self._live = live
         self._ended: dict[str, EventBody] = {}
+        self.readers = Readers(self._show_readers)
 
     async def approvals(self) -> list[ApprovalState]:
         waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
@@ -101,6 +104,62 @@ class OperatorActions(HubApi):
         if reply is None:
             return self._no_longer(approval_id, by)
         return Outcome(ok=reply.ok, message=reply.message)
+
+    async def claim(self, approval_id: str, *, by: str, console: str | None = None) -> Outcome:
+        return await self._arrange(approval_id, lambda asked: asked.claim(approval_id, by, console))
+
+    async def unclaim(self, approval_id: str, *, by: str) -> Outcome:
+        return await self._arrange(approval_id, lambda asked: asked.unclaim(approval_id, by))
+
+    async def comment(self, approval_id: str, text: str, *, by: str, to: str | None = None) -> Outcome:
+        return await self._arrange(approval_id, lambda asked: asked.comment(approval_id, by, text, to))
+
+    async def _arrange(
+        self, approval_id: str, act: Callable[[ApprovalRequests], Awaitable[Reply | None]]
+    ) -> Outcome:
+        hosted = self._asker(approval_id)
+        try:
+            reply = None if hosted is None else await act(hosted.questions)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not recorded, the journal refused it: {error}")
+        return (
+            self._no_longer(approval_id) if reply is None else Outcome(ok=reply.ok, message=reply.message)
+        )
+
+    async def note_reading(
+        self, approval_id: str, reading: bool, *, by: str, console: str | None = None
+    ) -> None:
+        hosted = self._asker(approval_id)
+        self.readers.note(console or f"here: {by}", by, approval_id if reading and hosted else None)
+
+    async def console_gone(self, console: str) -> None:
+        """A console is gone: its claims are over, and it reads nothing any more."""
+        self.readers.note(console, "", None)
+        for hosted in self._live:
+            await hosted.questions.end_claims(console)
+
+    def _show_readers(self, approval_id: str, names: tuple[str, ...]) -> None:
+        """Mark who has a request before them, and pass it on to subscribers."""
+        hosted = self._asker(approval_id)
+        if hosted is not None:
+            for state in (hosted.state, hosted.shown):
+                mark_readers(state.approvals, approval_id, names)
+            self._show_event(RequestReaders(session=hosted.id, approval_id=approval_id, names=names))
+
+    def reading(self) -> list[RequestReaders]:
+        """Who has which request before them."""
+        found: list[RequestReaders] = []
+        for hosted in self._live:
+            for asked in hosted.shown.approvals.values():
+                if asked.readers:
+                    found.append(
+                        RequestReaders(session=hosted.id, approval_id=asked.id, names=asked.readers)
+                    )
+        return found
+
+    def _show_event(self, event: RequestReaders) -> None:
+        """Pass an event on to subscribers."""
+        raise NotImplementedError
 
     async def reveal(self, approval_id: str, *, by: str) -> Revealed:
         hosted = self._asker(approval_id)

@@ -88,6 +88,7 @@ class FakeHub(BacktestSource, HubApi):
         self.spawn: object = None
         self.lacking = Unread()
         self.groups: dict[str, tuple[str, ...]] = {}
+        self.reads: str | None = None
         self.freeze_in_force: FreezeRecord | None = None
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[Subscription] = []
@@ -160,6 +161,12 @@ class FakeHub(BacktestSource, HubApi):
         return Revealed(ok=True, message="shown", texts=texts)
 
     take_back = noted("take_back", "take back", "taken back")
+    claim = noted("claim", "claim", "{0} claimed")
+    unclaim = noted("unclaim", "unclaim", "{0} given up")
+    comment = noted("comment", "comment", "said")
+
+    async def note_reading(self, approval_id: str, reading: bool, *, by: str) -> None:
+        self.reads = approval_id if reading else None
 
     async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
         self.asked.append(("extend", approval_id, seconds, by))

@@ -26,6 +26,23 @@ APPROVAL_KEYS = (
         "approval.take_back",
         "Take the approval back before its call runs; the request is open again",
     ),
+    key_binding(
+        "c",
+        "claim",
+        "claim",
+        "approval.claim",
+        "Say that you have this: others are asked once more before they decide it; again gives it up",
+        show=False,
+    ),
+    key_binding(
+        "at",
+        "comment",
+        "comment",
+        "approval.comment",
+        "Comment on it for everybody; @name and a note asks that person to look",
+        key_display="@",
+        show=False,
+    ),
     key_binding("plus", "extend", "more time", "approval.extend", "Extend by 15 min", key_display="+"),
     key_binding(
         "x",

@@ -20,11 +20,13 @@ from textual.message import Message
 from textual.widgets import Input
 
 from ....engine.approvals.request_order import in_order
+from ....engine.core.people import same_person
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.hub.hub import Outcome, Revealed
 from ...format.times import with_more
 from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
+from ...terminal.key_rights import permission_of
 from ...terminal.keymap import clickable, hints, key_of
 from ...viewmodels.answer_schema import AnswerDraft
 from ...viewmodels.grant_terms import no_grant_reason
@@ -40,6 +42,8 @@ from ..common.guarded_keys import NOTHING_LEFT, SENDING, FollowsRequest, Guarded
 from ..common.operator_context import OperatorContext
 from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
+READING_AGAIN = 20.0
+"""Seconds after which it is said again that the dialog shows a request."""
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
 
@@ -91,6 +95,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._frame = RequestFrame(context.viewer, context.clock, deny_reasons)
         self._inputs = FormDrafts(lambda request: request.input, lambda r: InputDraft(r.input))
         self._answers = FormDrafts(lambda request: request.wants, AnswerDraft.of)
+        self._reads: tuple[str | None, float] = None, 0.0
         self._reset()
 
     def present(
@@ -116,6 +121,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._flash_until = 0.0
         self.deciding = self._over = self._too_late = False
         self._meanwhile: str | None = None
+        self._warned: tuple[str, str] | None = None
         self._ending = ""
         self._titled: tuple[Content, Content] | None = None
         self._others = 0
@@ -164,6 +170,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self._frame.border_title, self._frame.border_subtitle = title, note
         self._frame.set_class(self.flashes, "-early")
         self._frame.set_class(self._over, "-over")
+        self._show_reading()
 
     def _note(self) -> Content:
         sleep = self.sleep_note()
@@ -303,6 +310,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         match action:
             case "extend":
                 return self.request.expires is not None
+            case "claim" | "comment":
+                return not self._over
             case "take_back":
                 return self.request.fuse is not None and not self._over
             case "edit" | "grant":
@@ -368,7 +377,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     def action_approve(self) -> None:
         """Show what was not on screen yet; then approve this call, or open the form for its answer."""
-        if self._frame.reason.is_open or not self._all_seen():
+        if self._frame.reason.is_open or not self._all_seen() or not self._passes_claim():
             return
         draft = self._answers.draft_of(self.request)
         if not draft.fields:
@@ -435,7 +444,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._ask_reason(stop=True)
 
     def _ask_reason(self, *, stop: bool) -> None:
-        if self.accepts_key():
+        if self.accepts_key() and self._passes_claim():
             self._frame.reason.open(stop=stop, agent=self.request.agent or self.request.session)
             # At once: what is typed next is the reason, and must not reach the keys.
             self.set_focus(self._frame.reason.input)
@@ -462,6 +471,53 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.deliberately(
                 lambda: self._decide(OperatorDecision(False, event.reason, stop=event.stopping))
             )
+
+    def action_claim(self) -> None:
+        """Take the request on, or give it up."""
+        self._run(self._said(self.request, self._operator_context.claim(self.request)))
+
+    def action_comment(self) -> None:
+        """Ask what there is to say of the request."""
+        from .comment import CommentPanel
+
+        request = self.request
+
+        def answered(line: str | None) -> None:
+            if line is not None:
+                self._run(self._said(request, self._operator_context.comment(request, line)))
+
+        self.app.push_screen(CommentPanel(request), answered)
+
+    async def _said(self, request: ApprovalState, act: Coroutine[object, object, Outcome]) -> Message:
+        return Extended(request.id, await act)
+
+    def _passes_claim(self) -> bool:
+        """Tell whether it may be decided here: once asked again, where another person has it."""
+        claim, own = self.request.claim, self._operator_context.operator
+        about = None if claim is None else (self.request.id, claim.by)
+        if claim is None or same_person(claim.by, own) or self._warned == about:
+            return True
+        self._warned = about
+        self.say(f"{claim.by} has this: press it again to decide it all the same", bad=False)
+        return False
+
+    def _show_reading(self) -> None:
+        """Let others see that this request is before the operator, as long as it is."""
+        if permission_of(self.app).refusal("decide") is not None:
+            return
+        reads = self.request.id if self in self.app.screen_stack and not self._over else None
+        now, before = self._operator_context.monotonic(), self._reads
+        if reads == before[0] and (reads is None or now - before[1] < READING_AGAIN):
+            return
+        self._reads = reads, now
+        request = reads or before[0]
+        if request is not None:
+            note = self._operator_context.note_reading(request, reading=reads is not None)
+            self.app.run_worker(note, group="reading", exit_on_error=False)
+
+    def on_screen_suspend(self) -> None:
+        """Read nothing any more where the dialog was closed, not only covered."""
+        self.app.call_later(self._show_reading)
 
     def action_take_back(self) -> None:
         """Take an approval back before its call runs: at once, as there is little time."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
+from ....engine.core.people import same_person
 from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome, Revealed
@@ -23,6 +25,14 @@ async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = ""
         return await action()
     except Exception as error:
         return Outcome(ok=False, message=f"{failure}{str(error) or type(error).__name__}")
+
+
+def addressed(line: str) -> tuple[str | None, str]:
+    """The person that a comment begins with, as `@maria`, and the rest of it."""
+    if not line.startswith("@"):
+        return None, line
+    name, _, text = line[1:].partition(" ")
+    return name or None, text.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,24 @@ class OperatorContext:
         return await outcome_of(
             lambda: self.hub.take_back(request.id, by=self.operator), "Not taken back: "
         )
+
+    async def claim(self, request: ApprovalState) -> Outcome:
+        """Take a request on, or give it up where the operator has it."""
+        own = request.claim is not None and same_person(request.claim.by, self.operator)
+        act = self.hub.unclaim if own else self.hub.claim
+        return await outcome_of(lambda: act(request.id, by=self.operator))
+
+    async def comment(self, request: ApprovalState, line: str) -> Outcome:
+        """Comment on a request; a line that begins with `@name` asks that person to look at it."""
+        to, text = addressed(line)
+        return await outcome_of(
+            lambda: self.hub.comment(request.id, text, by=self.operator, to=to), "Not said: "
+        )
+
+    async def note_reading(self, request: str, *, reading: bool) -> None:
+        """Show others that the operator has a request before them; a courtesy, which may fail."""
+        with suppress(Exception):
+            await self.hub.note_reading(request, reading, by=self.operator)
 
     async def reveal(self, request: ApprovalState) -> Revealed:
         """The masked parts of a request that may be more than a secret."""

@@ -31,6 +31,14 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     ),
     key_binding("plus", "extend", "15 min more", "live.extend", "Extend by 15 min"),
     key_binding(
+        "c",
+        "claim",
+        "claim",
+        "live.claim",
+        "Say that you have the request; again gives it up",
+        show=False,
+    ),
+    key_binding(
         "u",
         "take_back",
         "take it back",

@@ -92,7 +92,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
         """Tell whether a key of the queue or of the nets applies where the focus is."""
         match action:
-            case "mark" | "extend":
+            case "mark" | "extend" | "claim":
                 return self._in("waiting") and bool(self._queue)
             case "take_back":
                 request = self.selected_request
@@ -156,6 +156,12 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         request = self.selected_request
         if request is not None and request.fuse is not None:
             self._do(self._operator_context.take_back(request))
+
+    def action_claim(self) -> None:
+        """Take the request under the cursor on, or give it up."""
+        request = self.selected_request
+        if request is not None:
+            self._do(self._operator_context.claim(request))
 
     # Grants
 

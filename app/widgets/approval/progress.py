@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ....engine.core.approvers import Approvers
 from ....engine.core.durations import format_duration
-from ....engine.core.people import PARTS, is_among, part_in
+from ....engine.core.people import PARTS, is_among, part_in, same_person
 from ....engine.core.value_key import value_net
 from ....engine.history.fold.markings import skill_net
 from ....engine.history.model.records import NetRecord, TransitionRecord
@@ -23,6 +23,8 @@ from ..nets.list import approver_names, enabled
 
 BEGUN = ("running", "done", "failed", "unknown")
 """Statuses of calls that were allowed."""
+MOST_COMMENTS = 5
+"""Comments in the dialog; the transcript has all of them."""
 TAKE_BACK = "u"
 """Key that takes an approval back, in the dialog and in the queue."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -88,6 +90,7 @@ def people_lines(
         yield words
     elif request.taken_back is not None:
         yield f"{name_shown(request.taken_back)} took the approval back: it is asked again"
+    yield from handover_words(request, viewer)
     if request.fuse is not None:
         return
     if request.approvers is not None:
@@ -150,6 +153,27 @@ def approval_obstacle(
     if terms.counts(viewer.groups, escalated=escalated):
         return None
     return f"you are not in {' or '.join(terms.groups(escalated=escalated))}"
+
+
+def handover_words(request: ApprovalState, viewer: Viewer | None) -> Iterator[str]:
+    """`maria has this`, `ben is reading this`, and the last comments: `ben to @maria: whose host?`."""
+    own = "" if viewer is None else viewer.operator
+    if request.claim is not None:
+        yield "you have this" if same_person(request.claim.by, own) else claim_words(request.claim.by)
+    others = [name_shown(each) for each in request.readers if not same_person(each, own)]
+    if others:
+        yield f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} reading this"
+    hidden = len(request.comments) - MOST_COMMENTS
+    if hidden > 0:
+        yield f"{count(hidden, 'earlier comment')}, in the transcript"
+    for each in request.comments[-MOST_COMMENTS:]:
+        to = "" if each.to is None else f" to @{name_shown(each.to)}"
+        yield f"{name_shown(each.by)}{to}: {shown(' '.join(each.text.split()))}"
+
+
+def claim_words(name: str) -> str:
+    """`maria has this`."""
+    return f"{name_shown(name)} has this"
 
 
 def fuse_words(request: ApprovalState, now: datetime) -> str | None:

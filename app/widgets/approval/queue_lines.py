@@ -11,12 +11,12 @@ from ....engine.core.durations import format_duration
 from ....engine.history.model.state import ApprovalState
 from ....engine.history.redaction.shell.masking import is_shell_field
 from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
-from ...format.text import MUTED, age, glance_parts, name_shown, seconds_between, shown, spread
+from ...format.text import MUTED, age, count, glance_parts, name_shown, seconds_between, shown, spread
 from ...terminal.symbols import RISK
 from ..base.blocks import Block
 from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text
-from .progress import fuse_words
+from .progress import claim_words, fuse_words
 from .proposed_edits import edit_counts
 
 LAST_MINUTE = 60
@@ -93,6 +93,7 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     fuse = fuse_words(approval, now)
     pieces = [
         *([] if fuse is None else [Content.styled(fuse, "bold $text-warning")]),
+        *_handover(approval),
         *risk_and_time(approval, now),
         *([] if changed is None else [counts_text(changed)]),
         *_edited(approval),
@@ -110,6 +111,15 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
         ]
 
     return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
+
+
+def _handover(approval: ApprovalState) -> list[Content]:
+    """Who has a request, whom a comment asks to look at it, and how many comments there are."""
+    words = [] if approval.claim is None else [claim_words(approval.claim.by)]
+    asked = next((each.to for each in reversed(approval.comments) if each.to is not None), None)
+    words += [] if asked is None else [f"@{name_shown(asked)}"]
+    words += [count(len(approval.comments), "comment")] if approval.comments else []
+    return [Content.styled(each, "bold $text-accent") for each in words]
 
 
 def _edited(approval: ApprovalState) -> list[Content]:

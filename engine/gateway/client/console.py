@@ -31,6 +31,7 @@ from ...hub.hub import (
     DisconnectedCalls,
     FreezeChanged,
     HubEvent,
+    RequestReaders,
     Spawn,
     Streaming,
     Subscription,
@@ -44,6 +45,7 @@ from ..protocol.console_methods import (
     EVENTS,
     FREEZE,
     QUEUE,
+    READERS,
     SESSION,
     SESSIONS,
     SUBSCRIBE,
@@ -53,6 +55,7 @@ from ..protocol.console_methods import (
     FreezeNotice,
     NoParams,
     QueueLimit,
+    ReadersNotice,
     SessionList,
     Subscribe,
 )
@@ -121,7 +124,7 @@ class ConsoleClient(RemoteHub):
         self._fetching: set[str] = set()
         self._loading: asyncio.Task[None] | None = None
         self._lacking: dict[str, int] = {}
-        self._held: deque[JournalEvent | Streaming | DisconnectedCalls] = deque()
+        self._held: deque[JournalEvent | Streaming | DisconnectedCalls | RequestReaders] = deque()
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
@@ -272,12 +275,15 @@ class ConsoleClient(RemoteHub):
         try:
             match notice.method:
                 case EVENT.name:
-                    event: JournalEvent | Streaming | DisconnectedCalls = EventNotice.model_validate(
-                        notice.params
-                    ).event
+                    event: JournalEvent | Streaming | DisconnectedCalls | RequestReaders = (
+                        EventNotice.model_validate(notice.params).event
+                    )
                 case DISCONNECTED.name:
                     event = DisconnectedNotice.model_validate(notice.params)
                     self._mirror.connections(event)
+                case READERS.name:
+                    event = ReadersNotice.model_validate(notice.params)
+                    self._mirror.note_readers(event)
                 case FREEZE.name:
                     changed = FreezeNotice.model_validate(notice.params)
                     self._frozen = changed.freeze

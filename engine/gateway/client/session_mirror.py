@@ -13,8 +13,8 @@ from ...approvals.request_order import Unread
 from ...history.errors import FoldError
 from ...history.fold.fold import apply, new_state
 from ...history.model.events import ApprovalRequested, JournalEvent, SessionOpened
-from ...history.model.state import ApprovalState, SessionState, mark_disconnected
-from ...hub.events import DisconnectedCalls
+from ...history.model.state import ApprovalState, SessionState, mark_disconnected, mark_readers
+from ...hub.events import DisconnectedCalls, RequestReaders
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ class Mirror:
         self._unread: dict[str, int] = {}
         self._first: list[ApprovalState] = []
         self._disconnected: dict[str, Mapping[str, datetime]] = {}
+        self._readers: dict[str, RequestReaders] = {}
 
     def expect(self, waiting: Mapping[str, int], first: Iterable[ApprovalState]) -> None:
         """Set the number of requests of each session not loaded yet, and the queue's first requests."""
@@ -43,8 +44,20 @@ class Mirror:
         self._first = [first.get(each.id, each) for each in self._first]
         self._mark(event.session)
 
+    def note_readers(self, event: RequestReaders) -> None:
+        """Take over who has a request before them."""
+        if event.names:
+            self._readers[event.approval_id] = event
+        else:
+            self._readers.pop(event.approval_id, None)
+        state = self._states.get(event.session)
+        if state is not None:
+            mark_readers(state.approvals, event.approval_id, event.names)
+
     def forget_connections(self) -> None:
-        """Take every call for connected again, until the server says otherwise."""
+        """Take every call for connected again and every request for unread, until the server speaks."""
+        for event in list(self._readers.values()):
+            self.note_readers(event.model_copy(update={"names": ()}))
         for session in self._disconnected:
             self._disconnected[session] = {}
             self._mark(session)
@@ -98,6 +111,9 @@ class Mirror:
                 self._early[state.id] = []
                 return False
         self._mark(state.id)
+        for event in self._readers.values():
+            if event.session == state.id:
+                mark_readers(state.approvals, event.approval_id, event.names)
         return True
 
     def lacks(self, session_id: str, seq: int) -> bool:

@@ -17,7 +17,7 @@ from ...history.model.events import JournalEvent
 from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
-from ...hub.hub import DisconnectedCalls, FreezeChanged, Streaming
+from ...hub.hub import DisconnectedCalls, FreezeChanged, RequestReaders, Streaming
 from ...hub.operations import NotSent, Operation, operations
 from .agent_methods import SessionParams
 from .framing import Nothing, Payload, ServerMessage, problems
@@ -173,6 +173,10 @@ class FreezeNotice(FreezeChanged, ServerMessage):
     """All agents are frozen: new calls wait. Without `freeze` they are frozen no more."""
 
 
+class ReadersNotice(RequestReaders, ServerMessage):
+    """All who have a request before them now, by name."""
+
+
 class EventPage(Payload):
     """Events of a recorded session after event number `after`. A unique beginning of the id suffices."""
 
@@ -243,6 +247,9 @@ DISCONNECTED = NoticeType(
     "A connection that waited for a call's answer went, or came back.",
 )
 
+READERS = NoticeType(
+    "approval.readers", "operator", ReadersNotice, "Others have a request before them, or no more."
+)
 FREEZE = NoticeType(
     "agents.frozen", "operator", FreezeNotice, "All agents were frozen, or are no longer frozen."
 )

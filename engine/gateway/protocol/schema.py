@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
-from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE
+from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE, READERS
 from .framing import DEEPEST, Code, Payload
 from .method import Method, NoticeType
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
@@ -18,7 +18,7 @@ from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
 VERSION = 1
 
 METHODS: tuple[Method[Payload, BaseModel], ...] = (*AGENT_METHODS, *CONSOLE_METHODS)  # type: ignore[assignment]
-NOTICES: tuple[NoticeType, ...] = (ENDED, EVENT, DISCONNECTED, FREEZE)
+NOTICES: tuple[NoticeType, ...] = (ENDED, EVENT, DISCONNECTED, FREEZE, READERS)
 
 _ABOUT = {
     Code.PARSE: "The frame is not JSON.",

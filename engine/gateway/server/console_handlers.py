@@ -6,13 +6,16 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel
 from websockets.exceptions import ConnectionClosed
 
 from ...approvals.request_order import ApprovalQueue, longest_first
 from ...approvals.requests import Credential
+from ...history.errors import JournalError
 from ...history.model.state import SessionState
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
@@ -70,6 +73,7 @@ class ConsoleHandlers:
         self._frames = frames
         self._starter = starter
         self._feed: asyncio.Task[None] | None = None
+        self._console = uuid4().hex
         self._jobs = Jobs(connection.usage, limits.jobs_per_token)
         self._handlers: dict[str, RequestHandler] = dict(
             [
@@ -95,6 +99,8 @@ class ConsoleHandlers:
         if self._feed is not None:
             self._feed.cancel()
         await self._jobs.close()
+        with suppress(JournalError):  # Said in the log; a claim ends by itself in a while.
+            await self._hub.console_gone(self._console)
 
     # Declared operations
 
@@ -105,7 +111,7 @@ class ConsoleHandlers:
         identity = self._connection.identity
         # An operator is who the token says, and acts with it as long as it is in force (G-77).
         credential = Credential(identity.token, self._connection.in_force, identity.operator)
-        own = {"by": identity.name, "credential": credential}
+        own = {"by": identity.name, "credential": credential, "console": self._console}
         takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
         names = (own.keys() & takes) - method.params.model_fields.keys()
         set_here = {name: own[name] for name in names}

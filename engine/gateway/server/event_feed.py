@@ -13,14 +13,16 @@ from collections.abc import AsyncIterator
 from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
-from ...hub.hub import DisconnectedCalls, FreezeChanged, Hub, HubEvent
+from ...hub.hub import DisconnectedCalls, FreezeChanged, Hub, HubEvent, RequestReaders
 from ..protocol.console_methods import (
     DISCONNECTED,
     EVENT,
     FREEZE,
+    READERS,
     DisconnectedNotice,
     EventNotice,
     FreezeNotice,
+    ReadersNotice,
 )
 from ..protocol.framing import notice_frame
 
@@ -73,6 +75,8 @@ def _frame(event: HubEvent) -> bytes:
         return notice_frame(DISCONNECTED.name, notice)
     if isinstance(event, FreezeChanged):
         return notice_frame(FREEZE.name, FreezeNotice(freeze=event.freeze))
+    if isinstance(event, RequestReaders):
+        return notice_frame(READERS.name, ReadersNotice(**event.model_dump()))
     return notice_frame(EVENT.name, EventNotice(event=event))
 
 
@@ -89,7 +93,7 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
             async for event in _recorded(hub, after):
                 after = event.cursor
                 yield event
-            for event in hub.disconnected_calls():
+            for event in (*hub.disconnected_calls(), *hub.reading()):
                 yield event
             if fell_behind:
                 yield FreezeChanged(freeze=hub.frozen())

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from ..errors import impossible
 from ..model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
@@ -16,6 +18,7 @@ from ..model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
     EventBody,
     GrantGiven,
@@ -23,7 +26,7 @@ from ..model.events import (
     JournalEvent,
 )
 from ..model.fast_models import copy_with
-from ..model.records import ExtensionRecord, FuseRecord
+from ..model.records import ClaimRecord, CommentRecord, ExtensionRecord, FuseRecord
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
@@ -118,6 +121,32 @@ def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
                 "tokens": (*approval.tokens, body.token),
                 "given_groups": (*approval.given_groups, body.groups),
             }
+    state.approvals[body.approval_id] = copy_with(approval, update)
+
+
+def handed_over(
+    state: SessionState,
+    event: JournalEvent,
+    body: ApprovalClaimed | ApprovalUnclaimed | ApprovalCommented,
+) -> None:
+    """People arrange who decides a request, which is what it was."""
+    approval = state.approvals.get(body.approval_id)
+    if approval is None:
+        raise impossible(event, f"approval '{body.approval_id}' is not open")
+    match body:
+        case ApprovalClaimed(by=by, until=until):
+            if approval.claim is not None:
+                raise impossible(event, f"{approval.claim.by} has '{body.approval_id}'")
+            update: dict[str, object] = {"claim": ClaimRecord(by=by, at=event.at, until=until)}
+        case ApprovalUnclaimed(by=by):
+            if approval.claim is None or approval.claim.by != by:
+                raise impossible(event, f"{by} does not have '{body.approval_id}'")
+            update = {"claim": None}
+        case ApprovalCommented(by=by, text=text, to=to):
+            comment = CommentRecord(by=by, at=event.at, text=text, to=to)
+            update = {"comments": (*approval.comments, comment)}
+            address = "" if to is None else f"@{to} "
+            say(state, "note", event.at, f"{by} on {approval.tool}: {address}{text}", by)
     state.approvals[body.approval_id] = copy_with(approval, update)
 
 

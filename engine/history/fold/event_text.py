@@ -17,6 +17,8 @@ from ...core.sanitize import visible
 from ...core.value_key import split_key
 from ...net.net import format_marking
 from ..model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
@@ -26,6 +28,7 @@ from ..model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
@@ -152,6 +155,12 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"call {body.call_id}", _fused(body)
         case ApprovalTakenBack() as body:
             return f"call {body.call_id}", "approval taken back", _by(body.by)
+        case ApprovalClaimed() as body:
+            return f"call {body.call_id}", f"{body.by} has this until {body.until:%H:%M:%S}"
+        case ApprovalUnclaimed() as body:
+            return f"call {body.call_id}", f"{body.by} has this no more: {shortened(body.reason)}"
+        case ApprovalCommented() as body:
+            return f"call {body.call_id}", _comment(body), _by(body.by)
         case ApprovalExtended() as body:
             may = "may wait" if body.proposed is None else "is to wait"
             return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
@@ -268,6 +277,10 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     return f"{verdict} by {by}{edited}{_reason_suffix(body.reason)}"
 
 
+def _comment(body: ApprovalCommented) -> str:
+    return f"{'' if body.to is None else f'@{body.to} '}{shortened(body.text)}"
+
+
 def _fused(body: ApprovalFused) -> str:
     edited = " with edited input" if body.input is not None else ""
     by = with_groups(body.by, body.groups)
@@ -355,6 +368,13 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
             yield f"approval of {_asked_tool(before, body.approval_id)}: {_fused(body)}"
         case ApprovalTakenBack() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)} taken back (by {body.by})"
+        case ApprovalClaimed() as body:
+            yield f"{body.by} has the request of {_asked_tool(before, body.approval_id)}"
+        case ApprovalUnclaimed() as body:
+            asked_about = _asked_tool(before, body.approval_id)
+            yield f"{body.by} has the request of {asked_about} no more: {shortened(body.reason)}"
+        case ApprovalCommented() as body:
+            yield f"{body.by} on {_asked_tool(before, body.approval_id)}: {_comment(body)}"
         case ApprovalExtended() as body:
             asked_about = _asked_tool(before, body.approval_id)
             may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"

@@ -14,6 +14,8 @@ from ...core.value_key import split_key
 from ...net.net import NetError
 from ..errors import FoldError, impossible
 from ..model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
@@ -23,6 +25,7 @@ from ..model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
@@ -59,7 +62,7 @@ from ..model.state import (
     shown_status,
 )
 from . import switches
-from .approvals import answered, changed, forget_grants, granted, requested, revoked
+from .approvals import answered, changed, forget_grants, granted, handed_over, requested, revoked
 from .event_text import dollars
 from .flow_steps import speaker, stepped
 from .markings import (
@@ -189,6 +192,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             changed(state, event, body)
         case ApprovalFused() | ApprovalTakenBack():
             changed(state, event, body)
+        case ApprovalClaimed() | ApprovalUnclaimed() | ApprovalCommented():
+            handed_over(state, event, body)
         case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
             answered(state, event, body)
         case GrantGiven():

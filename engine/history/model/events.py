@@ -398,6 +398,37 @@ class ApprovalTakenBack(Record):
     by: str
 
 
+class ApprovalClaimed(Record):
+    """A person has taken a request on until a time; others may decide it all the same."""
+
+    type: Literal["approval.claimed"] = "approval.claimed"
+    approval_id: str
+    call_id: str
+    by: str
+    until: datetime
+
+
+class ApprovalUnclaimed(Record):
+    """The claim of `by` on a request is over: given up, or its time or their connection is gone."""
+
+    type: Literal["approval.unclaimed"] = "approval.unclaimed"
+    approval_id: str
+    call_id: str
+    by: str
+    reason: str
+
+
+class ApprovalCommented(Record):
+    """A person's comment on a request; with `to` they want that person to look at it."""
+
+    type: Literal["approval.commented"] = "approval.commented"
+    approval_id: str
+    call_id: str
+    by: str
+    text: str
+    to: str | None = None
+
+
 class ApprovalRevealed(Record):
     """An operator looked at the masked texts of a request that may be more than secrets."""
 
@@ -647,6 +678,9 @@ EventBody = Annotated[
     | ApprovalExtended
     | ApprovalFused
     | ApprovalTakenBack
+    | ApprovalClaimed
+    | ApprovalUnclaimed
+    | ApprovalCommented
     | ApprovalRevealed
     | ApprovalEscalated
     | ApprovalDecided

@@ -103,6 +103,23 @@ class FuseRecord(Record):
     edited: bool = False
 
 
+class ClaimRecord(Record):
+    """A person's claim on a request, until a time: others may decide it, and are asked once more."""
+
+    by: str
+    at: datetime
+    until: datetime
+
+
+class CommentRecord(Record):
+    """A comment on a request; one that is addressed `to` a person asks for their attention."""
+
+    by: str
+    at: datetime
+    text: str
+    to: str | None = None
+
+
 class ExtensionRecord(Record):
     """Time that one person wants a request to have, `None` for ever; `token` as in `ApprovalGiven`."""
 

@@ -18,6 +18,8 @@ from ...core.people import Part
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
 from .records import (
+    ClaimRecord,
+    CommentRecord,
     ExtensionRecord,
     FlowRecord,
     FreezeRecord,
@@ -104,8 +106,9 @@ class ApprovalState(BaseModel):
     the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
     had chosen another one, `None` where none had (G-75). `fuse` is the approval that releases the call in
     a moment, `taken_back` who took the last such approval back. `opener` is the token that opened the
-    session of an external agent. `escalated` is when it was. `disconnected` is when the last connection
-    went that waited for the answer; in no journal, and only at a server. For the rest see
+    session of an external agent. `escalated` is when it was. `claim` is who has taken it on, `comments`
+    are what people said of it, oldest first. `disconnected` is when the last connection went that waited
+    for the answer, `readers` are those who have it before them: both are in no journal. For the rest see
     `ApprovalRequested`.
     """
 
@@ -153,6 +156,9 @@ class ApprovalState(BaseModel):
     shell_fields: tuple[str, ...] = ()
     fuse: FuseRecord | None = None
     taken_back: str | None = None
+    claim: ClaimRecord | None = None
+    comments: tuple[CommentRecord, ...] = ()
+    readers: tuple[str, ...] = ()
     opener: str | None = None
     disconnected: datetime | None = None
 
@@ -173,6 +179,13 @@ def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, d
         since = calls.get(asked.call_id)
         if asked.disconnected != since:
             approvals[key] = asked.model_copy(update={"disconnected": since})
+
+
+def mark_readers(approvals: dict[str, ApprovalState], approval_id: str, names: tuple[str, ...]) -> None:
+    """Set who has a request before them."""
+    asked = approvals.get(approval_id)
+    if asked is not None and asked.readers != names:
+        approvals[approval_id] = asked.model_copy(update={"readers": names})
 
 
 class SwitchState(BaseModel):

@@ -33,7 +33,7 @@ from .spans import MASK, MASKED, Masking, Span, mask_of, masked
 
 __all__ = ["MASK", "NAMES", "Redaction"]
 
-STATED = frozenset({"original"})
+STATED = frozenset({"original", "comments"})
 """Fields of a state, not of an event, that are content."""
 _SIGNS = ("curl", "key", "secret")
 """Parts, in small letters, of texts in which values are given in other ways."""

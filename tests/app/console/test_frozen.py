@@ -27,7 +27,7 @@ class TestKey:
                 await seat.shows(LINE)
             await shop.hub.send("one", "go", by="mia")
             await ben.press("v")
-            await ben.shows("Decisions")
+            await ben.shows("1 decision")
             await ben.shows(LINE)
             assert shop.ran == []
             await ada.press("F")

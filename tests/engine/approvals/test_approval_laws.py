@@ -95,6 +95,7 @@ DEED = st.one_of(
     st.builds(Deed, st.sampled_from(("go", "steer", "abort", "go", "resume")), SESSION),
     st.builds(Deed, st.just("revoke"), SESSION, WHICH),
     st.builds(Deed, st.just("take back"), which=WHICH),
+    st.builds(Deed, st.sampled_from(("claim", "unclaim", "comment", "gone")), which=WHICH),
     st.builds(Deed, st.sampled_from(("freeze", "lift", "lift"))),
     st.builds(Deed, st.just("extend"), which=WHICH, seconds=st.sampled_from((0.0, 60.0, QUARTER))),
 )

@@ -274,9 +274,19 @@ class World:
             case "extend" if self.seen:
                 request, _ = self.seen[-1 - move.which % len(self.seen)]
                 await hub.extend(request, seconds=move.seconds or None, by="ben")
-            case "take back" if self.seen:
+            case "take back" | "claim" | "unclaim" | "comment" if self.seen:
                 request, _ = self.seen[-1 - move.which % len(self.seen)]
-                await hub.take_back(request, by="ben")
+                match move.verb:
+                    case "claim":
+                        await hub.claim(request, by="ben", console="one")
+                    case "unclaim":
+                        await hub.unclaim(request, by="ben")
+                    case "comment":
+                        await hub.comment(request, "look at this", by="ben", to="ada")
+                    case _:
+                        await hub.take_back(request, by="ben")
+            case "gone":
+                await hub.console_gone("one")
             case "freeze":
                 await hub.freeze(by="ben", reason="a test")
             case "lift":

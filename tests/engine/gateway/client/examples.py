@@ -54,6 +54,13 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         },
     ),
     "approval.reveal": ({"approval_id": "a1"},),
+    "approval.claim": ({"approval_id": "a1"},),
+    "approval.unclaim": ({"approval_id": "a1"},),
+    "approval.comment": (
+        {"approval_id": "a1", "text": "who knows this host?"},
+        {"approval_id": "a1", "text": "yours, I think", "to": "ben"},
+    ),
+    "approval.reading": ({"approval_id": "a1", "reading": True},),
     "approval.take_back": ({"approval_id": "a1"},),
     "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
     "agents.freeze": ({}, {"reason": "the deploys look wrong"}),

@@ -1,0 +1,48 @@
+"""The people who have a request before them now: in no record, and forgotten soon unless said again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LASTS = 60.0
+"""Seconds for which it counts that a console has a request before it."""
+MOST_READERS = 20
+"""Names that are shown of one request."""
+MOST_CONSOLES = 4096
+"""Consoles that are known to read something."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    name: str
+    approval_id: str
+    timer: asyncio.TimerHandle
+
+
+class Readers:
+    """The request that each console has before it; `changed` hears of a request's readers."""
+
+    def __init__(self, changed: Callable[[str, tuple[str, ...]], object]) -> None:
+        self._changed = changed
+        self._consoles: dict[str, _Reading] = {}
+
+    def note(self, console: str, name: str, approval_id: str | None) -> None:
+        """Note the request that a console has before it, or that it has none any more."""
+        before = self._consoles.pop(console, None)
+        if before is not None:
+            before.timer.cancel()
+        if approval_id is not None and name.strip() and len(self._consoles) < MOST_CONSOLES:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(LASTS, self.note, console, "", None)
+            self._consoles[console] = _Reading(name.strip(), approval_id, timer)
+        if before is not None and before.approval_id != approval_id:
+            self._changed(before.approval_id, self.of(before.approval_id))
+        if approval_id is not None and (before is None or before.approval_id != approval_id):
+            self._changed(approval_id, self.of(approval_id))
+
+    def of(self, approval_id: str) -> tuple[str, ...]:
+        """The names of those who have a request before them."""
+        names = (each.name for each in self._consoles.values() if each.approval_id == approval_id)
+        return tuple(sorted(dict.fromkeys(names)))[:MOST_READERS]

@@ -1,0 +1,143 @@
+"""Requests handed from person to person: claims, comments, and who has one before them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.approvals import readers, requests
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
+    ApprovalUnclaimed,
+)
+from interlock.engine.hub.hub import RequestReaders
+
+from ..support.external_agent import check_fold, events, recorded
+from ..support.shop import until
+from .test_fuse import asked
+
+ASKS = "require human-approval before deploy"
+
+
+class TestClaim:
+    async def test_is_everybodys_to_see(self, tmp_path: Path) -> None:
+        """The request says who has it; another claim is refused, and others may decide it."""
+        async with asked(tmp_path, ASKS) as (hub, request, call):
+            assert (await hub.claim(request.id, by="maria")).ok
+            [shown] = await hub.approvals()
+            assert shown.claim is not None
+            assert shown.claim.by == "maria"
+            second = await hub.claim(request.id, by="ben")
+            assert (second.ok, second.message) == (False, "maria has this already")
+            await check_fold(hub)
+            assert (await hub.decide(request.id, approved=True, by="ben", digest=request.digest)).ok
+            assert (await call).approved_by == ("ben",)
+
+    async def test_is_given_up_by_its_owner(self, tmp_path: Path) -> None:
+        """Nobody gives up the claim of another person."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria")
+            assert not (await hub.unclaim(request.id, by="ben")).ok
+            assert (await hub.unclaim(request.id, by="Maria")).ok
+            assert (await hub.approvals())[0].claim is None
+            assert (await hub.claim(request.id, by="ben")).ok
+            await check_fold(hub)
+
+    async def test_ends_with_its_console(self, tmp_path: Path) -> None:
+        """A claim from a console that is gone is over; that of another console stays."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria", console="one")
+            await hub.console_gone("two")
+            assert (await hub.approvals())[0].claim is not None
+            await hub.console_gone("one")
+            assert (await hub.approvals())[0].claim is None
+            [gone] = recorded(hub.database, ApprovalUnclaimed)
+            assert (gone.by, gone.reason) == ("maria", "their console is gone")
+            await check_fold(hub)
+
+    async def test_ends_after_its_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody keeps a request from others by forgetting it."""
+        monkeypatch.setattr(requests, "CLAIM", 0.05)
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            heard = hub.subscribe()
+            await hub.claim(request.id, by="maria")
+            await until(heard, ApprovalUnclaimed)
+            assert (await hub.approvals())[0].claim is None
+
+    async def test_needs_an_open_request_and_a_name(self, tmp_path: Path) -> None:
+        """Nothing is recorded of either without them."""
+        async with asked(tmp_path, ASKS) as (hub, request, call):
+            assert not (await hub.claim(request.id, by=" ")).ok
+            await hub.decide(request.id, approved=False, by="ben", digest=request.digest)
+            await call
+            assert (await hub.claim(request.id, by="maria")).message == "Already denied by ben"
+            assert recorded(hub.database, ApprovalClaimed) == []
+
+
+class TestComment:
+    async def test_is_recorded_and_shown(self, tmp_path: Path) -> None:
+        """Comments stand at the request, in the transcript and in history, with whom they address."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            assert (await hub.comment(request.id, "whose host?", by="maria")).ok
+            assert (await hub.comment(request.id, "yours", by="maria", to="@ben")).ok
+            [shown] = await hub.approvals()
+            assert [(each.by, each.text, each.to) for each in shown.comments] == [
+                ("maria", "whose host?", None),
+                ("maria", "yours", "ben"),
+            ]
+            notes = [entry.text for entry in (await hub.session("robin-1")).transcript if entry.text]
+            assert notes[-1] == "maria on deploy: @ben yours"
+            lines = [headline(event) for event in events(hub.database)]
+            assert any("@ben yours" in line for line in lines)
+            await check_fold(hub)
+
+    async def test_shows_no_secret(self, tmp_path: Path) -> None:
+        """What looks like a secret in a comment is masked for operators; the record has it."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.comment(request.id, "password=hunter2horse works", by="maria")
+            [shown] = await hub.approvals()
+            assert "hunter2horse" not in shown.model_dump_json()
+            state = await hub.session("robin-1")
+            assert "hunter2horse" not in state.model_dump_json()
+            assert "hunter2horse" in recorded(hub.database, ApprovalCommented)[0].text
+            await check_fold(hub)
+
+    async def test_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """There are so many at most, and none without a text."""
+        monkeypatch.setattr(requests, "MOST_COMMENTS", 2)
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            assert not (await hub.comment(request.id, "  ", by="maria")).ok
+            results = [(await hub.comment(request.id, "x", by="maria")).ok for _ in range(3)]
+            assert results == [True, True, False]
+
+
+class TestReading:
+    async def test_is_shown_and_in_no_record(self, tmp_path: Path) -> None:
+        """Who has a request before them is told to all, until they turn away."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            before = len(events(hub.database))
+            heard = hub.subscribe()
+            await hub.note_reading(request.id, True, by="maria", console="one")
+            await hub.note_reading(request.id, True, by="ben", console="two")
+            assert (await hub.approvals())[0].readers == ("ben", "maria")
+            await hub.console_gone("one")
+            await hub.note_reading(request.id, False, by="ben", console="two")
+            assert (await hub.approvals())[0].readers == ()
+            heard.close()
+            told = [event.names async for event in heard if isinstance(event, RequestReaders)]
+            assert told == [("maria",), ("ben", "maria"), ("ben",), ()]
+            assert len(events(hub.database)) == before
+
+    async def test_is_forgotten_soon(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A console that says nothing more reads nothing more."""
+        monkeypatch.setattr(readers, "LASTS", 0.05)
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            heard = hub.subscribe()
+            await hub.note_reading(request.id, True, by="maria", console="one")
+            async for event in heard:
+                if isinstance(event, RequestReaders) and not event.names:
+                    break
+            assert (await hub.approvals())[0].readers == ()
