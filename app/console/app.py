@@ -479,7 +479,7 @@ class InterlockConsole(RecordedApp):
 
     async def action_freeze(self) -> None:
         """Freeze all agents at once; where they are frozen, ask for the reason to lift that."""
-        frozen = self.hub.frozen()
+        frozen = self.hub.current_freeze()
         refused = self.permission.refusal("decide" if frozen is None else "administer")
         if refused is not None:
             self.notify(shown(refused), severity="warning", markup=False)

@@ -60,7 +60,7 @@ class FreezeDisplay:
         """Every screen says what is so now."""
         freeze: FreezeRecord | None = None
         with suppress(Exception):  # What a hub does not answer the screens say.
-            freeze = self._hub.frozen()
+            freeze = self._hub.current_freeze()
         for screen in list(self._app.screen_stack):
             if not screen.is_mounted:
                 continue

@@ -121,7 +121,7 @@ class WatchedJournal(RecordedFile):
         waiting = [a for view in self._views.values() for a in view.shown.approvals.values()]
         return longest_first(waiting)
 
-    def frozen(self) -> FreezeRecord | None:
+    def current_freeze(self) -> FreezeRecord | None:
         """The freeze that the writer of the journal goes by."""
         return FreezeLog(self.database, utc_now).read()
 

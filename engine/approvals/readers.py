@@ -22,10 +22,10 @@ class _Reading:
 
 
 class Readers:
-    """The request that each console has before it; `changed` hears of a request's readers."""
+    """The request that each console has before it; `on_change` hears of a request's readers."""
 
-    def __init__(self, changed: Callable[[str, tuple[str, ...]], object]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[str, tuple[str, ...]], object]) -> None:
+        self._on_change = on_change
         self._consoles: dict[str, _Reading] = {}
 
     def note(self, console: str, name: str, approval_id: str | None) -> None:
@@ -38,9 +38,9 @@ class Readers:
             timer = loop.call_later(LASTS, self.note, console, "", None)
             self._consoles[console] = _Reading(name.strip(), approval_id, timer)
         if before is not None and before.approval_id != approval_id:
-            self._changed(before.approval_id, self.of(before.approval_id))
+            self._on_change(before.approval_id, self.of(before.approval_id))
         if approval_id is not None and (before is None or before.approval_id != approval_id):
-            self._changed(approval_id, self.of(approval_id))
+            self._on_change(approval_id, self.of(approval_id))
 
     def of(self, approval_id: str) -> tuple[str, ...]:
         """The names of those who have a request before them."""

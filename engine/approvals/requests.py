@@ -208,7 +208,7 @@ class RequestHost(WithdrawalHost, Protocol):
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
-    async def unfrozen(self) -> None:
+    async def wait_for_freeze_end(self) -> None:
         """Return when the agents are not frozen."""
         ...
 
@@ -385,7 +385,7 @@ class ApprovalRequests:
         if waits is None:
             return None
         async with waits.turn:
-            shown = await self._checked(approval_id, waits, approved=approved)
+            shown = await self._check_open(approval_id, waits, approved=approved)
             if not isinstance(shown, ApprovalState):
                 return shown
             problem = self._unfit(waits, shown, answer, by)
@@ -419,7 +419,7 @@ class ApprovalRequests:
                 return None
         return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}")
 
-    async def _checked(
+    async def _check_open(
         self, approval_id: str, waits: _Open, *, approved: bool
     ) -> ApprovalState | Reply | None:
         """State of a request that is as it was shown; else the reply to who answers, and it is void.
@@ -512,13 +512,13 @@ class ApprovalRequests:
 
     async def _release(self, approval_id: str, waits: _Open, fuse: _Fuse) -> None:
         """Release a call whose fuse has burnt, if all is still as it was when it was approved."""
-        await self._host.unfrozen()
+        await self._host.wait_for_freeze_end()
         answer = fuse.answer
         async with waits.turn:
             if waits.fuse is not fuse:
                 return
             try:
-                shown = await self._checked(approval_id, waits, approved=True)
+                shown = await self._check_open(approval_id, waits, approved=True)
                 if not isinstance(shown, ApprovalState):
                     return
                 void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None

@@ -494,7 +494,7 @@ class HubApi(HistoryApi, DecisionApi):
     # Agents
 
     @query
-    def frozen(self) -> FreezeRecord | None:
+    def current_freeze(self) -> FreezeRecord | None:
         """The freeze of all agents in force; `None` where there is none."""
         ...
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from ..approvals.requests import Credential
 from ..history.errors import JournalError
 from ..history.journal.journal import Journal
 from ..history.model.records import FreezeRecord
@@ -29,11 +30,11 @@ class FreezeApi:
     _journal: Journal
     redaction: Redaction
 
-    def frozen(self) -> FreezeRecord | None:
+    def current_freeze(self) -> FreezeRecord | None:
         """The freeze in force."""
         return self._live.freeze.current
 
-    async def freeze(self, *, by: str, reason: str = "") -> Outcome:
+    async def freeze(self, *, by: str, reason: str = "", credential: Credential | None = None) -> Outcome:
         """Freeze all agents; see `HubApi.freeze`.
 
         Calls wait from the first moment on, whatever can be written of it.
@@ -41,6 +42,9 @@ class FreezeApi:
         freeze = self._live.freeze
         if not by.strip():
             return Outcome(ok=False, message=f"Not frozen: {NOBODY}")
+        overstepped = self._live.tokens.overstepped(by.strip(), credential, "decide")
+        if overstepped is not None:
+            return Outcome(ok=False, message=f"Not frozen: {overstepped}")
         if freeze.current is not None:
             async with freeze.turn:
                 pass  # it may be about to be lifted
@@ -68,10 +72,13 @@ class FreezeApi:
         said = f"All agents are {record.words}; new calls wait"
         return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
 
-    async def lift_freeze(self, *, by: str, reason: str) -> Outcome:
+    async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
         """Lift the freeze; see `HubApi.lift_freeze`. It stays where that cannot be recorded."""
         if not by.strip():
             return Outcome(ok=False, message=f"Not lifted: {NOBODY}")
+        overstepped = self._live.tokens.overstepped(by.strip(), credential, "administer")
+        if overstepped is not None:
+            return Outcome(ok=False, message=f"Not lifted: {overstepped}")
         if not reason.strip():
             why = "Not lifted: say why, the reason is recorded with it"
             return Outcome(ok=False, message=why, needs_reason=True)

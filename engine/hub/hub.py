@@ -112,7 +112,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
         )
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
-        self._live.freeze.changed = lambda freeze: self._hand_over(FreezeChanged(freeze=freeze))
+        self._live.freeze.on_change = lambda freeze: self._hand_over(FreezeChanged(freeze=freeze))
 
     def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
         return self.spawn(run, session_id)

@@ -105,26 +105,57 @@ class OperatorActions(HubApi):
             return self._no_longer(approval_id, by)
         return Outcome(ok=reply.ok, message=reply.message)
 
-    async def claim(self, approval_id: str, *, by: str, console: str | None = None) -> Outcome:
-        return await self._arrange(approval_id, lambda asked: asked.claim(approval_id, by, console))
+    async def claim(
+        self,
+        approval_id: str,
+        *,
+        by: str,
+        console: str | None = None,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        return await self._arrange(
+            approval_id, by, credential, lambda asked: asked.claim(approval_id, by, console)
+        )
 
-    async def unclaim(self, approval_id: str, *, by: str) -> Outcome:
-        return await self._arrange(approval_id, lambda asked: asked.unclaim(approval_id, by))
+    async def unclaim(
+        self, approval_id: str, *, by: str, credential: Credential | None = None
+    ) -> Outcome:
+        return await self._arrange(
+            approval_id, by, credential, lambda asked: asked.unclaim(approval_id, by)
+        )
 
-    async def comment(self, approval_id: str, text: str, *, by: str, to: str | None = None) -> Outcome:
-        return await self._arrange(approval_id, lambda asked: asked.comment(approval_id, by, text, to))
+    async def comment(
+        self,
+        approval_id: str,
+        text: str,
+        *,
+        by: str,
+        to: str | None = None,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        return await self._arrange(
+            approval_id, by, credential, lambda asked: asked.comment(approval_id, by, text, to)
+        )
 
     async def _arrange(
-        self, approval_id: str, act: Callable[[ApprovalRequests], Awaitable[Reply | None]]
+        self,
+        approval_id: str,
+        by: str,
+        credential: Credential | None,
+        act: Callable[[ApprovalRequests], Awaitable[Reply | None]],
     ) -> Outcome:
+        """Have people hand a request over, which takes the right to decide it."""
+        overstepped = self._live.tokens.overstepped(by.strip(), credential, "decide")
+        if overstepped is not None:
+            return Outcome(ok=False, message=overstepped)
         hosted = self._asker(approval_id)
         try:
             reply = None if hosted is None else await act(hosted.questions)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not recorded, the journal refused it: {error}")
-        return (
-            self._no_longer(approval_id) if reply is None else Outcome(ok=reply.ok, message=reply.message)
-        )
+        if reply is None:
+            return self._no_longer(approval_id)
+        return Outcome(ok=reply.ok, message=reply.message)
 
     async def note_reading(
         self, approval_id: str, reading: bool, *, by: str, console: str | None = None
@@ -147,7 +178,7 @@ class OperatorActions(HubApi):
             self._show_event(RequestReaders(session=hosted.id, approval_id=approval_id, names=names))
 
     def reading(self) -> list[RequestReaders]:
-        """Who has which request before them."""
+        """The requests that people have before them, with their names."""
         found: list[RequestReaders] = []
         for hosted in self._live:
             for asked in hosted.shown.approvals.values():

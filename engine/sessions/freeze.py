@@ -12,19 +12,19 @@ from ..history.model.records import FreezeRecord
 T = TypeVar("T")
 
 
-def _unheard(_: FreezeRecord | None) -> None:
+def _ignore(_: FreezeRecord | None) -> None:
     """Tell nobody."""
 
 
 class CallFreeze:
     """The freeze in force, if any, and the calls that wait for its end; begins as the log says.
 
-    `changed` hears of each freeze, and of its end as `None`.
+    `on_change` hears of each freeze, and of its end as `None`.
     """
 
     def __init__(self, log: FreezeLog | None = None) -> None:
         self.log = log
-        self.changed: Callable[[FreezeRecord | None], object] = _unheard
+        self.on_change: Callable[[FreezeRecord | None], object] = _ignore
         self._current = None if log is None else log.read()
         self._lifted = asyncio.Event()
         self.turn = asyncio.Lock()
@@ -40,15 +40,15 @@ class CallFreeze:
         """Have every call wait from this moment on."""
         self._current = freeze
         self._lifted.clear()
-        self.changed(freeze)
+        self.on_change(freeze)
 
     def end(self) -> None:
         """Let the calls go on."""
         self._current = None
         self._lifted.set()
-        self.changed(None)
+        self.on_change(None)
 
-    async def lifted(self) -> None:
+    async def wait_for_end(self) -> None:
         """Return when nothing is frozen."""
         while self._current is not None:
             await self._lifted.wait()

@@ -468,16 +468,16 @@ class HostedSession:
         for a time cannot be recorded as on again.
         """
         while True:
-            await self.freeze.lifted()
+            await self.freeze.wait_for_end()
             if self.switching.is_late():
                 await self.switching.catch_up()
             await self.ledger.catch_up()
             if self.freeze.current is None:
                 return
 
-    async def unfrozen(self) -> None:
+    async def wait_for_freeze_end(self) -> None:
         """See `RequestHost`."""
-        await self.freeze.lifted()
+        await self.freeze.wait_for_end()
 
     async def note_freeze(self, lift: FreezeRecord | None = None) -> None:
         """Record the freeze in force, or its end by `lift`, unless the record has it.

@@ -232,7 +232,7 @@ class FakeHub(BacktestSource, HubApi):
     async def origin(self, session_id: str) -> Origin:
         return Origin(session=session_id, source=None)
 
-    def frozen(self) -> FreezeRecord | None:
+    def current_freeze(self) -> FreezeRecord | None:
         return self.freeze_in_force
 
     async def freeze(self, *, by: str, reason: str = "") -> Outcome:

@@ -106,7 +106,7 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
     from ....engine.core.sanitize import visible_words
 
     requests = await client.approvals()
-    if (frozen := client.frozen()) is not None:
+    if (frozen := client.current_freeze()) is not None:
         print(visible_words(f"All agents are {frozen.words}"), file=sys.stderr)
     if args.json:
         print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))

@@ -27,7 +27,7 @@ async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = ""
         return Outcome(ok=False, message=f"{failure}{str(error) or type(error).__name__}")
 
 
-def addressed(line: str) -> tuple[str | None, str]:
+def split_address(line: str) -> tuple[str | None, str]:
     """The person that a comment begins with, as `@maria`, and the rest of it."""
     if not line.startswith("@"):
         return None, line
@@ -93,7 +93,7 @@ class OperatorContext:
 
     async def comment(self, request: ApprovalState, line: str) -> Outcome:
         """Comment on a request; a line that begins with `@name` asks that person to look at it."""
-        to, text = addressed(line)
+        to, text = split_address(line)
         return await outcome_of(
             lambda: self.hub.comment(request.id, text, by=self.operator, to=to), "Not said: "
         )

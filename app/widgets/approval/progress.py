@@ -86,8 +86,8 @@ def people_lines(
 
     With why `viewer` may not. Of those that may, where anybody's approval is enough, only an escalation.
     """
-    if (words := fuse_words(request, now)) is not None:
-        yield words
+    if words := fuse_words(request, now):
+        yield " · ".join(words)
     elif request.taken_back is not None:
         yield f"{name_shown(request.taken_back)} took the approval back: it is asked again"
     yield from handover_words(request, viewer)
@@ -176,14 +176,14 @@ def claim_words(name: str) -> str:
     return f"{name_shown(name)} has this"
 
 
-def fuse_words(request: ApprovalState, now: datetime) -> str | None:
-    """`approved by maria · runs in 4 s · u takes it back`; `None` where no approval is under way."""
+def fuse_words(request: ApprovalState, now: datetime) -> tuple[str, ...]:
+    """`approved by maria`, `runs in 4 s`, `u takes it back`; none where no approval is under way."""
     if (fuse := request.fuse) is None:
-        return None
+        return ()
     left = seconds_between(now, fuse.until)
     runs = f"runs in {ceil(left)} s" if left > 0 else "runs once it is looked at again"
     edited = " with an edited input" if fuse.edited else ""
-    return f"approved by {name_shown(fuse.by)}{edited} · {runs} · {TAKE_BACK} takes it back"
+    return f"approved by {name_shown(fuse.by)}{edited}", runs, f"{TAKE_BACK} takes it back"
 
 
 def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:

@@ -90,9 +90,8 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     if approval.wants is not None:
         asks = Content.styled(f"answer: {_question(approval)}", MUTED)
     changed = edit_counts(approval)
-    fuse = fuse_words(approval, now)
     pieces = [
-        *([] if fuse is None else [Content.styled(fuse, "bold $text-warning")]),
+        *(Content.styled(each, "bold $text-warning") for each in fuse_words(approval, now)),
         *_handover(approval),
         *risk_and_time(approval, now),
         *([] if changed is None else [counts_text(changed)]),

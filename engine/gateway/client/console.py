@@ -426,7 +426,7 @@ class ConsoleClient(RemoteHub):
             raise UnknownSessionError(f"No live session '{session_id}'")
         return state
 
-    def frozen(self) -> FreezeRecord | None:
+    def current_freeze(self) -> FreezeRecord | None:
         """The freeze of all agents on the server, as last reported."""
         return self._frozen
 

@@ -52,6 +52,9 @@ class Mirror:
             self._readers.pop(event.approval_id, None)
         state = self._states.get(event.session)
         if state is not None:
+            for key in [k for k, e in self._readers.items() if e.session == state.id]:
+                if key not in state.approvals:
+                    del self._readers[key]  # that request is over
             mark_readers(state.approvals, event.approval_id, event.names)
 
     def forget_connections(self) -> None:

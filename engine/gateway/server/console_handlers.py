@@ -141,7 +141,7 @@ class ConsoleHandlers:
             sessions=tuple((s.id, s.seq) for s in live),
             steered=tuple(s.id for s in live if self._hub.steers(s.id)),
             unedited=tuple(s.id for s in live if not self._hub.takes_edits(s.id)),
-            frozen=self._hub.frozen(),
+            frozen=self._hub.current_freeze(),
         )
 
     async def _queue(self, params: QueueLimit) -> QueueStart:

@@ -96,7 +96,7 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
             for event in (*hub.disconnected_calls(), *hub.reading()):
                 yield event
             if fell_behind:
-                yield FreezeChanged(freeze=hub.frozen())
+                yield FreezeChanged(freeze=hub.current_freeze())
             async for event in subscription:
                 if isinstance(event, JournalEvent):
                     if event.cursor <= after:

@@ -166,7 +166,7 @@ class PendingCalls:
         async def work() -> None:
             with suppress(UnknownSessionError):  # then its call ends so, too
                 mode = (await self._hub.session(session.id)).mode
-                frozen = self._hub.frozen()
+                frozen = self._hub.current_freeze()
                 if not answer.done():
                     reason = None if frozen is None else frozen.words
                     answer.set_result(CallAnswer(outcome="waiting", mode=mode, reason=reason))

@@ -26,6 +26,9 @@ class TestPolicy:
             ('[approvals]\nexpire = "15m"\n', ApprovalPolicy(expire=900)),
             ('[approvals]\nexpire = "never"\n', ApprovalPolicy()),
             ("[approvals]\nown_approvals = true\n", ApprovalPolicy(own_approvals=True)),
+            ('[approvals]\nfuse = "5s"\n', ApprovalPolicy(fuse=5)),
+            ('[approvals]\nfuse = "none"\n', ApprovalPolicy()),
+            ("[approvals]\nfuse = 0\n", ApprovalPolicy()),
         ],
     )
     def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
@@ -48,8 +51,13 @@ class TestPolicy:
             ('expire = "soon"', "expire: expected a length of time such as 90d, 12w or 36h"),
             ('expire = "0s"', "expire: expected some time, or 'never'"),
             ("expire = 15", "expire: expected a length of time"),
+            ('fuse = "soon"', "fuse: expected a length of time such as 90d, 12w or 36h"),
+            ('fuse = "1h"', "fuse: expected at most 10 minutes, or 'none', found '1h'"),
             ('own_approvals = "yes"', "own_approvals: expected true or false, found 'yes'"),
-            ("expires = 1", "unknown setting 'expires'; known: deny_reasons, expire, own_approvals"),
+            (
+                "expires = 1",
+                "unknown setting 'expires'; known: deny_reasons, expire, own_approvals, fuse",
+            ),
         ],
     )
     def test_refuses_what_it_does_not_understand(self, tmp_path: Path, line: str, problem: str) -> None:

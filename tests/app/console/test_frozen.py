@@ -34,11 +34,11 @@ class TestKey:
             await ada.until(lambda: isinstance(ada.app.screen, Loosen))
             await ada.press("enter")
             await ada.shows("Type a reason")
-            assert shop.hub.frozen() is not None
+            assert shop.hub.current_freeze() is not None
             for key in "ok":
                 await ada.press(key)
             await ada.press("enter")
-            await ada.until(lambda: shop.hub.frozen() is None)
+            await ada.until(lambda: shop.hub.current_freeze() is None)
             await shop.hub.wait("one")
             assert shop.ran == ["deploy 0"]
             for seat in (ada, ben):

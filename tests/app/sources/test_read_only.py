@@ -32,18 +32,25 @@ from ..support.stage import everyone
 CHANGES = {
     "abort",
     "branch_session",
+    "claim",
     "close",
     "close_session",
+    "comment",
     "compact",
     "decide",
     "extend",
+    "freeze",
+    "lift_freeze",
+    "note_reading",
     "open_session",
     "raise_limit",
     "resume_session",
     "revoke_grant",
     "send",
     "set_mode",
+    "take_back",
     "toggle_net",
+    "unclaim",
 }
 
 

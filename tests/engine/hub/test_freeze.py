@@ -222,12 +222,12 @@ class TestRecord:
         await opened(hub)
         heard = hub.subscribe()
         await frozen(hub)
-        now = hub.frozen()
+        now = hub.current_freeze()
         assert now is not None
         assert now.words == f"frozen by maria: {WHY}"
         assert (await hub.session("robin-1")).frozen == now
         await lifted(hub)
-        assert hub.frozen() is None
+        assert hub.current_freeze() is None
         assert (await hub.session("robin-1")).frozen is None
         assert [each.by for each in recorded(hub.database, FreezeLifted)] == ["ben"]
         heard.close()
@@ -244,7 +244,7 @@ class TestRecord:
     async def test_keeps_no_secret(self, hub: Hub) -> None:
         """A reason is shown to everybody: what looks like a secret in it is masked at once."""
         await hub.freeze(by="maria", reason="password=hunter2horse was used")
-        now = hub.frozen()
+        now = hub.current_freeze()
         assert now is not None
         assert "hunter2horse" not in now.reason
         assert "hunter2horse" not in FreezeLog(hub.database, lambda: now.at).path.read_text()
@@ -258,7 +258,7 @@ class TestLift:
         assert (no_reason.ok, no_reason.needs_reason) == (False, True)
         assert not (await hub.lift_freeze(by="", reason="x")).ok
         assert not (await hub.freeze(by="ben")).ok
-        assert hub.frozen() is not None
+        assert hub.current_freeze() is not None
 
     async def test_that_cannot_be_kept_lifts_nothing(self, hub: Hub) -> None:
         """Where the lift cannot be written down the calls go on waiting, and the records say so."""
@@ -286,10 +286,10 @@ class TestRestart:
         hub = Hub.open(tmp_path / "hub.db")
         await opened(hub)
         await frozen(hub)
-        was = hub.frozen()
+        was = hub.current_freeze()
         await hub.close()
         hub = Hub.open(tmp_path / "hub.db")
-        assert hub.frozen() == was
+        assert hub.current_freeze() == was
         heard = hub.subscribe()
         await resumed(hub)
         await until(heard, FreezeBegan)
@@ -299,7 +299,7 @@ class TestRestart:
         await check_fold(hub)
         await hub.close()
         hub = Hub.open(tmp_path / "hub.db")
-        assert hub.frozen() is None
+        assert hub.current_freeze() is None
         await hub.close()
 
     @pytest.mark.parametrize("found", ["", "nonsense\n", '{"step": "lifted"}\n', "cut"])
@@ -312,13 +312,13 @@ class TestRestart:
         await hub.close()
         path.write_text(path.read_text()[:-1] if found == "cut" else found)
         hub = Hub.open(tmp_path / "hub.db")
-        now = hub.frozen()
+        now = hub.current_freeze()
         assert now is not None
         assert "cannot be read" in now.words
         await lifted(hub)
         await hub.close()
         hub = Hub.open(tmp_path / "hub.db")
-        assert hub.frozen() is None
+        assert hub.current_freeze() is None
         await hub.close()
 
     async def test_after_a_kill(self, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ class TestRestart:
         asked = [each for each in recorded(tmp_path / "hub.db", MessageAdded) if each.calls]
         assert [call.call_id for each in asked for call in each.calls] == ["t1", "d1"]
         hub = Hub.open(tmp_path / "hub.db")
-        now = hub.frozen()
+        now = hub.current_freeze()
         assert now is not None
         assert now.words == f"frozen by maria: {WHY}"
         await resumed(hub)

@@ -323,7 +323,7 @@ class World:
         self.direct = [each for each in self.direct if not each[1].done()]
         if self.doing or self.journal.waiting:
             return False
-        if self.hub.frozen() is not None:
+        if self.hub.current_freeze() is not None:
             return True
         asking = {hosted.id for hosted in self.hub._live if hosted.state.approvals}
         if any(name not in asking for name, _ in self.direct):
@@ -354,7 +354,7 @@ class World:
 
     async def settle(self) -> None:
         """Answer every question until there are no more."""
-        while self.hub.frozen() is not None:
+        while self.hub.current_freeze() is not None:
             await self.hub.lift_freeze(by="ben", reason="a test")
         for _ in range(60):
             await self.rest()

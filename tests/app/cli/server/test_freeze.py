@@ -14,7 +14,7 @@ class TestFreeze:
         async with shell(tmp_path) as operator:
             done = await operator.command("freeze", "the deploys look wrong")
             assert "frozen by ada: the deploys look wrong" in done.stdout
-            assert operator.server.hub.frozen() is not None
+            assert operator.server.hub.current_freeze() is not None
             assert "frozen by ada: the deploys look wrong" in (await operator.run("list")).stderr
             again = await operator.command("freeze", code=1)
             assert "frozen by ada" in again.stderr
@@ -22,7 +22,7 @@ class TestFreeze:
             assert "takes a reason" in no_reason.stderr
             lifted = await operator.command("freeze", "--lift", "looked at", "--json")
             assert json.loads(lifted.stdout)["ok"]
-            assert operator.server.hub.frozen() is None
+            assert operator.server.hub.current_freeze() is None
 
     async def test_lifting_needs_an_administrator(self, tmp_path: Path) -> None:
         """Who may decide freezes, and does not lift."""
@@ -31,4 +31,4 @@ class TestFreeze:
             await operator.command("freeze", token=dora)
             refused = await operator.command("freeze", "--lift", "looked at", token=dora, code=1)
             assert "administer" in refused.stderr
-            assert operator.server.hub.frozen() is not None
+            assert operator.server.hub.current_freeze() is not None

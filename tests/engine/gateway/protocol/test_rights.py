@@ -26,9 +26,16 @@ from ..served import Served, raw, served, until
 from ..server.test_attacks_inside import ASKS, ask, code, wait_for_a_person
 
 CHANGES: dict[str, Rights] = {
+    "agents.freeze": "decide",
+    "agents.lift": "administer",
+    "approval.claim": "decide",
+    "approval.comment": "decide",
     "approval.decide": "decide",
     "approval.extend": "decide",
+    "approval.reading": "decide",
     "approval.reveal": "decide",
+    "approval.take_back": "decide",
+    "approval.unclaim": "decide",
     "session.abort": "decide",
     "session.compact": "decide",
     "session.end": "decide",

@@ -14,7 +14,7 @@ WHY = "the deploys look wrong"
 
 
 async def frozen(console: ConsoleClient) -> str:
-    now = console.frozen()
+    now = console.current_freeze()
     return "" if now is None else now.words
 
 
@@ -46,16 +46,16 @@ class TestConsoles:
             looks = server.tokens.issue("operator", "lou", rights="look")
             async with server.console(looks) as console:
                 refused = await console.freeze(by="", reason=WHY)
-                assert (refused.ok, server.hub.frozen()) == (False, None)
+                assert (refused.ok, server.hub.current_freeze()) == (False, None)
             async with ConsoleClient(server.url, server.ada, read_only=True) as console:
                 refused = await console.freeze(by="", reason=WHY)
-                assert (refused.ok, server.hub.frozen()) == (False, None)
+                assert (refused.ok, server.hub.current_freeze()) == (False, None)
             async with server.console(decides) as console:
                 assert (await console.freeze(by="", reason=WHY)).ok
                 refused = await console.lift_freeze(by="", reason="looked at")
                 assert not refused.ok
                 assert "administer" in refused.message
-                assert server.hub.frozen() is not None
+                assert server.hub.current_freeze() is not None
 
 
 class TestAgents:
