@@ -18,9 +18,11 @@ from .keymap import bindings_of, decides
 READ_ONLY = "This console is read-only: it changes nothing"
 
 NEEDS: Final[Mapping[str, Rights]] = {
+    "always.save": "administer",
     "apply.all": "administer",
     "apply.drop": "administer",
     "apply.new": "administer",
+    "approval.always": "administer",
     "approval.claim": "decide",
     "approval.comment": "decide",
     "approval.give": "administer",
@@ -49,6 +51,8 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "rules.edit": "decide",
     "shadow.enforce": "administer",
     "start.start": "administer",
+    "suggestion.save": "administer",
+    "suggestions.save": "administer",
 }
 """By their bindings' ids. Any other action that decides needs `decide`, and the rest only looks.
 

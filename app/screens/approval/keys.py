@@ -17,6 +17,14 @@ APPROVAL_KEYS = (
     key_binding(
         "g", "grant", "grant", "approval.grant", "Approve, and choose which later calls need no approval"
     ),
+    key_binding(
+        "G",
+        "always",
+        "always like this",
+        "approval.always",
+        "Change the rule that asked, so that calls like this one need no approval; decides nothing",
+        show=False,
+    ),
     key_binding("d", "deny", "deny", "approval.deny", "Refuse the call, with a reason if you like"),
     key_binding("s", "stop", "deny and stop", "approval.stop", "Deny the call and stop the agent"),
     key_binding(

@@ -28,6 +28,7 @@ from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
 from ...terminal.key_rights import permission_of
 from ...terminal.keymap import clickable, hints, key_of
+from ...viewmodels.always_like import no_always_reason
 from ...viewmodels.answer_schema import AnswerDraft
 from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
@@ -44,7 +45,7 @@ from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
 READING_AGAIN = 20.0
 """Seconds after which it is said again that the dialog shows a request."""
-DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
+DECIDING = frozenset({"approve", "edit", "grant", "always", "deny", "stop", "extend"})
 
 
 @dataclass
@@ -314,7 +315,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return not self._over
             case "take_back":
                 return self.request.fuse is not None and not self._over
-            case "edit" | "grant":
+            case "edit" | "grant" | "always":
                 return self.request.wants is None
             case "next":
                 return self._over and self._others > 0
@@ -342,6 +343,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return reason
             case "approve" | "edit" | "grant" if self._frame.guard.complete:
                 return self._not_counting()
+            case "always":
+                return no_always_reason(self.request, self._session)
             case _:
                 return None
 
@@ -422,6 +425,14 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 self._decide(OperatorDecision(True, chosen.reason, grant=chosen.terms))
 
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
+
+    def action_always(self) -> None:
+        """Propose the rule under which calls like this one need no approval, once all was on screen."""
+        if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
+            return
+        from .always import AlwaysScreen
+
+        self.app.push_screen(AlwaysScreen(self.request, self._session, self._operator_context))
 
     def _still(self, request: ApprovalState) -> bool:
         """Tell whether the dialog still shows the very request that another panel was about."""

@@ -55,7 +55,7 @@ def effect_blocks(
 
 
 def check_blocks(findings: Sequence[str]) -> Iterator[Block]:
-    """What `check` finds with the changed rule and not without."""
+    """Findings of `check` with the changed rule that were not there without it."""
     if findings:
         yield from part("check", findings, "$text-warning")
     else:

@@ -404,6 +404,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._source,
             self._sessions,
             session=None if chosen is None else chosen.session,
+            operator=self._operator,
             clock=self._clock,
             zone=self._zone,
         )

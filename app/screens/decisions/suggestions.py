@@ -1,15 +1,16 @@
 """The suggestions screen: rules that the journal speaks for, beside the rules files that are known here.
 
-Nothing is applied: a suggestion is read, and copied into the operator's own file.
+Nothing is applied: a suggestion is read, and copied or saved into the operator's own file.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -26,9 +27,10 @@ from ....engine.backtest.suggestions import History, Suggestion
 from ....engine.core.clock import Clock
 from ....engine.hub.api import DecisionApi, HistoryApi
 from ....rules import read_rules
+from ...config.rules_edit import RuleEdit
 from ...format.suggestions import NOTHING, TITLES, effect_words, history_line, support_words
 from ...format.text import MUTED, clip, hanging_rows, shown, shown_lines, styled_rows, wrap
-from ...sources.rules_files import OfferedFiles, files_of, name_of, offered, usual
+from ...sources.rules_files import OfferedFiles, files_of, offered, usual
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.backtest_job import rules_files
@@ -39,6 +41,7 @@ from ...widgets.inputs.choice import Choice
 from ..common.deferred_paint import SettledScreen
 from ..common.detail import Detail
 from ..common.rule_change import check_blocks, difference_rows, effect_blocks, part
+from ..common.save_rule import ask_to_save, copy_rule
 from .approval_stats import PERIODS
 
 BAR = 24
@@ -66,6 +69,9 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         key_binding("t", "period", "period", "suggestions.period", "Learn from another length of time"),
         key_binding("c", "copy_rule", "copy rule", "suggestions.copy", "Copy the rule as a line"),
         key_binding(
+            "s", "save", "save rule", "suggestions.save", "Write the rule into your file, for a reason"
+        ),
+        key_binding(
             "escape", "leave", "back", "suggestions.back", "Stop reading the journal; then go back"
         ),
         *FOCUS_KEYS,
@@ -78,6 +84,13 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
 
         run: int
         part: Suggested
+
+    @dataclass
+    class Read(Message):
+        """The rules files were read: suggestions are for these texts."""
+
+        run: int
+        rules: Mapping[str, str]
 
     @dataclass
     class Failed(Message):
@@ -94,8 +107,11 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         clock: Clock,
         zone: tzinfo | None = None,
         trouble: str = "",
+        operator: str = "",
     ) -> None:
         super().__init__()
+        self._operator = operator
+        self._rules: Mapping[str, str] = {}
         self._journal = journal
         self._known = known[:MOST_OFFERED]
         self._clock = clock
@@ -221,7 +237,9 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         message.stop()
         suggestion = self._chosen
         if suggestion is not None:
-            self.app.push_screen(SuggestionDetail(suggestion, self._zone))
+            self.app.push_screen(
+                SuggestionDetail(suggestion, partial(self._save, suggestion), self._zone)
+            )
 
     @on(BlockList.Moved, "#suggestions")
     def follow(self, message: BlockList.Moved) -> None:
@@ -232,11 +250,22 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         """Copy the rule of the suggestion under the cursor."""
         suggestion = self._chosen
         if suggestion is not None:
-            copy_rule(self.app, suggestion)
+            copy_rule(self.app, suggestion.rule)
+
+    def action_save(self) -> None:
+        """Write the suggestion under the cursor into the operator's file, for a reason."""
+        suggestion = self._chosen
+        if suggestion is not None:
+            self._save(suggestion)
+
+    def _save(self, suggestion: Suggestion) -> None:
+        edit = edit_of(suggestion, self._rules)
+        asking = ask_to_save(self.app, edit, by=self._operator, clock=self._clock)
+        self.app.run_worker(asking, group="rule-save", exit_on_error=False)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """A rule is copied where one is suggested."""
-        if action == "copy_rule" and (not self.is_mounted or self._chosen is None):
+        """A rule is copied and saved where one is suggested."""
+        if action in ("copy_rule", "save") and (not self.is_mounted or self._chosen is None):
             return "No suggestion is under the cursor."
         return None
 
@@ -245,11 +274,17 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
     async def _suggest(self, run: int, files: tuple[str, ...], since: datetime | None) -> None:
         try:
             rules = await asyncio.to_thread(read_rules, *files)
+            self.post_message(self.Read(run, rules))
             async with aclosing(self._journal.suggest_rules(rules, since=since)) as parts:
                 async for part_ in parts:
                     self.post_message(self.Progressed(run, part_))
         except Exception as error:
             self.post_message(self.Failed(run, str(error) or type(error).__name__))
+
+    @on(Read)
+    def take_rules(self, message: Read) -> None:
+        if message.run == self._run:
+            self._rules = message.rules
 
     @on(Progressed)
     def show_progress(self, message: Progressed) -> None:
@@ -346,38 +381,46 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> list[Conten
     return hanging_rows(f"{label:<{LABEL}}", MUTED, rows)
 
 
-def copy_rule(app: App[None], suggestion: Suggestion) -> None:
-    """Copy a suggestion's line, and say where it belongs."""
-    app.copy_to_clipboard(suggestion.rule.strip())
-    place = suggestion.replaces
-    where = "as a new line" if place is None else f"in place of {name_of_place(place)}"
-    app.notify(shown(f"Copied: write it into your file {where}"), markup=False)
-
-
-def name_of_place(place: str) -> str:
-    """The place of a rule, its file by its usual name."""
-    file, _, line = place.rpartition(":")
-    return f"{name_of(file)}:{line}"
+def edit_of(suggestion: Suggestion, rules: Mapping[str, str]) -> RuleEdit:
+    """The change of a file that a suggestion for `rules` proposes."""
+    if suggestion.replaces is None:
+        file = next(iter(rules))
+        return RuleEdit(file, rules[file], suggestion.rule)
+    file, _, number = suggestion.replaces.rpartition(":")
+    line = int(number)
+    before = rules[file].split("\n")[line - 1]
+    return RuleEdit(file, rules[file], suggestion.rule, line, before)
 
 
 class SuggestionDetail(Detail):
-    """One suggestion in full; `c` copies its rule."""
+    """One suggestion in full; `c` copies its rule, and `save` writes it into a file."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("suggestion.copy", "copy rule"),
+        ("suggestion.save", "save rule"),
         ("panel.close", "close"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("c", "copy_rule", "copy rule", "suggestion.copy", "Copy the rule as a line"),
+        key_binding(
+            "s", "save", "save rule", "suggestion.save", "Write the rule into your file, for a reason"
+        ),
     ]
 
-    def __init__(self, suggestion: Suggestion, zone: tzinfo | None = None) -> None:
+    def __init__(
+        self, suggestion: Suggestion, save: Callable[[], object], zone: tzinfo | None = None
+    ) -> None:
         super().__init__("Suggestion", suggestion_blocks(suggestion, zone))
         self._suggestion = suggestion
+        self._save = save
+
+    def action_save(self) -> None:
+        """Write the rule into the operator's file, for a reason."""
+        self._save()
 
     def action_copy_rule(self) -> None:
         """Copy the rule."""
-        copy_rule(self.app, self._suggestion)
+        copy_rule(self.app, self._suggestion.rule)
 
 
 def suggestion_blocks(suggestion: Suggestion, zone: tzinfo | None = None) -> list[Block]:
@@ -404,6 +447,7 @@ async def show_suggestions(
     sessions: HistoryApi | None,
     *,
     session: str | None,
+    operator: str,
     clock: Clock,
     zone: tzinfo | None = None,
 ) -> None:
@@ -419,5 +463,5 @@ async def show_suggestions(
     except OSError as error:
         files, trouble = [], f"The folder cannot be read: {error}"
     here = [each for each in files if each.origin != "library"]
-    screen = SuggestionsScreen(journal, here, clock=clock, zone=zone, trouble=trouble)
+    screen = SuggestionsScreen(journal, here, clock=clock, zone=zone, trouble=trouble, operator=operator)
     app.call_later(app.push_screen, screen)

@@ -30,13 +30,13 @@ from .reviewed_list import ReviewedList
 # The list that an approval dialog's text stands in.
 
 
-GRANTS = "g"
-"""A key of the dialog, which lists have for their first entry."""
+GRANTS = frozenset({"g", "G"})
+"""Keys of the dialog, which lists have for their first entry and their last."""
 
 
-def _without(key: str, binding: BindingType) -> Binding:
+def _without(keys: frozenset[str], binding: BindingType) -> Binding:
     assert isinstance(binding, Binding)
-    return replace(binding, key=",".join(each for each in binding.key.split(",") if each != key))
+    return replace(binding, key=",".join(each for each in binding.key.split(",") if each not in keys))
 
 
 class RequestList(ReviewedList, inherit_bindings=False):

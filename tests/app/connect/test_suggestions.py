@@ -85,6 +85,19 @@ class TestOverTheWire:
             assert there[-1].history is not None
             assert there[-1].history.calls == 13
 
+    async def test_a_further_condition(self, tmp_path: Path) -> None:
+        """A rule with a condition of the operator's is judged by the server as by its hub."""
+        async with shipped(tmp_path) as (server, ada):
+            rules, place = {"own.rules": RULE}, {"file": "own.rules", "line": 1}
+            for env, denied in (("staging", 0), ("prod", 1)):
+                when = f'input.env != "{env}"'
+                there = [p.found async for p in ada.hub.narrow_rule(rules, **place, when=when)]
+                here = [p.found async for p in server.hub.narrow_rule(rules, **place, when=when)]
+                assert there[-1] == here[-1]
+                assert there[-1] is not None
+                assert there[-1].denied == denied
+                assert SECRET not in there[-1].model_dump_json()
+
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
         """What the compiler says comes back with the place in the operator's file."""
         async with shipped(tmp_path) as (_, ada):

@@ -103,7 +103,9 @@ NOT_WALKED: dict[str, tuple[str, set[str]]] = {
     "RaiseLimit": ("is offered where costs are limited", set()),
     "ReplayedDecision": ("shows a decision", set()),
     "ReviewEdit": ("decides with an edited input, as the hub is asked to below", {"approve_edited"}),
-    "SuggestionDetail": ("shows a suggestion, or copies its rule", {"copy_rule"}),
+    "SuggestionDetail": ("shows a suggestion, or copies its rule", {"copy_rule", "save"}),
+    "AlwaysScreen": ("is not offered where a rule says 'by 2'", {"switch_field", "save", "copy_rule"}),
+    "RuleByHand": ("copies a rule", {"copy"}),
     "ShadowPanel": ("is offered for sessions in shadow mode; only enforces", {"enforce"}),
 }
 """Screens that the walk may miss, why, and the actions they declare: a new one needs a look."""

@@ -14,8 +14,10 @@ from textual.widgets import Input
 
 from interlock.app.config.rules_writer import RulesWriter
 from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.decisions.screen import DecisionsScreen
 from interlock.app.screens.decisions.suggestions import SuggestionDetail, SuggestionsScreen
+from interlock.app.screens.live.loosen import Loosen
 from interlock.app.sources.recorded_file import RecordedFile
 from tests.engine.backtest.suggestions.learning import Did, deploys, record
 from tests.support.clock import Clock
@@ -133,11 +135,32 @@ class TestProposed:
         async with suggested(journal) as on:
             await on.until(ENDED)
             await on.press("c")
-            await on.until("Copied: write it into your file")
+            await on.until("Copied: write it into your rules file")
             assert on.app.clipboard == (
                 'require human-approval before deploy when input.env != "staging" # the usual'
             )
             assert text_of(journal) == RULES
+
+    async def test_saved(self, journal: Path) -> None:
+        """For a reason, and after a question that names the file, the line is replaced there."""
+        async with suggested(journal) as on:
+            await on.until(ENDED)
+            await on.press("s")
+            await on.when(lambda: isinstance(on.app.screen, Loosen))
+            await on.press(*"safe", "enter")
+            await on.when(lambda: isinstance(on.app.screen, Confirm))
+            confirm = on.app.screen
+            assert isinstance(confirm, Confirm)
+            await on.when(lambda: confirm._shown_at is not None)
+            confirm._shown_at = 0.0
+            await on.press("y")
+            await on.until("Saved in")
+            first, second, rest = text_of(journal).split("\n", 2)
+            assert first == f"# {NOW:%Y-%m-%d} operator: safe"
+            assert (
+                second == 'require human-approval before deploy when input.env != "staging" # the usual'
+            )
+            assert rest == RULES.partition("\n")[2]
 
     async def test_another_period(self, journal: Path) -> None:
         """Of a time without calls nothing is suggested, and the screen says what it takes."""

@@ -1,0 +1,145 @@
+"""Writing of one rule into the user's own rules file, where that is still as it was judged.
+
+An agent may write in its working directory: files that a working directory's own settings named are left
+to the operator's editor, and so are files of others. Whoever confirms is shown the file that is written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ...engine.core.sanitize import visible
+from ...rules.compiler import MAX_FILE_BYTES
+from ...rules.library import LIBRARY
+from .loader import SettingsError, is_agent_writable, settings_files
+from .paths import is_list, is_table
+
+LONGEST_REASON = 300
+
+
+class RuleEditError(ValueError):
+    """A rule that is not written; the message says why, and that it is for a person to put in."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """A rule `after` in place of the line `before` in a `file`, of which `text` is what was judged.
+
+    Without `line` it is new, and goes behind the last one.
+    """
+
+    file: str
+    text: str
+    after: str
+    line: int | None = None
+    before: str | None = None
+
+
+def target(edit: RuleEdit, environ: Mapping[str, str] | None = None) -> Path:
+    """The file that would be written, links followed. Raises `RuleEditError` where none is to be."""
+    named = Path(edit.file)
+    path = Path(os.path.realpath(named))
+    if path.parent == Path(os.path.realpath(LIBRARY)) or edit.file.startswith("library/"):
+        raise RuleEditError(f"{edit.file} is the library's: copy it, and begin sessions with the copy")
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise RuleEditError(f"{edit.file} is not on this machine ({error.strerror})") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise RuleEditError(f"{path} is no regular file")
+    if found.st_uid != os.geteuid():
+        raise RuleEditError(f"{path} belongs to another user")
+    if path in _named_by_directory(Path.cwd(), os.environ if environ is None else environ):
+        raise RuleEditError(
+            f"{path} was added by the settings of the working directory, where an agent may write: "
+            "those may loosen nothing"
+        )
+    _check(edit, path)
+    return path
+
+
+def save(edit: RuleEdit, path: Path, *, by: str, reason: str, day: date) -> None:
+    """Write the rule into `path`, below a comment with who wanted it, when and why.
+
+    The file is replaced as a whole, its mode kept. Raises `RuleEditError` where it is not, or no longer,
+    the one that `target` gave.
+    """
+    if target(edit) != path:
+        raise RuleEditError(f"{edit.file} is another file now")
+    text = _with_rule(edit, comment(by, reason, day))
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), mode)
+            _check(edit, path)
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise RuleEditError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def comment(by: str, reason: str, day: date) -> str:
+    """The line above a rule that says who wanted it and why, on one line."""
+    return visible(" ".join(f"# {day:%Y-%m-%d} {by or 'operator'}: {reason[:LONGEST_REASON]}".split()))
+
+
+def _check(edit: RuleEdit, path: Path) -> None:
+    """Raise `RuleEditError` unless the file is still as it was judged, and has the rule's line."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleEditError(f"{path} cannot be read: {error}") from error
+    lines = edit.text.split("\n")
+    has_line = edit.line is None or (edit.line <= len(lines) and lines[edit.line - 1] == edit.before)
+    if text.replace("\r\n", "\n") != edit.text.replace("\r\n", "\n") or not has_line:
+        raise RuleEditError(f"{path} has changed since it was judged")
+    if "\r\n" in text:
+        raise RuleEditError(f"{path} has line ends of Windows")
+
+
+def _with_rule(edit: RuleEdit, above: str) -> str:
+    if edit.line is None:
+        return f"{edit.text.rstrip()}\n{above}\n{edit.after}\n"
+    lines = edit.text.split("\n")
+    indent = edit.after[: len(edit.after) - len(edit.after.lstrip())]
+    lines[edit.line - 1 : edit.line] = [indent + above, edit.after]
+    return "\n".join(lines)
+
+
+def _named_by_directory(directory: Path, environ: Mapping[str, str]) -> set[Path]:
+    """The rules files that a working directory's own settings name."""
+    try:
+        return {
+            Path(os.path.realpath(directory / name))
+            for path, table in settings_files(directory, environ)
+            if is_agent_writable(path, directory, environ)
+            for name in _rules(table)
+        }
+    except SettingsError as error:
+        raise RuleEditError(f"Whose rules these are cannot be told: {error}") from error
+
+
+def _rules(table: Mapping[str, object]) -> Iterator[str]:
+    for value in (table, *(each for each in table.values() if is_table(each))):
+        named = value.get("rules")
+        if is_list(named):
+            yield from (str(each) for each in named)
+        elif isinstance(named, str):
+            yield from (each.strip() for each in named.split(","))

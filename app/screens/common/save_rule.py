@@ -1,0 +1,121 @@
+"""Saving of a rule: for a reason, into a file that the question names, or shown to be put in by hand.
+
+Nothing is applied by it: sessions that begin from then on read the file, others keep their rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widgets import Static
+
+from ....engine.core.clock import Clock
+from ...config.rules_edit import RuleEdit, RuleEditError, comment, save, target
+from ...format.text import MUTED, shown
+from ...terminal.bindings import key_binding
+from ...terminal.charset import visible
+from ...terminal.key_rights import permission_of
+from ..live.loosen import Loosen, Loosening
+from .confirm import Confirm, when_yes
+from .panel import Panel
+
+SAVED = (
+    "Saved in {}. Sessions that begin from now on are under it; live ones keep their rules. A server "
+    "takes it with `interlock rules apply`, or `a` on the rules screen."
+)
+AGENTS = "An agent that works in this folder can write the file, too."
+
+
+class RuleByHand(Panel[None]):
+    """Shows a rule to be copied, after the reason why it is not written from here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key_binding("c", "copy", "copy rule", "by-hand.copy", "Copy the rule as a line"),
+    ]
+
+    DEFAULT_CSS = """
+    RuleByHand > .frame { padding: 1 2; }
+    RuleByHand Static { width: 1fr; }
+    RuleByHand #rule { margin: 1 0; }
+    """
+
+    def __init__(self, reason: str, edit: RuleEdit) -> None:
+        super().__init__()
+        self._reason = reason
+        self._edit = edit
+
+    def compose(self) -> ComposeResult:
+        place = self._edit.file if self._edit.line is None else f"{self._edit.file}:{self._edit.line}"
+        with self.panel_frame("Not saved", ("by-hand.copy", "copy rule"), ("panel.close", "close")):
+            yield Static(Content(shown(f"{self._reason}. Put the rule in by hand:")))
+            yield Static(Content.styled(visible(self._edit.after.strip()), "bold"), id="rule")
+            yield Static(Content.styled(shown(f"It belongs to {place}."), MUTED))
+
+    def action_copy(self) -> None:
+        """Put the rule where it can be pasted from."""
+        copy_rule(self.app, self._edit.after)
+
+
+def copy_rule(app: App[None], rule: str) -> None:
+    """Copy a rule's line."""
+    app.copy_to_clipboard(rule.strip())
+    app.notify("Copied: write it into your rules file", markup=False)
+
+
+async def ask_to_save(
+    app: App[None], edit: RuleEdit, *, by: str, clock: Clock, elsewhere: str | None = None
+) -> None:
+    """Ask for a reason and whether to write the rule, and write it.
+
+    `elsewhere` says why the file is not on this machine, if it is not. Where it is not to be written,
+    the rule is shown to be put in by hand.
+    """
+    refused = permission_of(app).refusal("administer")
+    if refused is not None:
+        app.notify(shown(refused), severity="error", markup=False)
+        return
+    if app.is_web:
+        elsewhere = "This console is in a browser, and the file is where the console runs"
+    try:
+        if elsewhere is not None:
+            raise RuleEditError(elsewhere)
+        path = await asyncio.to_thread(target, edit)
+    except RuleEditError as error:
+        app.push_screen(RuleByHand(str(error), edit))
+        return
+    app.call_later(_ask_reason, app, edit, path, by, clock)
+
+
+def _ask_reason(app: App[None], edit: RuleEdit, path: Path, by: str, clock: Clock) -> None:
+    lines = [*([] if edit.before is None else [f"- {edit.before.strip()}"]), f"+ {edit.after.strip()}"]
+
+    def given(loosening: Loosening | None) -> None:
+        if loosening is not None:
+            said = comment(by, loosening.reason, clock().date())
+            question = Confirm("Save rule", f"Write this rule into {path}?", [said, *lines, AGENTS])
+            write = partial(_write, app, edit, path, by, loosening.reason, clock)
+            app.push_screen(question, when_yes(partial(_in_worker, app, write)))
+
+    app.push_screen(Loosen("Save the rule", [str(path), *lines], for_good=True), given)
+
+
+def _in_worker(app: App[None], write: Callable[[], object]) -> None:
+    app.run_worker(asyncio.to_thread(write), group="rule-save", exit_on_error=False)
+
+
+def _write(app: App[None], edit: RuleEdit, path: Path, by: str, reason: str, clock: Clock) -> None:
+    """Write the rule, in a thread, and say what came of it."""
+    try:
+        save(edit, path, by=by, reason=reason, day=clock().date())
+    except RuleEditError as error:
+        app.call_from_thread(app.push_screen, RuleByHand(str(error), edit))
+    else:
+        said = partial(app.notify, shown(SAVED.format(path)), markup=False, timeout=15)
+        app.call_from_thread(said)

@@ -1,0 +1,339 @@
+"""`G` in the dialog: the rule that asked, changed so that calls like this one pass, and saved."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.approval.always import AlwaysScreen
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.common.save_rule import RuleByHand
+from interlock.app.screens.live.loosen import Loosen
+from interlock.app.terminal.key_rights import Permission
+from interlock.app.viewmodels.always_like import no_always_reason, other_fields, writable_fields
+from interlock.engine.history.model.state import SessionState
+from tests.engine.backtest.suggestions.learning import Did, deploys, record
+from tests.support.clock import Clock
+from tests.support.fake_hub import FakeHub
+
+from ...support.scenes import NOW, deploy_request, release_bot, rule
+from ...support.stage import Stage, stage
+
+RULE = "require human-approval before deploy"
+RULES = f"# ours\n{RULE}  # the usual\n"
+COMPARE = Callable[..., bool]
+
+
+def asking(**more: object) -> SessionState:
+    """A session that asks whether it may deploy to staging."""
+    state = release_bot()
+    state.approvals["ap1"] = deploy_request(
+        **{
+            "called": "deploy",
+            "names": ("deploy",),
+            "input": {"env": "staging", "notes": ["a"]},
+            "rule": rule(2, f"{RULE}  # the usual"),
+            "may_grant": True,
+            "digest": "shown",
+            **more,
+        }
+    )
+    return state
+
+
+def calls() -> list[Did]:
+    return [*deploys(6, env="staging"), *deploys(2, approved=False, env="prod")]
+
+
+@pytest.fixture(autouse=True)
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A rules file in the working directory, and a journal of calls under it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
+    path = tmp_path / "deploy.rules"
+    path.write_text(RULES)
+    path.chmod(0o640)
+    record(tmp_path / "calls.db", RULES, [calls()], clock=Clock(NOW - timedelta(days=2)))
+    monkeypatch.setattr(FakeHub, "database", tmp_path / "calls.db")
+    monkeypatch.setattr(FakeHub, "language", LANGUAGE)
+    return path
+
+
+@asynccontextmanager
+async def proposed(size: tuple[int, int] = (120, 40), **more: object) -> AsyncIterator[Stage]:
+    """The panel on the dialog, once the calls are judged."""
+    async with stage(asking(**more), size=size) as on:
+        await on.open_dialog()
+        await on.read_all()
+        await on.press("G")
+        await on.settle()
+        assert isinstance(on.app.screen, AlwaysScreen)
+        await judged(on)
+        yield on
+
+
+async def judged(on: Stage) -> None:
+    for _ in range(1000):
+        screen = on.app.screen
+        assert isinstance(screen, AlwaysScreen)
+        if screen._found is not None or screen._problem:
+            break
+        await on.pilot.pause(0.01)
+    await on.wake()
+    await on.pilot.pause(0.3)
+
+
+async def at(on: Stage, kind: type) -> None:
+    for _ in range(1000):
+        if isinstance(on.app.screen, kind):
+            return
+        await on.pilot.pause(0.01)
+    raise AssertionError(on.painted())
+
+
+async def save(on: Stage, reason: str = "always fine") -> None:
+    """The whole way: the key, a reason, yes."""
+    await on.press("ctrl+s")
+    await at(on, Loosen)
+    await on.press(*(" " if each == " " else each for each in reason), "enter")
+    await at(on, Confirm)
+    await on.wake()
+    await on.press("y")
+
+
+class TestProposed:
+    async def test_the_smallest_change(self) -> None:
+        """The rule's line before and after, what it would have done in 30 days, and the findings."""
+        async with proposed() as on:
+            text = on.painted()
+            assert "deploy.rules:2" in text
+            assert f"- {RULE}  # the usual" in text
+            assert f'+ {RULE} when input.env != "staging" # the usual' in text
+            assert "6 approval requests saved, 6 newly allowed" in text
+            assert "no new findings" in text
+            assert "calls pass whatever they have in: notes (a list)" in text
+
+    async def test_fields_that_may_differ(self) -> None:
+        """Space lets a field differ; the rule is written and judged again."""
+        async with proposed(input={"env": "staging", "force": False}) as on:
+            assert 'when input.env != "staging" or input.force != false' in on.painted()
+            await on.press("down", "space")
+            await judged(on)
+            assert f'+ {RULE} when input.env != "staging" # the usual' in on.painted()
+            await on.press("up", "space")
+            await on.until("Choose a field that must be the same.")
+
+    async def test_what_people_denied(self, rules: Path) -> None:
+        """A call that people denied and that would pass is shown, and nothing can be saved."""
+        async with proposed(input={"env": "prod"}) as on:
+            await on.until("2 calls would pass that people denied")
+            assert "bot-0 event" in on.painted()
+            await on.press("ctrl+s")
+            await on.until("Not saved: 2 calls would pass that people denied")
+            assert isinstance(on.app.screen, AlwaysScreen)
+            assert text_of(rules) == RULES
+
+    async def test_decides_nothing(self, rules: Path) -> None:
+        """Escape leaves the request open and the file as it is."""
+        async with proposed() as on:
+            await on.press("escape")
+            await at(on, ApprovalScreen)
+            assert on.hub.asked == []
+            assert text_of(rules) == RULES
+
+
+class TestSaved:
+    async def test_with_who_when_and_why(self, rules: Path) -> None:
+        """The line is replaced below a comment; mode and all else stay, and the request is open."""
+        async with proposed() as on:
+            await save(on)
+            await on.until("Saved in")
+            assert text_of(rules) == (
+                f"# ours\n# {NOW:%Y-%m-%d} maria: always fine\n"
+                f'{RULE} when input.env != "staging" # the usual\n'
+            )
+            assert mode_of(rules) == 0o640
+            assert on.hub.asked == []
+            assert "Sessions that begin from now on" in on.painted()
+
+    async def test_the_question_names_the_file(self, rules: Path) -> None:
+        """Who confirms sees which file is written, links followed."""
+        linked(rules)
+        async with proposed() as on:
+            await on.press("ctrl+s")
+            await at(on, Loosen)
+            await on.press("x", "enter")
+            await at(on, Confirm)
+            await on.until("real.rules?")
+            await on.press("n")
+            assert "maria" not in text_of(rules)
+
+    async def test_not_without_a_reason(self, rules: Path) -> None:
+        """Enter without a reason asks for one."""
+        async with proposed() as on:
+            await on.press("ctrl+s")
+            await at(on, Loosen)
+            await on.press("enter")
+            await on.until("Type a reason")
+            assert text_of(rules) == RULES
+
+    async def test_a_file_that_changed(self, rules: Path) -> None:
+        """A file that is not as it was judged is not written: the rule is shown instead."""
+        async with proposed() as on:
+            changed(rules)
+            await on.press("ctrl+s")
+            await at(on, RuleByHand)
+            await on.until("Put the rule in by hand")
+            assert "has changed" in on.painted()
+            await on.press("c")
+            assert on.app.clipboard.startswith(f'{RULE} when input.env != "staging"')
+            assert text_of(rules) == f"{RULES}block rm\n"
+
+    async def test_a_line_that_changed_before(self, rules: Path) -> None:
+        """A rule that is no longer in the file as it was read is proposed, not judged, not saved."""
+        changed(rules, RULES.replace("usual", "other"))
+        async with proposed() as on:
+            assert "not judged: deploy.rules:2 has changed" in on.painted()
+            await on.press("ctrl+s")
+            await at(on, RuleByHand)
+
+    async def test_a_file_that_a_working_directory_named(self, rules: Path) -> None:
+        """An agent can write where these settings are: what they name is loosened by nobody's key."""
+        named_here(rules)
+        async with proposed() as on:
+            await on.press("ctrl+s")
+            await at(on, RuleByHand)
+            await on.until("settings of the working directory")
+            assert text_of(rules) == RULES
+
+
+class TestGuarded:
+    async def test_not_before_it_can_be_read(self) -> None:
+        """Typed ahead the key does nothing."""
+        async with stage(asking()) as on:
+            await on.open_dialog(awake=False)
+            await on.press("G")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+
+    async def test_saving_waits_too(self, rules: Path) -> None:
+        """What was just judged has to be on screen before the key saves it."""
+        async with proposed() as on:
+            screen = on.app.screen
+            assert isinstance(screen, AlwaysScreen)
+            screen.fall_asleep()
+            await on.settle()
+            await on.press("ctrl+s")
+            await on.settle()
+            assert isinstance(on.app.screen, AlwaysScreen)
+
+    async def test_without_the_right(self) -> None:
+        """Who may not administer is told so."""
+        async with stage(asking()) as on:
+            on.app.permission = Permission("decide", "ops")
+            await on.open_dialog()
+            await on.read_all()
+            await on.press("G")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            ({"rule": None}, "No rule"),
+            ({"risk": "high"}, "risk high"),
+            ({"people": 2}, "2 people"),
+            ({"may_grant": False}, "no grants"),
+            ({"rule": rule(1, "block deploy after read until human-approval")}, "blocks until"),
+            ({"rule": rule(1, f"{RULE} (implied by the map of x)")}, "map implies"),
+            ({"uninspectable": "a variable"}, "cannot be read"),
+            ({"names": ("deploy", "unclear")}, "cannot be read"),
+            ({"original": {"env": "x"}}, "A person has changed"),
+            ({"input": {"notes": ["a"], "text": "x" * 81}}, "No field"),
+        ],
+    )
+    def test_greyed(self, more: dict[str, object], said: str) -> None:
+        """Strict rules, calls that are unclear or changed, and nets without a rule get no `G`."""
+        state = asking(**more)
+        reason = no_always_reason(state.approvals["ap1"], state)
+        assert reason is not None
+        assert said in reason
+
+    def test_values_that_are_never_written(self) -> None:
+        """Masked, long and invisible values stand in no rule; that calls may differ in them is said."""
+        secret = {
+            "env": "staging",
+            "password": "hunter2-SuperSecret",
+            "long": "x" * 81,
+            "odd": "a\u200bb",
+        }
+        request = asking(input=secret).approvals["ap1"]
+        assert [path for path, _, _ in writable_fields(request)] == [("env",)]
+        assert other_fields(request) == (
+            "password (masked)",
+            "long (longer than 80 characters)",
+            "odd (signs that cannot be seen)",
+        )
+
+
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def changed(path: Path, text: str = f"{RULES}block rm\n") -> None:
+    path.write_text(text)
+
+
+def linked(path: Path) -> None:
+    path.rename(path.parent / "real.rules")
+    path.symlink_to("real.rules")
+
+
+def named_here(path: Path) -> None:
+    (path.parent / "interlock.toml").write_text('rules = ["deploy.rules"]\n')
+
+
+def keys(app: InterlockConsole) -> Callable[[Pilot[None]], object]:
+    async def run(pilot: Pilot[None]) -> None:
+        on = Stage(app, app.hub, pilot)  # type: ignore[arg-type]
+        seconds[0] = 0.0
+        await on.press("a")
+        await on.settle()
+        seconds[0] += 1.0
+        await on.read_all()
+        seconds[0] += 1.0
+        await on.press("G")
+        await on.settle()
+        await judged(on)
+        seconds[0] += 1.0
+        await pilot.pause(0.3)
+
+    return run
+
+
+seconds = [0.0]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)], ids=["120x40", "80x24", "60x24"])
+@pytest.mark.parametrize("env", ["staging", "prod"])
+def test_looks(snap_compare: COMPARE, size: tuple[int, int], env: str) -> None:
+    """A change that saves requests, and one under which denied calls would pass."""
+    hub = FakeHub(asking(input={"env": env, "notes": ["a"]}), now=NOW)
+    app = InterlockConsole(
+        hub, operator="maria", quiet=0, clock=lambda: NOW, monotonic=lambda: seconds[0]
+    )
+    assert snap_compare(app, terminal_size=size, run_before=keys(app))
