@@ -239,6 +239,7 @@ class InterlockConsole(RecordedApp):
         self._open_at = open_at or DeepLink()
         self.monotonic = monotonic
         self._operator_context = OperatorContext(hub, operator, clock, monotonic, quiet)
+        self._deny_reasons = deny_reasons
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
         self._paint_first = PaintFirst()
@@ -251,7 +252,9 @@ class InterlockConsole(RecordedApp):
         self._freeze = FreezeDisplay(self, hub)
 
     def get_default_screen(self) -> Screen[None]:
-        return LiveScreen(self._operator_context, selected=self._open_at.session)
+        return LiveScreen(
+            self._operator_context, selected=self._open_at.session, deny_reasons=self._deny_reasons
+        )
 
     def on_mount(self) -> None:
         self.hub.spawn_in(self._start_agent)
@@ -372,13 +375,13 @@ class InterlockConsole(RecordedApp):
                 if all(state.id != place.session for state in await self.hub.sessions()):
                     self.post_message(ReplayChosen(place.session))
 
-    async def open_request(self, approval_id: str) -> bool:
-        """Open the dialog of an open request over any screen; returns whether that was possible."""
-        return await self._dialogs.open(approval_id)
+    async def open_request(self, approval_id: str, why: str = "") -> bool:
+        """Open the dialog of an open request over any screen, and say why; returns whether it could."""
+        return await self._dialogs.open(approval_id, why)
 
     @on(RequestChosen)
     async def request_chosen(self, event: RequestChosen) -> None:
-        await self.open_request(event.approval_id)
+        await self.open_request(event.approval_id, event.why)
 
     @on(ActionDone)
     def action_done(self, event: ActionDone) -> None:
@@ -470,6 +473,12 @@ class InterlockConsole(RecordedApp):
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
             return
         self.post_message(SessionStarted(session))
+
+    async def action_triage(self) -> None:
+        """Everything that waits, as a table over the whole width."""
+        from ..screens.triage.screen import TriageScreen
+
+        await visit(self, TriageScreen, lambda: TriageScreen(self._operator_context, self._deny_reasons))
 
     def action_backtest(self) -> None:
         """Judge recorded calls by other rules, from the live screen."""

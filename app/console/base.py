@@ -49,7 +49,7 @@ AFTER_WAKING = 0.05
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """A dialog of a request whose keys are inert for a while after it comes into view."""
+    """A dialog of a request, or a pane with one under its cursor, whose keys are inert for a while."""
 
     request: ApprovalState
 
@@ -84,7 +84,7 @@ def _command(app: App[None], active: ActiveBinding) -> Callable[[], Awaitable[bo
 
 def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
     """Run the chosen action once the dialog's keys are active, if it still shows the same `request`."""
-    if app.screen is not dialog or not isinstance(dialog, Sleeper) or dialog.request.id != request:
+    if app.screen is not dialog.screen or not isinstance(dialog, Sleeper) or dialog.request.id != request:
         return
     left = dialog.sleeps_for()
     if left > 0:

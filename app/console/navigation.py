@@ -22,6 +22,19 @@ from ..sources.rules_files import files_of
 from ..widgets.inputs.safe_input import TakesText
 
 
+@runtime_checkable
+class ShowsQueue(Protocol):
+    """A screen on which an operator may be going through the queue, request by request."""
+
+    @property
+    def shows_queue(self) -> bool:
+        """Tell whether that is so now."""
+        ...
+
+    def tell(self, outcome: Outcome) -> None:
+        """Say what came of a decision in a dialog over it."""
+
+
 class DialogManager:
     """Shows requests in the `dialog` of an app, one after the other."""
 
@@ -39,12 +52,16 @@ class DialogManager:
     async def present(self, body: ApprovalRequested) -> bool:
         """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
 
-        One that comes while a dialog is on its way out after its decision is shown next.
+        One that comes while a dialog is on its way out after its decision is shown next; one that comes
+        while the operator goes through the queue joins that.
         """
         if isinstance(self._app.screen, ApprovalScreen):
             # The dialog counts what waits behind it; a notice would cover it.
             if self._app.screen.deciding:
                 self._next_requests.append(body.approval_id)
+            return False
+        screen = self._app.screen
+        if isinstance(screen, ShowsQueue) and screen.shows_queue:
             return False
         if self._busy():
             self._announce(body)
@@ -87,8 +104,8 @@ class DialogManager:
         screen = self._app.screen
         return isinstance(screen, TakesText) and screen.open_line is not None
 
-    async def open(self, approval_id: str) -> bool:
-        """Open the dialog of an open request over any screen; returns whether that was possible."""
+    async def open(self, approval_id: str, why: str = "") -> bool:
+        """Open the dialog of an open request over any screen, and say why; returns whether it could."""
         app = self._app
         try:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
@@ -102,7 +119,8 @@ class DialogManager:
         if isinstance(app.screen, ModalScreen) or self._line_is_open():
             return False
         app.clear_notifications()
-        self._dialog.present(request, sessions.get(request.session), sessions.get(request.via or ""))
+        session, speaker = sessions.get(request.session), sessions.get(request.via or "")
+        self._dialog.present(request, session, speaker, why)
         app.push_screen(self._dialog, self._after_dialog)
         return True
 
@@ -117,7 +135,10 @@ class DialogManager:
 
     async def _after_dialog(self, outcome: Outcome | None) -> None:
         """After a dialog: say what was decided, and show the request that came meanwhile."""
-        if outcome is not None:
+        screen = self._app.screen
+        if outcome is not None and isinstance(screen, ShowsQueue) and screen.shows_queue:
+            screen.tell(outcome)  # A notice would cover lines of the queue.
+        elif outcome is not None:
             self._app.notify(shown(outcome.message), markup=False)
         # The dialog may have gone over to one of them by itself.
         following = [each for each in self._next_requests if each != self._dialog.request.id]

@@ -42,9 +42,10 @@ class SessionStarted(Message):
 
 @dataclass
 class RequestChosen(Message):
-    """The operator wants to see a request."""
+    """The operator wants to see a request; `why` says why it is opened instead of decided, if it is."""
 
     approval_id: str
+    why: str = ""
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding
+from dataclasses import replace
+
+from textual.binding import Binding, BindingType
 
 
 def key_binding(
@@ -18,6 +20,12 @@ def key_binding(
 ) -> Binding:
     """A binding with what each one here has: its name in footer and help, its id and its tooltip."""
     return Binding(key, action, name, show, key_display, priority, tooltip, identifier)
+
+
+def without_key(key: str, binding: BindingType) -> Binding:
+    """A binding without one of its keys, which means something else where it is."""
+    assert isinstance(binding, Binding)
+    return replace(binding, key=",".join(each for each in binding.key.split(",") if each != key))
 
 
 # Before the part with the focus sees them: a key that follows at once then goes where the focus is going,

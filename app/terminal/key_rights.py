@@ -53,6 +53,10 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "start.start": "administer",
     "suggestion.save": "administer",
     "suggestions.save": "administer",
+    "triage.alike": "decide",
+    "triage.extend": "decide",
+    "triage.grant": "administer",
+    "triage.mark": "decide",
 }
 """By their bindings' ids. Any other action that decides needs `decide`, and the rest only looks.
 

@@ -29,6 +29,7 @@ NOT_DECIDING = frozenset(
         "approval.explain",
         "approval.fold",
         "approval.next",
+        "approval.precedent",
         "approval.claim",
         "approval.comment",
     }
@@ -38,9 +39,15 @@ _WORDS = {"enter": "enter", "backspace": "backspace"}
 _ASCII_WORDS = {"up": "up", "down": "down", "left": "left", "right": "right"}
 
 
+TRIAGE_DECIDING = frozenset({"triage.approve", "triage.deny", "triage.grant"})
+"""The same for the queue as a table, of whose actions most decide nothing."""
+
+
 def decides(binding: str) -> bool:
     """Tell whether an action decides something that cannot be taken back."""
-    return binding == "confirm.yes" or (binding.startswith("approval.") and binding not in NOT_DECIDING)
+    if binding == "confirm.yes" or binding in TRIAGE_DECIDING:
+        return True
+    return binding.startswith("approval.") and binding not in NOT_DECIDING
 
 
 def display_key(key: str, display: str | None = None) -> str:

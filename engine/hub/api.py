@@ -27,6 +27,7 @@ from ..approvals.request_order import Unread
 from ..gate.types import GrantTerms, Mode
 from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ..history.decisions.filter import DecisionFilter
+from ..history.decisions.precedents import Precedents
 from ..history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ..history.model.events import JournalEvent
 from ..history.model.records import AppliedRules, FreezeRecord
@@ -395,6 +396,17 @@ class HubApi(HistoryApi, DecisionApi):
         """Show the masked texts of a request that may be more than secrets.
 
         That the operator saw them is recorded. The request cannot be approved by one who has not.
+        """
+        ...
+
+    @remote("approval.precedents")
+    async def precedents(self, approval_id: Id) -> Precedents:
+        """Find earlier calls like that of an open request: how they were decided, and what is new in it.
+
+        Counted are decisions on calls of the same rule with the same input, in the whole journal. The
+        nearest earlier call is the one among the latest of the same rule and tool that differs least.
+
+        Raises `LookupError` for a request that is not open, and `JournalError`.
         """
         ...
 

@@ -7,18 +7,21 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+
+from pydantic import JsonValue
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operators
+from ..history.decisions.precedents import PrecedentIndex, Precedents, candidates, masked
 from ..history.journal.journal import Journal, JournalError
-from ..history.model.events import CallResult, JournalEvent, MessageAdded
+from ..history.model.events import ApprovalRequested, CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
@@ -106,6 +109,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
         self.language = language or NoLanguage()
         self.redaction = (redaction or Redaction()).reading(self.language)
         self._journal = journal
+        self._precedents = PrecedentIndex(journal.path)
         self.policy = policy or ApprovalPolicy()
         super().__init__(
             SessionRegistry(journal, self._publish, self._spawn, self.redaction, self.policy)
@@ -345,6 +349,24 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
         if hosted.agent is None:
             return hosted, rules
         return hosted, replace(rules, registry=with_hints(rules.registry, hosted.agent))
+
+    # Earlier calls
+
+    async def precedents(self, approval_id: str) -> Precedents:
+        hosted = next((each for each in self._live if approval_id in each.state.approvals), None)
+        if hosted is None:
+            raise LookupError(f"No open request '{approval_id}'")
+        asked, shown = (state.approvals[approval_id] for state in (hosted.state, hosted.shown))
+        redaction = hosted.redaction
+
+        def shown_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
+            return redaction.fields(body.input, body.shell_fields)
+
+        def find() -> Precedents:
+            named = candidates(shown, self.language.programs)
+            return masked(self._precedents.of(asked, named, shown_input), redaction.text)
+
+        return await asyncio.to_thread(find)
 
     # History
 

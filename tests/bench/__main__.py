@@ -26,6 +26,7 @@ MEASUREMENTS = (
     "fatigue",
     "gateway",
     "queue",
+    "triage",
     "flows",
 )
 SEPARATE = ("agentdojo",)

@@ -1,4 +1,7 @@
-"""Counting a hundred thousand approvals, and judging again those of a rule that is always approved."""
+"""Counting a hundred thousand approvals, and finding those like one that waits.
+
+Those of a rule that is always approved are judged again.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,10 @@ from statistics import median
 
 from interlock.app.cli.history.approvals import suggested
 from interlock.engine.history.decisions.approval_stats import fatigue
+from interlock.engine.history.decisions.precedents import PrecedentIndex
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.history.redaction.redaction import Redaction
 
 from ..support.approvals import many
@@ -30,10 +37,31 @@ def measure() -> Iterator[tuple[str, float, str]]:
         yield f"{name} counted", _ms(lambda: fatigue(path)), "ms (goal ≤ 2000)"
         recent = NOW + timedelta(seconds=APPROVALS * 9)
         yield f"{name}, the last tenth", _ms(lambda: fatigue(path, recent)), "ms"
+        yield from _look_back(path)
         less = list(suggested(path, found, Redaction()))
         assert len(less) == 1
         judged = _ms(lambda: list(suggested(path, found, Redaction())))
         yield f"fatigue: {less[0][1].asked:,} questions judged again", judged, "ms"
+
+
+def _look_back(path: Path) -> Iterator[tuple[str, float, str]]:
+    """Earlier calls like one that waits: the first look reads the journal, others what has come since."""
+    recorded = open_reader(path).since(0, 50)
+    body = next(each.body for each in recorded if isinstance(each.body, ApprovalRequested))
+    shared = set(ApprovalState.model_fields) & set(ApprovalRequested.model_fields)
+    asked = ApprovalState.model_validate(
+        {
+            **{name: getattr(body, name) for name in shared},
+            **{"id": "ap", "session": recorded[0].session, "agent": "bot", "since": NOW},
+        }
+    )
+    index = PrecedentIndex(path)
+    begin = time.perf_counter()
+    found = index.of(asked, (), lambda body: body.input)
+    first = (time.perf_counter() - begin) * 1000
+    assert found.approved + found.denied > 0
+    yield f"seen before: {APPROVALS:,} approvals, first look", first, "ms (in a thread)"
+    yield "seen before: next look", _ms(lambda: index.of(asked, (), lambda body: body.input)), "ms"
 
 
 def _ms(question: Callable[[], object]) -> float:

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from interlock.engine.approvals.request_order import Unread, longest_first
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.decisions.precedents import Precedents
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -82,6 +83,7 @@ class FakeHub(BacktestSource, HubApi):
         self.asked: list[tuple[object, ...]] = []
         self.answers: list[Answer] = []
         self.refuse: str | None = None
+        self.past: dict[str, Precedents] = {}
         self.behind = "what is behind a mask"
         self.held: asyncio.Event | None = None
         self.explanation: ExplanationView | None = None
@@ -167,6 +169,11 @@ class FakeHub(BacktestSource, HubApi):
 
     async def note_reading(self, approval_id: str, reading: bool, *, by: str) -> None:
         self.reads = approval_id if reading else None
+
+    async def precedents(self, approval_id: str) -> Precedents:
+        if approval_id not in {each.id for each in await self.approvals()}:
+            raise LookupError(f"No open request '{approval_id}'")
+        return self.past.get(approval_id, Precedents())
 
     async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
         self.asked.append(("extend", approval_id, seconds, by))

@@ -39,19 +39,32 @@ from interlock.app.screens.replay.flow_panel import FlowPanel
 from interlock.app.screens.replay.screen import ReplayScreen
 from interlock.app.screens.replay.what_if import WhatIfDialog
 from interlock.app.screens.replay.what_if_result import JudgedScreen
+from interlock.app.screens.triage.screen import TriageScreen
 from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.decision_table import DecisionTable
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.hub.hub import Hub
+from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
+from interlock.engine.hub.hub import CallAnswer, Hub, Subscription
 from interlock.engine.sessions.config import SessionConfig
-from interlock.rules import library_rules
+from interlock.engine.sessions.external import ExternalAgent
+from interlock.rules import compile_rules, library_rules
 
 from .decisions import NOW, usual
 
 OPERATOR = "operator"
 SESSION = "release-bot-1"
 STRICTER = "stricter.rules"
+QUEUE_RULES = """\
+map bash.command /^git\\s+push/ as git-push
+require human-approval before deploy risk high
+require human-approval before git-push risk medium
+"""
+RELEASES = [
+    ("deploy", {"env": env, "commit": commit, "region": "eu-west-1"})
+    for env, commit in (("prod", "9f31c02"), ("staging", "9f31c02"), ("staging", "1b22d90"))
+]
+PUSHES = [("bash", {"command": f"git push origin docs/part-{number}"}) for number in range(1, 7)]
 STEP = timedelta(seconds=1.7)
 
 
@@ -72,12 +85,13 @@ class Clock:
 
 
 async def take(out: Path) -> None:
-    """Draw the live screen, the dialog, the replay, the decisions and a flow, wide and at 80 columns."""
+    """Draw every screen, the dialog and a flow, wide and at 80 columns."""
     with tempfile.TemporaryDirectory() as folder:
         for size, suffix in (((120, 40), ""), ((80, 24), "-80x24")):
             place = Path(folder) / f"wide{suffix}"
             place.mkdir()
             await _one_size(out, place, size, suffix)
+            await _triage(out, place, size, suffix)
             await _decisions(out, place, size, suffix)
             await flow(out, place, size, suffix)
 
@@ -118,6 +132,56 @@ async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) 
         with contextlib.chdir(project):
             await _other_rules(app, pilot, out, suffix)
     await hub.close()
+
+
+async def _triage(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
+    """Nine calls of two agents wait, and the journal knows earlier ones."""
+    clock = Clock()
+    hub = Hub(Journal.open(place / "queue.db", clock=clock.tick), language=LANGUAGE)
+    rules = compile_rules(QUEUE_RULES, file="release.rules")
+    config = SessionConfig(rules.registry)
+    events = hub.subscribe()
+    for agent, calls in {"release-bot": RELEASES, "docs-writer": PUSHES}.items():
+        described = ExternalAgent(name=agent, workdir="~/shop")
+        session = await hub.open_external(described, config, session_id=f"{agent}-1")
+        for number in range(3):
+            asked = hub.submit_call(session, f"before-{number}", *calls[0])
+            await _asked(events, 1)
+            [request] = await hub.approvals()
+            await hub.decide(
+                request.id,
+                approved=number != 1,
+                by=("ada", "ben", "cleo")[number],
+                reason="not on Friday" if number == 1 else None,
+                digest=request.digest,
+            )
+            if number != 1:
+                await asked
+                await hub.result(session, f"before-{number}", output="ok", is_error=False)
+    waiting: list[asyncio.Future[CallAnswer]] = []
+    for agent, calls in {"release-bot": RELEASES, "docs-writer": PUSHES}.items():
+        for number, call in enumerate(calls):
+            waiting.append(hub.submit_call(f"{agent}-1", f"c{number}", *call))
+        await _asked(events, len(calls))
+    app = InterlockConsole(hub, operator=OPERATOR, clock=clock.read)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.5)
+        await pilot.press("Q")
+        await _until(pilot, lambda: isinstance(app.screen, TriageScreen))
+        await pilot.pause(1.0)
+        await pilot.press("asterisk")
+        await pilot.pause(0.5)
+        _draw(app, out, f"triage{suffix}")
+    await hub.close()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _asked(events: Subscription, number: int) -> None:
+    """Return once so many requests more have been made."""
+    async for event in events:
+        number -= isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested)
+        if number == 0:
+            return
 
 
 def _write_stricter(project: Path) -> None:

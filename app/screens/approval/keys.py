@@ -59,6 +59,13 @@ APPROVAL_KEYS = (
         "approval.explain",
         "What every rule says of this call, and what leads to it",
     ),
+    key_binding(
+        "p",
+        "precedent",
+        "earlier call",
+        "approval.precedent",
+        "The nearest earlier call: how it was decided, its result, what differs",
+    ),
     FOLD_KEY,
     key_binding(
         "n",

@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from ....engine.approvals.request_order import in_order
 from ....engine.core.people import same_person
+from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.hub.hub import Outcome, Revealed
 from ...format.times import with_more
@@ -34,8 +35,10 @@ from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
+from ...widgets.approval.precedents import past_call_lines
 from ...widgets.approval.progress import approval_obstacle
 from ...widgets.approval.title import request_title
+from ...widgets.base.blocks import Block
 from ...widgets.base.greyed_keys import Parameters
 from ...widgets.inputs.reason_line import ReasonLine
 from ..common.detail import Detail
@@ -45,6 +48,8 @@ from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
 READING_AGAIN = 20.0
 """Seconds after which it is said again that the dialog shows a request."""
+LOOK_BACK = 0.05
+"""Seconds after a request is shown until earlier calls like it are looked for: it is painted first."""
 DECIDING = frozenset({"approve", "edit", "grant", "always", "deny", "stop", "extend"})
 
 
@@ -71,6 +76,14 @@ class Unmasked(Message):
 
     request: str
     revealed: Revealed
+
+
+@dataclass
+class PrecedentsFound(Message):
+    """Earlier calls like that of a request; none where they are not known."""
+
+    request: ApprovalState
+    found: Precedents | None
 
 
 @runtime_checkable
@@ -104,21 +117,26 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         request: ApprovalState,
         session: SessionState | None,
         speaker: SessionState | None = None,
+        why: str = "",
     ) -> None:
         """Take another request, before the screen is pushed again; `speaker` made the call.
+
+        `why` is said under it: why it is opened, where a key was to decide it.
 
         One dialog serves all: building the widgets again takes longer than everything else between a
         request and its paint.
         """
         self._reset()
         self.request = request
-        self._session, self._speaker = session, speaker
+        self._session, self._speaker, self._why = session, speaker, why
         if self.is_mounted:
             self._prepare()
 
     def _reset(self) -> None:
         self._session: SessionState | None = None
         self._speaker: SessionState | None = None
+        self._why = ""
+        self._precedents: Precedents | None = None
         self._flash_until = 0.0
         self.deciding = self._over = self._too_late = False
         self._meanwhile: str | None = None
@@ -137,7 +155,28 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     def _prepare(self) -> None:
         self._frame.begin(ShownRequest(self.request, self._session, self._speaker))
+        self._precedents = None
+        self.set_timer(LOOK_BACK, self._look_back)
+        if self._why:
+            self.say(self._why, bad=False)
         self.tick()
+
+    def _look_back(self) -> None:
+        """Look for earlier calls like this one, once the dialog is painted."""
+        request = self.request
+
+        async def find() -> None:
+            self.post_message(PrecedentsFound(request, await self._operator_context.precedents(request)))
+
+        self.run_worker(find(), group="precedents", exclusive=True, exit_on_error=False)
+
+    @on(PrecedentsFound)
+    def show_precedents(self, message: PrecedentsFound) -> None:
+        """Show them, if the request is still the one that they are about."""
+        if (message.request.id, message.request.digest) == (self.request.id, self.request.digest):
+            self._precedents = message.found
+            self._frame.show_precedents(message.found)
+            self.refresh_bindings()
 
     def on_screen_resume(self) -> None:
         """Count lines that came under a panel as seen only now, and clear notices over them."""
@@ -237,6 +276,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self._speaker = known.get(now.via or "", self._speaker)
             self._frame.show(ShownRequest(now, self._session, self._speaker))
             self._renew(before, now)
+            if now.digest != before.digest:
+                self._look_back()
         self._others = sum(each != self.request.id for each in waiting) + self._hub.unread().requests
         self.tick()
         self.refresh_bindings()
@@ -319,6 +360,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return self.request.wants is None
             case "next":
                 return self._over and self._others > 0
+            case "precedent":
+                return self._precedents is not None and self._precedents.nearest is not None
             case "fold":
                 return self._frame.foldable or self._frame.expanded
             case _:
@@ -606,6 +649,15 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Every net's verdict on this call, on top of the dialog."""
         explain = partial(self._hub.explain, self.request.session, self.request.call_id)
         self.app.push_screen(Detail(f"Explain: {self.request.tool}", [], explain=explain))
+
+    def action_precedent(self) -> None:
+        """Show the nearest earlier call: how it was decided, its result, how its input differs."""
+        call = None if self._precedents is None else self._precedents.nearest
+        if call is None:
+            return
+        request, now = self.request, self._clock()
+        block = Block(call.call_id, 0, lambda width: past_call_lines(request, call, now, width))
+        self.app.push_screen(Detail(f"Nearest earlier call: {call.session}", [block]))
 
     async def action_next(self) -> None:
         """Take the most pressing of the requests that still wait."""

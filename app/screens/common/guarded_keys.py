@@ -1,4 +1,4 @@
-"""Panels that decide: keys are inert after anything new appears, and only a single key stroke counts.
+"""Panels and panes that decide: keys are inert after anything new appears, and a single stroke counts.
 
 A key that is held down, or text pasted into a terminal that does not say so, comes as several keys at
 once. Neither is a decision.
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from textual import events, on
+from textual import events
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
 from ...terminal.key_order import HasKeyOrder
 from ...widgets.approval.reviewed_list import LinesShown
+from ...widgets.base.typed_app import TypedApp
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -46,8 +47,8 @@ class FollowsRequest(Protocol):
         """The request is no longer what it was, or no longer open, as `text` says."""
 
 
-class GuardedKeys(Panel[Answer]):
-    """Panel whose deciding keys are inert for `quiet` seconds after anything new appears.
+class GuardsKeys(TypedApp):
+    """Base before a screen's or a pane's own: keys that decide are inert after anything new appears.
 
     `monotonic` gives seconds; with `quiet` 0 a key decides at once.
     """
@@ -65,19 +66,20 @@ class GuardedKeys(Panel[Answer]):
         """Show a sentence to the operator."""
         raise NotImplementedError
 
-    def show_obstacle(self, reason: str) -> None:
-        """In the panel: a notice would cover what there is to read."""
-        self.say(reason, bad=False)
-
     def tick(self) -> None:
         """Show what changes with time."""
         raise NotImplementedError
 
+    @property
+    def in_front(self) -> bool:
+        """Tell whether the screen is on top, where keys reach it."""
+        return self.screen.is_current
+
     def on_mount(self) -> None:
         self.set_interval(0.1, self.tick)
 
-    @on(LinesShown)
-    def more_was_shown(self, event: LinesShown) -> None:
+    # By its name: Textual finds decorated methods only in classes of widgets.
+    def on_lines_shown(self, event: LinesShown) -> None:
         """Say how much is still to be seen; once all was, the keys do what they are there for."""
         self.tick()
         if event.complete:
@@ -89,10 +91,6 @@ class GuardedKeys(Panel[Answer]):
             show()
             self.fall_asleep()
             self.call_after_refresh(self.tick)
-
-    def on_screen_resume(self) -> None:
-        """Restart the wait whenever the panel comes into view."""
-        self.fall_asleep()
 
     def fall_asleep(self) -> None:
         """Make keys inert, as something new is shown; a key just pressed was about something else."""
@@ -161,7 +159,7 @@ class GuardedKeys(Panel[Answer]):
                 self.interrupted()
                 return
             self._coming = None
-            if self.is_current:
+            if self.in_front:
                 decide()
 
         self._coming = self.set_timer(self.quiet, alone)
@@ -181,6 +179,24 @@ class GuardedKeys(Panel[Answer]):
         """Seen before what is bound to the key is done."""
         self.interrupted()
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Refuse pasted text: it is no decision."""
+        event.stop()
+        self._stop_coming()
+        self.say("What is pasted decides nothing", bad=False)
+
+
+class GuardedKeys(GuardsKeys, Panel[Answer]):
+    """Panel with keys that decide."""
+
+    def show_obstacle(self, reason: str) -> None:
+        """In the panel: a notice would cover what there is to read."""
+        self.say(reason, bad=False)
+
+    def on_screen_resume(self) -> None:
+        """Restart the wait whenever the panel comes into view."""
+        self.fall_asleep()
+
     def focus_next(self, selector: str | type[Widget] = "*") -> Widget | None:
         self._moves()
         return super().focus_next(selector)
@@ -193,9 +209,3 @@ class GuardedKeys(Panel[Answer]):
         """A key that moves the focus is seen here only, and before those that came right before it."""
         self._moved_at = self.monotonic()
         self.interrupted()
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Refuse pasted text: it is no decision."""
-        event.stop()
-        self._stop_coming()
-        self.say("What is pasted decides nothing", bad=False)

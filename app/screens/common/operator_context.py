@@ -11,6 +11,7 @@ from functools import partial
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
 from ....engine.core.people import same_person
+from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome, Revealed
@@ -109,6 +110,13 @@ class OperatorContext:
             return await self.hub.reveal(request.id, by=self.operator)
         except Exception as error:
             return Revealed(ok=False, message=f"Not shown: {error}")
+
+    async def precedents(self, request: ApprovalState) -> Precedents | None:
+        """Earlier calls like a request's; none where the hub does not answer, or does not know how."""
+        try:
+            return await self.hub.precedents(request.id)
+        except Exception:
+            return None
 
     async def is_open(self, request: ApprovalState) -> bool:
         """Tell whether a request is open; if the hub does not answer, it counts as open."""

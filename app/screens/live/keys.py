@@ -29,6 +29,15 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "live.together",
         "Show the marked requests as a table of what differs, and decide them together",
     ),
+    key_binding("Q", "triage", "triage", "live.triage", "Everything that waits, a line for each request"),
+    key_binding(
+        "escape",
+        "choose_none",
+        "whole queue",
+        "live.choose-none",
+        "Choose no session: everything that waits in the middle",
+        show=False,
+    ),
     key_binding("plus", "extend", "15 min more", "live.extend", "Extend by 15 min"),
     key_binding(
         "c",

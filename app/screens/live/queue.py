@@ -27,7 +27,17 @@ from ..common.operator_context import OperatorContext, outcome_of
 
 MOST = 50
 """Requests that are decided together at most."""
-COMING = ("mark", "take_back", "together", "revoke", "raise_limit", "decide", "stop", "interrupt")
+COMING = (
+    "triage",
+    "mark",
+    "take_back",
+    "together",
+    "revoke",
+    "raise_limit",
+    "decide",
+    "stop",
+    "interrupt",
+)
 """What is offered or not as sessions and requests come and go."""
 
 
@@ -99,15 +109,26 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
                 return self._in("waiting") and request is not None and request.fuse is not None
             case "together":
                 return bool(self._marked)
+            case "triage":
+                return self._several
             case "revoke":
                 return self._in("nets") and self.selected_grant is not None
             case _:
                 return True
 
+    @property
+    def _several(self) -> bool:
+        """Tell whether more than one request waits."""
+        return len(self._queue) + self._unread.requests > 1
+
     def _in(self, pane: str) -> bool:
         return self.focused is not None and self.focused.id == pane
 
-    # Deciding several together
+    # Deciding several
+
+    async def action_triage(self) -> None:
+        """Show everything that waits as a table over the whole width."""
+        await self.app.run_action("triage")
 
     async def action_mark(self) -> None:
         """Mark the request under the cursor, or take its mark away."""

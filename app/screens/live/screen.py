@@ -6,6 +6,7 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -50,6 +51,7 @@ from ..common.confirm import when_yes
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
 from ..common.operator_context import OperatorContext
+from ..triage.pane import TriagePane
 from .cost_limit import RaiseLimit, has_limit
 from .keys import LIVE_KEYS, PANES
 from .loosen import Loosening, ProposedChange, banner, loosen_mode
@@ -128,9 +130,18 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
-    def __init__(self, context: OperatorContext, *, selected: str | None = None) -> None:
+    def __init__(
+        self,
+        context: OperatorContext,
+        *,
+        selected: str | None = None,
+        deny_reasons: Sequence[str] = (),
+    ) -> None:
         super().__init__(context)
         self._selected = selected
+        self._none_chosen = False
+        self._deny_reasons = deny_reasons
+        self._pane: TriagePane | None = None
         self._flows: dict[str, LiveStream] = {}
         self._say = SayLine()
         self._dirty = True
@@ -199,8 +210,12 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.show_problem(f"The hub does not answer: {error}")
             return
         self._sessions = {state.id: state for state in sessions}
-        if self._selected not in self._sessions and not (self._selected and self._unread.sessions):
+        if self._none_chosen and self._waiting and not self.has_class("-narrow"):
+            self._selected = None
+        elif self._selected not in self._sessions and not (self._selected and self._unread.sessions):
+            self._none_chosen = False
             self._selected = sessions[0].id if sessions else None
+        await self._show_pane()
         names = session_names(sessions)
         now = self._clock()
         state = self.state
@@ -223,6 +238,21 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._title(state, names)
         self._show_switched(state, names)
         self._size_lower()
+
+    async def _show_pane(self) -> None:
+        """Without a chosen session the queue has the place of its transcript, its nets and calls."""
+        if self._none_chosen and self._pane is None:
+            self._pane = TriagePane(self._operator_context, self._deny_reasons)
+            await self.query_one("#upper").mount(self._pane, after="#transcript")
+        was_shown = self.shows_queue
+        self.set_class(self._none_chosen, "-queue")
+        if self._pane is not None and self._none_chosen:
+            self._pane.show(self._queue, self._sessions, self._unread)
+            if not was_shown:
+                self._pane.take_focus()
+                self._pane.fall_asleep()
+        elif was_shown:
+            self._bring("sessions")
 
     def _title(self, state: SessionState | None, names: dict[str, str]) -> None:
         waiting, pending = self._waiting, len(state.pending) if state else 0
@@ -293,8 +323,46 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     @on(BlockList.Moved, "#sessions")
     async def choose_session(self, event: BlockList.Moved) -> None:
         if self.focused is event.blocks and event.key != self._selected:
-            self._selected = event.key
+            self._choose(event.key)
             await self.paint()
+
+    def _choose(self, session: str | None) -> None:
+        self._selected, self._none_chosen = session, session is None
+
+    async def action_choose_none(self) -> None:
+        """Choose no session: everything that waits is in the middle; a narrow screen is full of it."""
+        if self.has_class("-narrow"):
+            await self.action_triage()
+        else:
+            self._choose(None)
+            await self.paint()
+
+    @on(TriagePane.Exit)
+    async def choose_first(self) -> None:
+        """Back to the first session."""
+        self._choose(next(iter(self._sessions), None))
+        await self.paint()
+
+    @property
+    def shows_queue(self) -> bool:
+        """Tell whether the operator goes through the queue: no dialog comes up over it."""
+        return self.has_class("-queue")
+
+    def tell(self, outcome: Outcome) -> None:
+        """Say what came of a decision in a dialog over the queue."""
+        if self._pane is not None:
+            self._pane.say(outcome.message, bad=not outcome.ok)
+
+    def fall_asleep(self) -> None:
+        super().fall_asleep()
+        if self._pane is not None:
+            self._pane.fall_asleep()
+
+    def on_screen_resume(self) -> None:
+        """Clear notices over the queue; its keys are inert for a moment."""
+        if self._pane is not None and self.shows_queue:
+            self.app.clear_notifications()
+            self._pane.fall_asleep()
 
     @on(BlockList.Moved, "#waiting")
     async def choose_request(self, event: BlockList.Moved) -> None:
@@ -314,12 +382,15 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     async def show_session(self, session_id: str) -> None:
         """Select a session from outside."""
-        self._selected = session_id
+        self._choose(session_id)
         await self.paint()
         self._bring("transcript")
 
     @on(BlockList.Opened, "#sessions")
-    def open_session(self) -> None:
+    async def open_session(self, event: BlockList.Opened) -> None:
+        if event.key != self._selected:
+            self._choose(event.key)
+            await self.paint()
         self.action_pane("transcript")
 
     @on(BlockList.Opened, "#waiting")
@@ -380,10 +451,20 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     def action_pane(self, pane: str) -> None:
         """Bring a pane forward and focus it, instead of a line being typed."""
         self._say.close_with_draft()
+        if self.shows_queue and pane != "sessions":
+            self._choose(next(iter(self._sessions), None))
+            self.remove_class("-queue")
+            self._dirty = True
         self._bring(pane)
 
     def action_turn(self, step: int) -> None:
         """Bring the next pane forward, or the one before."""
+        if self._pane is not None and self.shows_queue:
+            if self._in("sessions"):
+                self._pane.take_focus()
+            else:
+                self._bring("sessions")
+            return
         names = [name for name, _ in PANES]
         self._bring(names[(names.index(self._returns_to) + step) % len(names)])
 
@@ -401,20 +482,23 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def open_line(self) -> Input | None:
-        """The line that speaks to an agent, while it is shown."""
-        return self._say.input if self._say.is_open else None
+        """The line that speaks to an agent, or takes a denial's reason, while it is shown."""
+        if self._say.is_open:
+            return self._say.input
+        return None if self._pane is None else self._pane.open_line
 
     def on_descendant_focus(self) -> None:
         """The pane that got the focus, by mouse too, is the one to come back to; it ends a line."""
         focused = self.focused
-        if isinstance(focused, BlockList) and focused.id is not None:
+        if isinstance(focused, BlockList) and focused.id in dict(PANES):
             self._say.close_with_draft()
             self._returns_to = focused.id
             self.query_one(PaneTabs).current = focused.id
 
     def on_resize(self) -> None:
         """A pane that a narrower screen hides must not keep the focus; a line being typed does."""
-        self._bring(self._returns_to)
+        if not self.shows_queue:
+            self._bring(self._returns_to)
         self._dirty = True
 
     # What the operator does
@@ -563,8 +647,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
         """Without a request there is nothing to decide, without a session nothing to act on."""
-        if action == "decide" and not self._waiting:
+        if action in ("decide", "triage", "choose_none") and not self._waiting:
             return NOTHING_WAITS
+        if action == "triage" and not self._several:
+            return f"Only one request waits: {key_of(LiveScreen, 'live.approve')} opens it."
         if action in OF_SESSION and self.state is None:
             return f"{NO_SESSION} {key_of(LiveScreen, 'live.start')} starts one."
         return None

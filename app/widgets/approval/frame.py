@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.text import seconds_between, shown, wrap_all
+from ...terminal.bindings import without_key
 from ...terminal.keymap import key_of
 from ..base.bars import KeyBar
 from ..base.blocks import BlockList, text_pieces
 from ..base.cursor_list import GUTTER
 from ..base.typed_app import TypedApp
 from ..inputs.reason_line import ReasonLine
+from .precedents import Unfound
 from .progress import Viewer
 from .request import request_text
 from .review_guard import ReviewGuard
@@ -34,15 +37,10 @@ GRANTS = frozenset({"g", "G"})
 """Keys of the dialog, which lists have for their first entry and their last."""
 
 
-def _without(keys: frozenset[str], binding: BindingType) -> Binding:
-    assert isinstance(binding, Binding)
-    return replace(binding, key=",".join(each for each in binding.key.split(",") if each not in keys))
-
-
 class RequestList(ReviewedList, inherit_bindings=False):
     """Scrolls like any list, with the keys that the dialog leaves to it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [_without(GRANTS, each) for each in BlockList.BINDINGS]
+    BINDINGS: ClassVar[list[BindingType]] = [without_key(GRANTS, each) for each in BlockList.BINDINGS]
 
 
 FRAME = 2 + 2 + GUTTER + 1
@@ -82,6 +80,7 @@ class RequestFrame(TypedApp, Vertical):
         self._subject: ShownRequest | None = None
         self._arranged: tuple[int, int, bool, int] | None = None
         self._revealed: tuple[RevealedText, ...] = ()
+        self._precedents: Precedents | Unfound = "coming"
 
     def compose(self) -> ComposeResult:
         yield self._body
@@ -110,6 +109,7 @@ class RequestFrame(TypedApp, Vertical):
         self._subject = subject
         if self.guard.begin((subject.request.id, subject.request.digest)):
             self._body.refresh()
+            self._precedents = "coming"
             self._revealed = ()
             self.guard.conceal(dict.fromkeys(each.place for each in subject.request.hidden))
         self._arranged = None
@@ -120,6 +120,12 @@ class RequestFrame(TypedApp, Vertical):
         self._revealed = tuple(texts)
         for place in self.guard.concealed:
             self.guard.reveal(place)
+        self._arranged = None
+        self.refit()
+
+    def show_precedents(self, found: Precedents | None) -> None:
+        """Show earlier calls like this one, or that they are not known, in the lines kept for that."""
+        self._precedents = "unknown" if found is None else found
         self._arranged = None
         self.refit()
 
@@ -160,11 +166,13 @@ class RequestFrame(TypedApp, Vertical):
             speaker=subject.speaker,
             viewer=self._viewer,
             revealed=self._revealed,
+            precedents=self._precedents,
         )
         self.foldable, lines = text.folded, text.lines
         self.styles.width = width
         self.styles.height = min(most, len(lines) + most - room)
-        stamp = (subject.request.id, subject.request.given, arranged, len(self._revealed))
+        known = isinstance(self._precedents, Precedents) or self._precedents
+        stamp = (subject.request.id, subject.request.given, arranged, len(self._revealed), known)
         decisive = [line.plain for line in lines[: text.decisive]]
         self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
         self._body.show(text_pieces(lines, stamp))

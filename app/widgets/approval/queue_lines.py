@@ -57,13 +57,13 @@ def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
     if approval.people > 1:
         so_far = f"{len(approval.given)} of {approval.people}"
         pieces.append(Content.assemble((f"{so_far} ", "$text-warning"), dots_of(approval)))
-    pieces += _approvers(approval)
+    pieces += approver_pieces(approval)
     if approval.uninspectable is not None:
         pieces.append(Content.styled("uninspectable", "bold $text-error"))
     return pieces
 
 
-def _approvers(approval: ApprovalState) -> list[Content]:
+def approver_pieces(approval: ApprovalState) -> list[Content]:
     """Pieces on the people who must approve, and on the escalation."""
     terms = approval.approvers
     if terms is None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from pydantic import JsonValue
 from textual.content import Content
 
+from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.highlighting import code_spans, file_language, highlighted
@@ -34,12 +35,14 @@ from ...format.text import (
 )
 from ...terminal.symbols import RISK
 from ...viewmodels.answer_schema import AnswerField, fields_of
+from ...viewmodels.command_tree import CommandNode, command_tree
 from ...viewmodels.input_draft import changes
 from ...viewmodels.request import effects_of
 from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
 from .call_input import cap_for, folded, folded_size, lay_out
 from .change_rows import DIFF, DiffRow, change_rows, counts_text, diff_rows
+from .precedents import Unfound, precedent_lines
 from .progress import Viewer, progress_lines
 from .proposed_edits import NONE as NO_EDITS
 from .proposed_edits import ProposedEdits, edit_counts, path_of, proposed_edits, shown_by_preview
@@ -52,11 +55,14 @@ COMMANDS = 3
 """Lines that the commands of a shell command take at most; its whole text is shown below them."""
 COMMAND, MOST = 60, 20
 RUNS, BAR = "runs  ", "│ "
+TREE = 8
+"""Commands of a tree; of more there are few lines, as where none is within another."""
 FIELDS = 4
 """Lines that the fields of an answer take at most; the form has all of them."""
 SAME = "nothing: both texts are the same"
 UNDECISIVE = 2
 """Sections at the end that decide nothing: what the agent says, and ids."""
+SEEN = "SEEN BEFORE"
 SAYS_LINES = 3
 SAYS_LENGTH = 600
 
@@ -86,9 +92,11 @@ def request_text(
     speaker: SessionState | None = None,
     viewer: Viewer | None = None,
     revealed: Sequence[RevealedText] = (),
+    precedents: Precedents | Unfound | None = None,
 ) -> RequestText:
     """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
 
+    Of `precedents` the lines are there while they are coming, where nothing is folded for them.
     `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
     `viewer` is who is to decide; `revealed` is what they asked to see of the masked text.
     """
@@ -105,6 +113,7 @@ def request_text(
     if airy and len(above) + layout.height + len(below) > height:
         airy = False
         below = _section_lines(sections, width, airy=airy)
+    decided = sections[:-UNDECISIVE]
     changes = _changes(request, width - INDENT)
     diff = [] if shown_by_preview(edits, request.preview) else _edit_rows(edits, width - INDENT)
     heads = (1 if changes else 0) + (1 if diff else 0)
@@ -124,7 +133,13 @@ def request_text(
         rows += indented(folded(changes, cap, 0, width - INDENT))
     rows += unmasked
     hidden = any(folded_size(size, cap) < size for size in sizes)
-    decisive = len(above) + len(rows) + len(_section_lines(sections[:-UNDECISIVE], width, airy=airy))
+    decisive = len(above) + len(rows) + len(_section_lines(decided, width, airy=airy))
+    if precedents is not None and request.wants is None and not hidden:
+        seen = precedent_lines(request, precedents, now, _text_width(width))
+        more = [*decided, (SEEN, seen), *sections[-UNDECISIVE:]]
+        longer = _section_lines(more, width, airy=airy)
+        if len(above) + len(rows) + len(longer) <= height:
+            below = longer
     return RequestText([*above, *rows, *below], decisive, fits is not None, hidden)
 
 
@@ -259,12 +274,25 @@ def _commands(request: ApprovalState, width: int) -> list[Content]:
     if not commands:
         return []
     room = width - len(RUNS) - len(BAR)
+    if 0 < len(tree := command_tree(request)) <= TREE:
+        rows = [row for node in tree for row in _node_rows(node, room)]
+        return hanging_rows(RUNS, MUTED, [Content.assemble((BAR, MUTED), row) for row in rows])
     marked = len(request.marked if len(commands) == request.commands else commands)
     whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
     texts = [line for each in whole for line in command_lines(each)]
     lines = styled_rows(texts, room, "bold $text-warning")
     lines += _other_commands(others, room, bold=not whole)
     return hanging_rows(RUNS, MUTED, [Content.assemble((BAR, MUTED), row) for row in lines])
+
+
+def _node_rows(node: CommandNode, room: int) -> list[Content]:
+    """A command below the one that it is written within; a marked one whole, another on one line."""
+    stem = f"{'  ' * (node.depth - 1)}└ " if node.depth else ""
+    width = max(8, room - len(stem))
+    if not node.marked:
+        return [Content.assemble((stem, MUTED), _command(clip(name_shown(node.text), width), ""))]
+    rows = styled_rows(command_lines(node.text), width, "bold $text-warning")
+    return hanging_rows(stem, MUTED, rows)
 
 
 def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Content]:

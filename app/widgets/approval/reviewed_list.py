@@ -9,6 +9,7 @@ from textual.strip import Strip
 
 from ..base.blocks import BlockList
 from ..base.cursor_list import GUTTER
+from ..base.typed_app import TypedApp
 from .review_guard import ReviewGuard
 
 
@@ -17,6 +18,17 @@ class LinesShown(Message):
     """Lines of a reviewed list were painted that had not been; `complete` once all were."""
 
     complete: bool
+
+
+def has_notices(widget: TypedApp) -> bool:
+    """Tell whether notices are on screen, which may cover something."""
+    # Textual has no public way to whether one is shown.
+    return len(widget.app._notifications) > 0  # pyright: ignore[reportPrivateUsage]
+
+
+def in_plain_view(widget: TypedApp) -> bool:
+    """Tell whether what a widget paints is seen: its screen is on top, and no notice may cover it."""
+    return widget.app.screen is widget.screen and not has_notices(widget)
 
 
 class ReviewedList(BlockList):
@@ -44,9 +56,7 @@ class ReviewedList(BlockList):
         return strip
 
     def _in_plain_view(self, row: int) -> bool:
-        # Textual has no public way to whether one is shown.
-        covered = len(self.app._notifications)  # pyright: ignore[reportPrivateUsage]
-        if self._moving or self.app.screen is not self.screen or covered:
+        if self._moving or not in_plain_view(self):
             return False
         found = self._line_at(row)
         return found is not None and found.cell_length <= self.scrollable_content_region.width - GUTTER

@@ -20,6 +20,7 @@ from ...terminal.bindings import key_binding
 
 TYPING_PAUSE = 0.15
 """Seconds after a key before it is searched."""
+DECISIONS = "words, tool: rule: verdict: kind: by: session: agent: result: since:24h until:"
 
 
 class FilterLine(Horizontal):
@@ -71,13 +72,14 @@ class FilterLine(Horizontal):
     class Cleared(Message):
         """Everything is wanted again."""
 
-    def __init__(self) -> None:
+    def __init__(self, placeholder: str = DECISIONS) -> None:
         super().__init__()
+        self._placeholder = placeholder
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Input(
-            placeholder="words, tool: rule: verdict: kind: by: session: agent: result: since:24h until:",
+            placeholder=self._placeholder,
             id="filter",
             max_length=LONGEST,
             select_on_focus=False,

@@ -221,6 +221,14 @@ SELECT_APPROVALS = (
     .order_by(col(Event.cursor))
     .limit(bind)
 )
+SELECT_PRECEDENTS = (
+    select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))
+    .where(
+        col(Event.cursor) > bind, col(Event.type).in_((*APPROVAL_TYPES, "call.decided", "call.result"))
+    )
+    .order_by(col(Event.cursor))
+    .limit(bind)
+)
 SELECT_TALKS = (
     select(col(Event.session), func.count(), func.max(col(Event.at)))
     .where(col(Event.type) == "message")

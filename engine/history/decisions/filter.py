@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import cache
 from typing import Literal, TypeAlias, cast, get_args
 
 from ..fold.setting_changes import KINDS, STEPS, Kind, Step
@@ -44,10 +45,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 """Values of `kind:`; `change` is everything but calls."""
 
 _KEYS = "tool|input|rule|verdict|session|agent|result|kind|by|since|until"
-_TOKEN = re.compile(
-    rf'\s*(?:(?P<key>(?i:{_KEYS})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
-)
-"""Small letters before a colon were meant as a key; with capitals only what is one: `C:` is a disk."""
+
+
+@cache
+def _token_of(keys: str) -> re.Pattern[str]:
+    """Expression for a token of a line with these keys.
+
+    Small letters before a colon were meant as a key; with capitals only what is one: `C:` is a disk.
+    """
+    return re.compile(
+        rf'\s*(?:(?P<key>(?i:{keys})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
+    )
+
+
+_TOKEN = _token_of(_KEYS)
 
 
 class DecisionFilter(Record):
@@ -90,7 +101,9 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
+    """A word of a filter's line, or a value with its key; `column` is where it begins, from 1."""
+
     column: int
     key: str | None
     value: str
@@ -106,14 +119,14 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
     found: dict[str, list[str]] = {}
     times: dict[str, datetime] = {}
     last = 1
-    for token in _tokens(text):
+    for token in tokens(text):
         match token.key:
             case None:
                 found.setdefault("words", []).append(token.value)
             case "tool" | "input" | "rule" | "session" | "agent":
-                found.setdefault(f"{token.key}s", []).append(_required_value(token))
+                found.setdefault(f"{token.key}s", []).append(required_value(token))
             case "by":
-                found.setdefault("people", []).append(_required_value(token))
+                found.setdefault("people", []).append(required_value(token))
             case "kind":
                 found.setdefault("kinds", []).extend(_choice(token, _CHOICES))
             case "verdict":
@@ -157,10 +170,15 @@ def time_of(text: str) -> str:
     return " ".join(said)
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def tokens(text: str, keys: str = _KEYS) -> Iterator[Token]:
+    """The tokens of a filter's line; `keys` are those there are, with `|` between them.
+
+    Raises `FilterError` for an open quotation mark.
+    """
+    pattern = _token_of(keys)
     at = 0
     while text[at:].strip():
-        match = _TOKEN.match(text, at)
+        match = pattern.match(text, at)
         assert match is not None, "the expression takes anything"
         start = match.start("key") if match["key"] is not None else match.start("bare")
         if match["quoted"] is not None:
@@ -170,18 +188,19 @@ def _tokens(text: str) -> Iterator[_Token]:
         value = match["quoted"] if match["quoted"] is not None else match["bare"]
         if value or match["key"]:
             key = match["key"]
-            yield _Token(start + 1, None if key is None else key.lower(), value)
+            yield Token(start + 1, None if key is None else key.lower(), value)
         at = match.end()
 
 
-def _required_value(token: _Token) -> str:
+def required_value(token: Token) -> str:
+    """The value of a token with a key. Raises `FilterError` where there is none."""
     if not token.value:
         raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
     return token.value
 
 
 def _choice(
-    token: _Token,
+    token: Token,
     options: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
 ) -> list[str]:
     choices = cast("dict[str, tuple[str, ...]]", options)
@@ -193,7 +212,7 @@ def _choice(
     return [*choices[meant]]
 
 
-def _moment(token: _Token, now: datetime, zone: tzinfo | None) -> datetime:
+def _moment(token: Token, now: datetime, zone: tzinfo | None) -> datetime:
     try:
         return moment(token.value, now, zone)
     except ValueError as error:

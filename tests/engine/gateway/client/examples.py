@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "approval.reading": ({"approval_id": "a1", "reading": True},),
     "approval.take_back": ({"approval_id": "a1"},),
+    "approval.precedents": ({"approval_id": "a1"},),
     "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
     "agents.freeze": ({}, {"reason": "the deploys look wrong"}),
     "agents.lift": ({"reason": "looked at"},),

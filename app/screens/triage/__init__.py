@@ -1,0 +1,1 @@
+"""The queue as a table, in which requests are decided without opening each."""

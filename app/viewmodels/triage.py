@@ -1,0 +1,158 @@
+"""Requests that wait as groups of one rule and one agent: what is common to a group, and what differs.
+
+Of texts that begin or end alike only the part between differs: five calls of `git push origin …` are one
+text and five words. Nothing is left out: the common part with a line's own parts is the whole request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import zip_longest
+
+from ...engine.history.model.state import ApprovalState, SessionState
+from ...engine.history.redaction.shell.masking import holds_commands
+from .batch import compared, too_much
+
+INPUT = "input."
+LEAST = 4
+"""Characters that a common beginning or end has at least; a shorter one is not taken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that differs within a group: the texts that all its values begin and end with."""
+
+    name: str
+    head: str = ""
+    tail: str = ""
+    command: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TriageGroup:
+    """Requests of one rule and agent, the most pressing first.
+
+    `alike` are the fields that all share, by name; `parts` has, by a request's id, what each of the
+    `differences` is for it between what is common: `None` where it has no such field. `stamp` stands for
+    all that the group's lines show apart from times.
+    """
+
+    key: str
+    requests: tuple[ApprovalState, ...]
+    alike: Mapping[str, str]
+    differences: tuple[Difference, ...]
+    parts: Mapping[str, tuple[str | None, ...]]
+    stamp: bytes
+
+    @property
+    def first(self) -> ApprovalState:
+        """The most pressing request."""
+        return self.requests[0]
+
+
+Shape = tuple[str, ...]
+
+
+def shape_of(request: ApprovalState) -> Shape:
+    """Traits of requests that are marked together: group, tool, effects, risk, fields of the input."""
+    return (
+        _group_key(request),
+        request.called,
+        request.tool,
+        request.risk or "",
+        *sorted(request.input),
+    )
+
+
+def _group_key(request: ApprovalState) -> str:
+    rule = request.net if request.rule is None else f"{request.rule.where}\n{request.rule.text}"
+    return "\n".join((rule, request.agent, request.via or ""))
+
+
+def grouped(
+    requests: Iterable[ApprovalState],
+    sessions: Mapping[str, SessionState],
+    known: Mapping[str, TriageGroup] | None = None,
+) -> list[TriageGroup]:
+    """Groups in the order of the first request of each, which are given in theirs.
+
+    A group of `known` with the same requests is taken as it is.
+    """
+    members: dict[str, list[ApprovalState]] = {}
+    for request in requests:
+        members.setdefault(_group_key(request), []).append(request)
+    groups: list[TriageGroup] = []
+    for key, found in members.items():
+        before = None if known is None else known.get(key)
+        same = before is not None and all(a is b for a, b in zip_longest(before.requests, found))
+        groups.append(before if before is not None and same else _group(key, tuple(found), sessions))
+    return groups
+
+
+def _group(
+    key: str, requests: tuple[ApprovalState, ...], sessions: Mapping[str, SessionState]
+) -> TriageGroup:
+    comparison = compared(requests, sessions)
+    alike = dict(comparison.alike)
+    differing = dict(comparison.differing)
+    if len(requests) == 1:
+        # What a single request asks stands in its line.
+        own = {name: [text] for name, text in alike.items() if name.startswith("input")}
+        differing.update(own)
+        alike = {name: text for name, text in alike.items() if name not in own}
+    differences: list[Difference] = []
+    columns: list[Sequence[str | None]] = []
+    for name in sorted(differing, key=lambda each: not each.startswith("input")):
+        values = differing[name]
+        command = holds_commands(name.removeprefix(INPUT), requests[0].shell_fields)
+        head, tail = common_ends([text for text in values if text is not None], command=command)
+        if len(requests) == 1 or None in values:
+            head = tail = ""
+        differences.append(Difference(name, head, tail, command))
+        columns.append([None if v is None else v[len(head) : len(v) - len(tail)] for v in values])
+    parts = {request.id: tuple(column[at] for column in columns) for at, request in enumerate(requests)}
+    named = repr([(each.id, each.digest, each.hidden, each.edited_by) for each in requests])
+    stamp = blake2b(named.encode(), digest_size=16).digest()
+    return TriageGroup(key, requests, alike, tuple(differences), parts, stamp)
+
+
+def common_ends(values: Sequence[str], *, command: bool) -> tuple[str, str]:
+    """The beginning and the end that all values share, up to where a word or a folder ends.
+
+    Of commands no word is cut: whether it imitates another one shows in the whole word only.
+    """
+    signs = " \t\n" if command else " \t\n/"
+    head = _beginning(values)
+    head = head[: max((head.rfind(sign) for sign in signs), default=-1) + 1]
+    tail = _beginning([value[len(head) :][::-1] for value in values])[::-1]
+    starts = [at for at in (tail.find(sign) for sign in signs) if at >= 0]
+    tail = tail[min(starts) :] if starts else ""
+    return (head if len(head) >= LEAST else "", tail if len(tail) >= LEAST else "")
+
+
+def _beginning(values: Sequence[str]) -> str:
+    """The beginning that all values share."""
+    first, last = min(values, default=""), max(values, default="")
+    same = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), None)
+    return first[: min(len(first), len(last))] if same is None else first[:same]
+
+
+def must_be_opened(request: ApprovalState) -> str | None:
+    """Reason why a request's line never tells all that decides about it; `None` where it can."""
+    if (alone := too_much(request)) is not None:
+        return alone.partition(": ")[2]
+    if request.uninspectable is not None:
+        return f"it may do more than shown: {request.uninspectable}"
+    if request.original is not None:
+        return "an operator has edited its input"
+    if request.asks_for:
+        return f"{request.needs} must approve it"
+    if not request.may_grant:
+        return "its rule says 'no grants': each is to be looked at"
+    if request.disconnected is not None:
+        return "no connection waits for the answer"
+    if request.beyond is not None:
+        return f"it asks although granted: {request.beyond}"
+    return None

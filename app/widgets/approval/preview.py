@@ -1,0 +1,132 @@
+"""Preview of the request under the cursor: what its dialog says, as far as it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.history.decisions.precedents import Precedents
+from ....engine.history.model.state import ApprovalState
+from ...format.text import clip, name_shown, seconds_between
+from ..base.blocks import text_pieces
+from ..base.cursor_list import GUTTER
+from .frame import AGES, ShownRequest
+from .precedents import Unfound
+from .progress import Viewer
+from .request import request_text
+from .reviewed_list import ReviewedList, in_plain_view
+from .time_in_view import TimeInView
+
+
+class RequestPreview(ReviewedList):
+    """Text of one request. What stayed in view whole counts as seen, as in its dialog.
+
+    Long values are folded: of such a request, and of one with masked text that may run, not all is here.
+    """
+
+    can_focus = False
+
+    def __init__(
+        self,
+        viewer: Viewer,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        enough: float,
+    ) -> None:
+        super().__init__(id="preview")
+        self._viewer = viewer
+        self._clock = clock
+        self._monotonic = monotonic
+        self._in_view = TimeInView(enough)
+        self._subject: ShownRequest | None = None
+        self._arranged: tuple[int, int, int] | None = None
+        self._precedents: Precedents | Unfound = "coming"
+
+    @property
+    def request(self) -> ApprovalState | None:
+        """The request that it shows."""
+        return None if self._subject is None else self._subject.request
+
+    def preview(self, subject: ShownRequest | None) -> None:
+        """Show a request as it is now, or nothing."""
+        before = self._subject
+        if before is not None and before == subject:
+            self.refit()
+            return
+        self.review()
+        self._subject, self._arranged = subject, None
+        if subject is None:
+            self.guard.clear()
+            self.show([])
+            self.border_title = ""
+            return
+        request = subject.request
+        if self.guard.begin((request.id, request.digest)):
+            self._precedents = "coming"
+            self.guard.conceal(dict.fromkeys(each.place for each in request.hidden))
+            self.scroll_to(y=0, animate=False, immediate=True)
+        self.refit()
+
+    def on_resize(self) -> None:
+        self.refit()
+
+    def refit(self) -> None:
+        """Lay the text out for the size there is, with ages that are not old."""
+        subject, now = self._subject, self._clock()
+        size = self.scrollable_content_region
+        if subject is None or not self.is_attached or not self.display or size.width <= GUTTER:
+            return
+        old = int(seconds_between(subject.request.since, now) / AGES)
+        arranged = (size.width - GUTTER, size.height, old)
+        if arranged == self._arranged:
+            return
+        aged = self._arranged is not None and arranged[:2] == self._arranged[:2]
+        self._arranged = arranged
+        width, height, _ = arranged
+        text = request_text(
+            subject.request,
+            subject.session,
+            now,
+            width,
+            height,
+            speaker=subject.speaker,
+            viewer=self._viewer,
+            precedents=self._precedents,
+        )
+        request = subject.request
+        decisive = [line.plain for line in text.lines[: text.decisive]]
+        self.guard.arrange(arranged[:2], decisive, folded=text.hidden, aged=aged)
+        known = isinstance(self._precedents, Precedents) or self._precedents
+        stamp = (request.id, request.digest, request.given, arranged, known)
+        self.show(text_pieces(text.lines, stamp))
+        self.border_title = Content(clip(name_shown(request.title), max(8, width - 4)))
+
+    def show_precedents(self, found: Precedents | None) -> None:
+        """Show earlier calls like this one, or that they are not known, in the lines kept for that."""
+        self._precedents = "unknown" if found is None else found
+        self._arranged = None
+        self.refit()
+
+    def review(self) -> None:
+        """Take note of the time that the request has been in view whole."""
+        request, now = self.request, self._monotonic()
+        in_view: list[tuple[str, str | None]] = []
+        if request is not None and self.guard.complete and self.display and in_plain_view(self):
+            in_view.append((request.id, request.digest))
+        self._in_view.review(in_view, now)
+        for key in in_view:
+            self._in_view.painted(key, now)
+
+    def was_seen(self, request: ApprovalState) -> bool:
+        """Tell whether a request was here whole, and stayed."""
+        return self._in_view.seen((request.id, request.digest))
+
+    def comes_to_be_seen(self, request: ApprovalState) -> bool:
+        """Tell whether it is here whole, and only has to stay for a moment longer."""
+        return self._in_view.coming((request.id, request.digest))
+
+    def keep(self, requests: list[ApprovalState]) -> None:
+        """Forget what was seen of all others."""
+        self._in_view.keep({(each.id, each.digest) for each in requests})

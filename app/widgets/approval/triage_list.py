@@ -1,0 +1,442 @@
+"""The queue as a table over the whole width: a heading for each group, a line for each request.
+
+A heading says what the requests of its group have in common, a line what of its request differs. A line
+counts as seen once it and its heading were painted whole and stayed in view.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.cache import LRUCache
+from textual.content import Content
+from textual.geometry import Size
+from textual.strip import Strip
+
+from ....engine.history.model.state import ApprovalState
+from ....engine.history.redaction.shell.masking import holds_commands
+from ...format.highlighting import code_spans, highlighted
+from ...format.text import (
+    MUTED,
+    age,
+    name_shown,
+    pad,
+    place,
+    seconds_between,
+    shown,
+    spread,
+    styled_rows,
+    width_of,
+    wrap,
+)
+from ...terminal.bindings import without_key
+from ...terminal.charset import to_charset
+from ...terminal.symbols import RISK
+from ...viewmodels.triage import INPUT, Difference, TriageGroup, must_be_opened
+from ..base.blocks import Block, BlockList
+from ..nets.list import dots_of
+from .queue_lines import approver_pieces, time_disconnected, time_left
+from .reviewed_list import in_plain_view
+from .time_in_view import TimeInView
+
+GAP, BAR = "  ", " │ "
+OURS = "$text-accent bold"
+"""Style of the signs that stand for what a line has in place of a heading's text."""
+COMMON_LINES = 4
+"""Lines that the common part of a group takes at most; of a longer one no line tells a request."""
+LABELS = {"session": "", "directory": "in ", "applies as": "applies because "}
+GRANTS = "g"
+
+
+@dataclass(frozen=True, slots=True)
+class MetaColumns:
+    """Cells of the columns before what differs; 0 where no request has such a thing."""
+
+    risk: int = 0
+    age: int = 0
+    left: int = 0
+
+    @classmethod
+    def of(cls, requests: Sequence[ApprovalState], now: datetime) -> MetaColumns:
+        """The columns that these requests need: of ages and times left the longest counts."""
+        if not requests:
+            return cls()
+        ending = [each for each in requests if each.expires is not None]
+        edges = [choose(ending, key=_expires) for choose in (min, max)] if ending else []
+        return cls(
+            max((2 + len(each.risk) for each in requests if each.risk is not None), default=0),
+            len(age(seconds_between(min(each.since for each in requests), now))),
+            max((width_of(_left(each, now)[0]) for each in edges), default=0),
+        )
+
+    @property
+    def width(self) -> int:
+        """Cells of all of them, and of the mark."""
+        return 2 + sum(size + len(GAP) for size in (self.risk, self.age, self.left) if size)
+
+    def heading(self) -> Content:
+        """Their names."""
+        named = ((self.risk, "RISK"), (self.age, "AGE"), (self.left, "LEFT"))
+        cells = [pad(name, size) for size, name in named if size]
+        return Content.styled("  " + GAP.join([*cells, "WHAT DIFFERS"]), MUTED)
+
+    def cells(self, request: ApprovalState, now: datetime, mark: Content) -> Content:
+        """A request's mark, risk, age and time left."""
+        cells: list[Content] = []
+        if self.risk:
+            look = None if request.risk is None else RISK[request.risk]
+            text = "" if look is None else f"{look.symbol} {request.risk}"
+            strong = "bold " if request.risk == "high" else ""
+            cells.append(Content.styled(pad(text, self.risk), strong + look.style if look else ""))
+        if self.age:
+            waited = age(seconds_between(request.since, now))
+            cells.append(Content(f"{waited:>{self.age}}"))
+        if self.left:
+            left, style = _left(request, now)
+            cells.append(Content.styled(" " * (self.left - width_of(left)) + left, style))
+        return Content.assemble(mark, Content(GAP).join(cells), GAP if cells else "")
+
+
+def _expires(request: ApprovalState) -> datetime:
+    assert request.expires is not None
+    return request.expires
+
+
+def _left(request: ApprovalState, now: datetime) -> tuple[str, str]:
+    """The time left and its style; the column says what it is."""
+    left, style = time_left(request, now)
+    return left.removesuffix(" left"), style
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLayout:
+    """A group laid out for a width: its heading, whether that says all, and the cells of each column.
+
+    Without `columns` a line's parts follow each other.
+    """
+
+    heading: Sequence[Content]
+    whole: bool
+    columns: Sequence[int]
+
+
+def lay_out_group(group: TriageGroup, meta: MetaColumns, width: int) -> GroupLayout:
+    """Lay out a group; `meta` are the columns of its lines before what differs."""
+    first, common = group.first, _common_parts(group)
+    rule = first.net if first.rule is None else first.rule.text.strip()
+    where = "" if first.rule is None else f"  {place(first.rule)}"
+    who = name_shown(f"{first.via} of {first.agent}" if first.via else first.agent or first.session)
+    number = f" ×{len(group.requests)}" if len(group.requests) > 1 else ""
+    right = Content.assemble((who, "bold"), (number, MUTED))
+    left = Content.assemble((shown(rule), "bold $text-primary"), (where, MUTED))
+    if left.cell_length + 2 + right.cell_length <= width:
+        heading = [spread(left, right, width)]
+    elif left.cell_length <= width:
+        heading, common = [left], [right, *common]
+    else:
+        heading = styled_rows([shown(rule)], width, "bold $text-primary")
+        common = [right, Content.styled(where.strip(), MUTED), *common]
+    rows = _in_lines(common, width - 2)
+    whole = len(rows) <= COMMON_LINES and all(row.cell_length <= width for row in heading)
+    kept = rows if len(rows) <= COMMON_LINES else [*rows[: COMMON_LINES - 1], Content("…")]
+    heading += [Content.assemble("  ", row) for row in kept]
+    sizes = [
+        max(width_of(_part_text(each, parts[at])) for parts in group.parts.values())
+        for at, each in enumerate(group.differences)
+    ]
+    fits = meta.width + sum(sizes) + len(BAR) * max(0, len(sizes) - 1) <= width
+    return GroupLayout(heading, whole, sizes if fits else ())
+
+
+def _common_parts(group: TriageGroup) -> list[Content]:
+    """Common parts of a group: tool and effects, fields, and of those that differ what they share."""
+    alike = {name: text for name, text in group.alike.items() if name not in ("asked by", "agent")}
+    called, about = alike.pop("tool", None), alike.pop("asks about", None)
+    names = [name_shown(each) for each in dict.fromkeys((called, about)) if each is not None]
+    parts = [Content.styled(to_charset(" → ").join(names), "bold")] if names else []
+    for name, text in alike.items():
+        if name.startswith("input"):
+            command = holds_commands(name.removeprefix(INPUT), group.first.shell_fields)
+            parts.append(Content.assemble((_label(name), MUTED), _text(text, command=command)))
+    if len(group.requests) > 1 or len(group.differences) > 1:
+        for each in group.differences:
+            head, tail = (_text(text, command=each.command) for text in (each.head, each.tail))
+            parts.append(Content.assemble((_label(each.name), MUTED), head, ("…", OURS), tail))
+    for name, text in alike.items():
+        if not name.startswith("input"):
+            parts.append(Content.styled(f"{LABELS.get(name, f'{name} ')}{shown(text)}", MUTED))
+    return parts
+
+
+def _label(name: str) -> str:
+    return f"{shown(name.removeprefix(INPUT))} "
+
+
+def _text(text: str, *, command: bool) -> Content:
+    """A field's text on one line, a command with its parts in their styles."""
+    if not command:
+        return Content(shown(text))
+    safe = name_shown(text)
+    return highlighted(safe, 0, code_spans(safe, "bash"))
+
+
+def _part_text(each: Difference, part: str | None) -> str:
+    if not part:
+        return "(none)" if part is None else "(nothing)"
+    return name_shown(part) if each.command else shown(part)
+
+
+def _part(each: Difference, part: str | None) -> Content:
+    if not part:
+        return Content.styled(_part_text(each, part), MUTED)
+    return _text(part, command=each.command)
+
+
+def _in_lines(parts: Sequence[Content], width: int) -> list[Content]:
+    """Parts in a row, on as many lines as they take; one that is too long is folded."""
+    rows: list[Content] = []
+    for part in parts:
+        if rows and rows[-1].cell_length + 3 + part.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], (" · ", MUTED), part)
+        else:
+            ends = [*accumulate(map(len, wrap(part.plain, width)))]
+            rows += part.divide(ends[:-1])
+    return rows
+
+
+def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
+    """Flags that set a request apart, in a word or two; claims belong here, too."""
+    flags: list[Content] = []
+    if lost := time_disconnected(request, now):
+        flags.append(Content.styled(lost, "bold $text-error"))
+    if request.uninspectable is not None:
+        flags.append(Content.styled("uninspectable", "bold $text-error"))
+    if request.hidden:
+        flags.append(Content.styled("masked", "bold $text-error"))
+    if request.wants is not None:
+        flags.append(Content.styled("asks for an answer", "$text-warning"))
+    if request.original is not None:
+        flags.append(Content.styled("edited", "bold $text-warning"))
+    if request.people > 1:
+        so_far = f"{len(request.given)} of {request.people} "
+        flags.append(Content.assemble((so_far, "$text-warning"), dots_of(request)))
+    return [*flags, *approver_pieces(request)]
+
+
+class TriageList(BlockList, inherit_bindings=False):
+    """Groups of requests. A request that joins moves no line under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [without_key(GRANTS, each) for each in BlockList.BINDINGS]
+
+    def __init__(self, monotonic: Callable[[], float], enough: float) -> None:
+        super().__init__(id="triage", empty="")
+        self._monotonic = monotonic
+        self._in_view = TimeInView(enough)
+        self._groups: Mapping[str, TriageGroup] = {}
+        self._requests: dict[str, tuple[ApprovalState, TriageGroup]] = {}
+        self._meta = MetaColumns()
+        self._layouts: dict[str, tuple[object, GroupLayout]] = {}
+        self._slack = 0
+        self._fits: LRUCache[tuple[str, bytes, int, int], bool] = LRUCache(512)
+
+    @property
+    def meta(self) -> MetaColumns:
+        """The columns before what differs."""
+        return self._meta
+
+    def show_groups(
+        self,
+        groups: Sequence[TriageGroup],
+        now: datetime,
+        marked: Collection[str] = (),
+        sending: Collection[str] = (),
+    ) -> None:
+        """Show groups; the cursor stays on its request, and that on its line."""
+        requests = [request for group in groups for request in group.requests]
+        self._meta = meta = MetaColumns.of(requests, now)
+        self._groups = {_heading_key(group): group for group in groups}
+        self._requests = {each.id: (each, group) for group in groups for each in group.requests}
+        self._layouts = {key: kept for key, kept in self._layouts.items() if key in self._groups}
+        blocks: list[Block] = []
+        for key, group in self._groups.items():
+            blocks.append(self._heading_block(key, group))
+            for each in group.requests:
+                blocks.append(
+                    self._request_block(each, group, meta, now, each.id in marked, each.id in sending)
+                )
+        self._show_in_place(blocks)
+
+    def _show_in_place(self, blocks: Sequence[Block]) -> None:
+        """Show blocks, and scroll by as much as the line under the cursor has moved."""
+        key, start = self.current, None if self._cursor is None else self._start(self._cursor)
+        self.show(blocks)
+        if start is None or self._cursor is None or self.current != key:
+            return
+        moved = self._start(self._cursor) - start
+        if moved:
+            top = max(0, self.scroll_offset.y + moved)
+            height = self.scrollable_content_region.height
+            # Where all fits, the list becomes longer than its entries: else it could not be scrolled.
+            self._slack = max(0, top + height - (self._ends[-1] if self._ends else 0))
+            self._extend()
+            self.scroll_to(y=top, animate=False, immediate=True, force=True)
+
+    def _place(self) -> None:
+        super()._place()
+        self._extend()
+
+    def _extend(self) -> None:
+        if self._slack and self._ends:
+            self.virtual_size = Size(self.virtual_size.width, self._ends[-1] + self._slack)
+
+    @property
+    def above(self) -> int:
+        """Requests above what is in view."""
+        top = self.scroll_offset.y
+        ends = self._ends[: bisect_right(self._ends, top)]
+        return sum(self._blocks[at].selectable for at in range(len(ends)))
+
+    # Lines
+
+    def _heading_block(self, key: str, group: TriageGroup) -> Block:
+        def lines(width: int) -> Sequence[Content]:
+            return self._layout_of(key, group, width).heading
+
+        return Block(key, group.stamp, lines, selectable=False)
+
+    def _layout_of(self, key: str, group: TriageGroup, width: int) -> GroupLayout:
+        made_for = (group.stamp, self._meta.width, width)
+        kept = self._layouts.get(key)
+        if kept is None or kept[0] != made_for:
+            kept = self._layouts[key] = made_for, lay_out_group(group, self._meta, width)
+        return kept[1]
+
+    def _request_block(
+        self,
+        request: ApprovalState,
+        group: TriageGroup,
+        meta: MetaColumns,
+        now: datetime,
+        marked: bool,
+        sending: bool,
+    ) -> Block:
+        waited = int(seconds_between(request.since, now))
+        left = None if request.expires is None else int((request.expires - now).total_seconds())
+
+        def lines(width: int) -> Sequence[Content]:
+            mark = Content.styled("x " if marked else "  ", "bold $text-accent")
+            right = [Content.styled("deciding", MUTED)] if sending else flags_of(request, now)
+            told = Content("  ").join(right)
+            cells = Content.assemble(meta.cells(request, now, mark), self._parts(request, group, width))
+            return [spread(cells, told, width)]
+
+        stamp = (request.digest, waited, left, marked, sending, request.given, group.stamp, meta)
+        return Block(request.id, stamp, lines, height=_one)
+
+    def _parts(self, request: ApprovalState, group: TriageGroup, width: int) -> Content:
+        """The differing parts, in columns where these fit."""
+        if not group.differences:
+            return Content.styled("the same input", MUTED)
+        columns = self._layout_of(_heading_key(group), group, width).columns
+        cells: list[Content] = []
+        for at, (each, part) in enumerate(zip(group.differences, group.parts[request.id], strict=True)):
+            cell = _part(each, part)
+            if columns and at < len(columns) - 1:
+                cell = Content.assemble(cell, " " * (columns[at] - cell.cell_length))
+            cells.append(cell)
+        # A bar, so that blanks in a value look like no other column.
+        return Content.styled(BAR, MUTED).join(cells)
+
+    def _whole(self, request: ApprovalState, group: TriageGroup) -> bool:
+        """Tell whether a request's line and its group's heading tell all that decides about it."""
+        width = self._width
+        key = (request.id, group.stamp, width, self._meta.width)
+        if (known := self._fits.get(key)) is None:
+            known = self._fits[key] = bool(width) and self._is_whole(request, group, width)
+        return known
+
+    def _is_whole(self, request: ApprovalState, group: TriageGroup, width: int) -> bool:
+        if must_be_opened(request) is not None:
+            return False
+        if not self._layout_of(_heading_key(group), group, width).whole:
+            return False
+        flags = sum(2 + flag.cell_length for flag in flags_of(request, request.since))
+        return self._meta.width + self._parts(request, group, width).cell_length + flags <= width
+
+    # Time in view
+
+    def render_line(self, y: int) -> Strip:
+        """One line, noted as painted."""
+        strip = super().render_line(y)
+        if in_plain_view(self):
+            for key in self._keys_at(self.scroll_offset.y + y):
+                self._in_view.painted(key, self._monotonic())
+        return strip
+
+    def _keys_at(self, line: int) -> Iterator[Hashable]:
+        """The text of a line of the list, if that is shown whole."""
+        index = bisect_right(self._ends, line)
+        if index >= len(self._blocks):
+            return
+        block = self._blocks[index]
+        if (group := self._groups.get(block.key)) is not None:
+            yield from self._heading_keys(group)[line - self._start(index) :][:1]
+        elif (found := self._requests.get(block.key)) is not None and self._whole(*found):
+            yield self._line_key(*found)
+
+    def _heading_keys(self, group: TriageGroup) -> list[Hashable]:
+        heading = self._layout_of(_heading_key(group), group, self._width or 20).heading
+        return [(group.key, at, row.plain) for at, row in enumerate(heading)]
+
+    def _line_key(self, request: ApprovalState, group: TriageGroup) -> Hashable:
+        return (request.id, request.digest, group.parts[request.id])
+
+    def review(self) -> None:
+        """Take note of the lines that are in view now."""
+        in_view: set[Hashable] = set()
+        if in_plain_view(self):
+            top, height = self.scroll_offset.y, self.scrollable_content_region.height
+            in_view = {key for line in range(top, top + height) for key in self._keys_at(line)}
+        now = self._monotonic()
+        self._in_view.review(in_view, now)
+        for key in in_view:
+            # What a notice had covered is in view again without another paint.
+            self._in_view.painted(key, now)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.review()
+
+    def was_seen(self, request: ApprovalState) -> bool:
+        """Tell whether a request's line and its heading told all of it, and stayed in view."""
+        return self._seen_by(request, self._in_view.seen)
+
+    def comes_to_be_seen(self, request: ApprovalState) -> bool:
+        """Tell whether they only have to stay in view for a moment longer."""
+        return self._seen_by(request, lambda key: self._in_view.seen(key) or self._in_view.coming(key))
+
+    def _seen_by(self, request: ApprovalState, test: Callable[[Hashable], bool]) -> bool:
+        found = self._requests.get(request.id)
+        if found is None or found[0].digest != request.digest or not self._whole(*found):
+            return False
+        return test(self._line_key(*found)) and all(map(test, self._heading_keys(found[1])))
+
+    def forget_others(self) -> None:
+        """Forget what was seen of requests and groups that are gone."""
+        kept = {self._line_key(*found) for found in self._requests.values()}
+        kept.update(key for group in self._groups.values() for key in self._heading_keys(group))
+        self._in_view.keep(kept)
+
+
+def _heading_key(group: TriageGroup) -> str:
+    return f"group {group.key}"
+
+
+def _one(_width: int) -> int:
+    return 1

@@ -1,0 +1,398 @@
+"""The queue as a table: what is decided in it, what has to be opened, what its cursor does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from textual import events
+
+from interlock.app.screens.approval.grant import GrantScreen
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.triage.pane import TriagePane
+from interlock.app.screens.triage.screen import TriageScreen
+from interlock.app.terminal.key_rights import Permission
+from interlock.app.widgets.approval.triage_list import TriageList
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.history.redaction.hidden_text import HiddenText
+
+from ...support.queue_scenes import asking, asks
+from ...support.scenes import rule
+from ...support.stage import Stage, stage
+from ...support.triage_scenes import deploys, long_command, of_two_people, pushes, uninspectable
+
+WIDE, SMALL = (120, 40), (80, 24)
+
+
+@asynccontextmanager
+async def triage(
+    *requests: ApprovalState,
+    size: tuple[int, int] = WIDE,
+    quiet: float = 0.0,
+    deny_reasons: Sequence[str] = (),
+) -> AsyncIterator[Stage]:
+    """A console that shows `requests` as a table, its keys awake."""
+    async with stage(asking(*requests), size=size, quiet=quiet, deny_reasons=deny_reasons) as on:
+        await on.app.run_action("triage")
+        await on.settle()
+        assert isinstance(on.app.screen, TriageScreen)
+        await on.wake()
+        await on.settle()
+        yield on
+
+
+def pane(on: Stage) -> TriagePane:
+    return on.app.screen_stack[1].query_one(TriagePane)
+
+
+def cursor(on: Stage) -> str | None:
+    return pane(on).query_one(TriageList).current
+
+
+def line_of_cursor(on: Stage) -> int:
+    """The line of the screen that the cursor is on."""
+    found = pane(on).query_one(TriageList)
+    assert found._cursor is not None
+    return found._start(found._cursor) - found.scroll_offset.y
+
+
+def approved(on: Stage) -> dict[str, str | None]:
+    """The digest that was sent with each approval."""
+    return {each.approval_id: each.digest for each in on.hub.answers if each.approved}
+
+
+async def sees(on: Stage) -> None:
+    """What is on screen stays there for long enough."""
+    await on.wake()
+    await on.settle()
+
+
+class TestApprove:
+    async def test_the_one_under_the_cursor(self) -> None:
+        """Triage: a key approves the request under the cursor, with the digest of what was shown."""
+        async with triage(*pushes(3)) as on:
+            await on.press("j")
+            await sees(on)
+            chosen = cursor(on)
+            await on.press("a")
+            await on.settle()
+            assert approved(on) == {chosen: f"digest-{str(chosen)[1:]}"}
+            assert isinstance(on.app.screen, TriageScreen)
+            assert chosen not in on.painted()
+
+    async def test_all_alike(self) -> None:
+        """Triage: marking all alike and approving takes two keys for five requests of one group."""
+        async with triage(*pushes(5), *deploys(("prod", "9f31c02"))) as on:
+            await on.press("j")
+            await sees(on)
+            await on.press("asterisk", "a")
+            await on.settle()
+            assert approved(on) == {f"q{n}": f"digest-{n}" for n in range(1, 6)}
+            await on.until("5 requests decided")
+
+    async def test_by_lines_alone(self) -> None:
+        """Triage: without a preview a line and its heading are enough where they tell all."""
+        async with triage(*pushes(5), size=SMALL) as on:
+            await on.press("asterisk", "a")
+            await on.settle()
+            assert len(approved(on)) == 5
+
+    async def test_one_word_once(self) -> None:
+        """Triage: what the lines have in common is said once, in the group's heading."""
+        async with triage(*pushes(5), size=SMALL) as on:
+            assert on.painted().count("git push origin") == 1
+            assert all(f"  feature-{n}" in on.painted() for n in range(1, 6))
+
+    async def test_not_among_others_unlike(self) -> None:
+        """Triage: another effect, risk or field is not marked with those that are alike."""
+        other = asks(
+            9, rule=rule(7, "require human-approval before git push"), net="approve-before-git-push"
+        )
+        async with triage(*pushes(2), other) as on:
+            await on.press("asterisk")
+            await on.settle()
+            assert pane(on)._marked == {"q1", "q2"}
+
+
+class TestUnseen:
+    async def test_too_long_for_its_line(self) -> None:
+        """Triage: a request whose line is cut is opened by the key that approves, and that says why."""
+        async with triage(long_command(), size=SMALL) as on:
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert "Opened, not approved: not all of it was on screen" in on.painted()
+            assert not on.hub.answers
+
+    async def test_whole_in_the_preview(self) -> None:
+        """Triage: what no line has room for is approved where the preview shows all of it."""
+        async with triage(long_command(), size=WIDE) as on:
+            await on.press("a")
+            await on.settle()
+            assert approved(on) == {"q21": "digest-21"}
+
+    async def test_masked(self) -> None:
+        """Triage: a request with masked text that may run is opened, whatever the preview shows."""
+        hidden = HiddenText(place="command", characters=9, lines=1, holds="a space")
+        async with triage(asks(1, hidden=(hidden,)), size=WIDE) as on:
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert "masked text in it may be more than a secret" in " ".join(on.painted().split())
+            assert not on.hub.answers
+
+    async def test_folded(self) -> None:
+        """Triage: a request whose input the preview folds is opened."""
+        long = asks(1, called="write", input={"text": "\n".join(map(str, range(200)))})
+        async with triage(long, size=WIDE) as on:
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert not on.hub.answers
+
+    async def test_warned_about(self) -> None:
+        """Triage: what may do more than shown, and what several must approve, has to be opened."""
+        async with triage(uninspectable(), of_two_people(), size=SMALL) as on:
+            for _ in range(2):
+                await on.press("a")
+                await on.settle()
+                assert isinstance(on.app.screen, ApprovalScreen)
+                await on.press("escape", "j")
+                await sees(on)
+            assert not on.hub.answers
+
+    async def test_out_of_sight(self) -> None:
+        """Triage: marked requests below the screen were not seen; the first of them is opened."""
+        async with triage(*pushes(40), size=SMALL) as on:
+            await on.press("asterisk", "a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert "as one of 40 that are marked" in " ".join(on.painted().split())
+            assert not on.hub.answers
+
+    async def test_after_scrolling(self) -> None:
+        """Triage: lines count once each was in view, wherever the list stands now."""
+        async with triage(*pushes(30), size=SMALL) as on:
+            for _ in range(4):
+                await on.press("pagedown")
+                await sees(on)
+            await on.press("asterisk", "a")
+            await on.settle()
+            assert len(approved(on)) == 30
+
+    async def test_painted_for_a_moment(self) -> None:
+        """Triage: a line that was scrolled away within 0.4 s was not seen."""
+        async with triage(*pushes(50), size=SMALL) as on:
+            for _ in range(4):
+                await on.press("pagedown")
+                await on.settle()
+            await sees(on)
+            await on.press("asterisk", "a")
+            await on.settle()
+            assert not on.hub.answers
+
+    async def test_under_a_notice(self) -> None:
+        """Triage: what a notice may cover was not seen."""
+        async with triage(*pushes(3), size=SMALL) as on:
+            on.app.notify("something")
+            on.hub.request(asks(8, id="q8", input={"command": "git push origin other"}))
+            await on.settle()
+            await on.press("G")
+            await sees(on)
+            await on.press("a")
+            await on.settle()
+            assert not on.hub.answers
+            assert "something" not in on.painted()
+            await sees(on)
+            await on.press("a")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+
+class TestGuards:
+    async def test_asleep_at_first(self) -> None:
+        """Triage: keys do nothing for 0.4 s after the table has come up."""
+        async with stage(asking(*pushes(2))) as on:
+            await on.press("Q")
+            await on.settle()
+            on.seconds += ASLEEP / 2
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, TriageScreen)
+            assert not on.hub.answers
+
+    async def test_another_under_the_cursor(self) -> None:
+        """Triage: when the request under the cursor goes, the key pressed for it hits no other."""
+        async with triage(*pushes(3)) as on:
+            gone = cursor(on)
+            assert gone is not None
+            on.hub.decided_elsewhere(gone, approved=True, by="ben")
+            await on.settle()
+            assert cursor(on) != gone
+            await on.press("a")
+            await on.settle()
+            assert not on.hub.answers
+            await sees(on)
+            await on.press("a")
+            await on.settle()
+            assert len(approved(on)) == 1
+            assert gone not in approved(on)
+
+    async def test_changed_meanwhile(self) -> None:
+        """Triage: a request that changed was not seen, and no answer goes out for what it was."""
+        async with triage(*pushes(2), size=SMALL) as on:
+            await on.press("x")
+            state = next(iter(on.hub.states.values()))
+            marked = next(iter(pane(on)._marked))
+            changed = state.approvals[marked].model_copy(update={"digest": "another"})
+            state.approvals[marked] = changed
+            await pane(on).screen.read()  # type: ignore[attr-defined]
+            await on.press("a")
+            await on.settle()
+            assert not on.hub.answers
+
+    async def test_typed_ahead(self) -> None:
+        """Triage: several keys at once decide nothing."""
+        async with triage(*pushes(3), quiet=0.1) as on:
+            for _ in range(2):
+                on.app.post_message(events.Key("a", "a"))
+            await on.until("Keys pressed too fast")
+            assert not on.hub.answers
+
+    async def test_escape(self) -> None:
+        """Triage: escape takes marks away, then leaves; it decides nothing, nor does enter."""
+        async with triage(*pushes(3)) as on:
+            await on.press("x", "escape")
+            await on.settle()
+            assert not pane(on)._marked
+            await on.press("escape")
+            await on.settle()
+            assert len(on.app.screen_stack) == 1
+            assert not on.hub.answers
+
+    async def test_read_only(self) -> None:
+        """Triage: an operator who may only look sees all of it, and marks and decides nothing."""
+        async with triage(*pushes(3)) as on:
+            on.app.permission = Permission("look")
+            await on.press("x", "asterisk", "a", "d", "g", "plus")
+            await on.settle()
+            assert not pane(on)._marked
+            assert isinstance(on.app.screen, TriageScreen)
+            assert not on.hub.asked
+
+    async def test_marks_that_a_filter_hides(self) -> None:
+        """Triage: marked requests that the filter hides are not decided with those it shows."""
+        async with triage(*pushes(3)) as on:
+            await on.press("asterisk", "slash", *"feature-1", "enter")
+            await sees(on)
+            await on.press("a")
+            await on.settle()
+            assert "The filter hides marked requests" in on.painted()
+            assert not on.hub.answers
+
+
+class TestCursor:
+    async def test_a_request_that_joins(self) -> None:
+        """Triage: a request that comes above joins there; the line under the cursor stays where it is."""
+        async with triage(*pushes(5), size=SMALL) as on:
+            await on.press("j", "j")
+            await sees(on)
+            before, line = cursor(on), line_of_cursor(on)
+            on.hub.request(deploys(("prod", "1"))[0])
+            await on.settle()
+            assert "prod" in [text for group in pane(on)._groups for text in group.alike.values()] or any(
+                "prod" in (part or "")
+                for group in pane(on)._groups
+                for p in group.parts.values()
+                for part in p
+            )
+            assert (cursor(on), line_of_cursor(on)) == (before, line)
+            assert on.painted().splitlines()[line + 3].lstrip("▌ ").startswith("▸ medium")
+
+    async def test_no_dialog_comes_up(self) -> None:
+        """Triage: a new request opens no dialog over the table."""
+        async with triage(*pushes(2)) as on:
+            on.hub.request(long_command().model_copy(update={"session": "release-bot-1f3a"}))
+            await on.settle()
+            assert isinstance(on.app.screen, TriageScreen)
+            await on.until("3 requests")
+
+    async def test_only_visible_lines_are_made(self) -> None:
+        """Triage: of a thousand requests no more lines are made than fit on the screen."""
+        async with triage(*pushes(1000), size=SMALL) as on:
+            found = pane(on).query_one(TriageList)
+            assert len(found._lines.keys()) < 60
+
+
+class TestDeny:
+    async def test_with_a_reason(self) -> None:
+        """Triage: the marked requests are denied with one reason, each by its digest."""
+        async with triage(*pushes(3)) as on:
+            await on.press("asterisk", "d")
+            await sees(on)
+            await on.press(*"later")
+            await on.press("enter")
+            await on.settle()
+            assert {(a.approval_id, a.approved, a.reason, a.digest) for a in on.hub.answers} == {
+                (f"q{n}", False, "later", f"digest-{n}") for n in range(1, 4)
+            }
+
+    async def test_typed_is_no_decision(self) -> None:
+        """Triage: letters in the reason approve nothing, and escape leaves the line without denying."""
+        async with triage(*pushes(2)) as on:
+            await on.press("d")
+            await sees(on)
+            await on.press("a", "x", "escape")
+            await on.settle()
+            assert not on.hub.answers
+            assert not pane(on)._marked
+
+
+class TestGrant:
+    async def test_with_terms(self) -> None:
+        """Triage: a grant is given for the request under the cursor, without its dialog."""
+        async with triage(*pushes(2)) as on:
+            chosen = cursor(on)
+            await on.press("g")
+            await on.settle()
+            assert isinstance(on.app.screen, GrantScreen)
+            on.app.screen.query_one("#reason").value = "a release night"  # type: ignore[attr-defined]
+            await on.wake()
+            await on.press("ctrl+g")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approval_id, answer.approved, answer.reason) == (
+                chosen,
+                True,
+                "a release night",
+            )
+            assert answer.grant is not None
+
+    async def test_only_for_one(self) -> None:
+        """Triage: a grant goes with one request, never with all that are marked."""
+        async with triage(*pushes(2)) as on:
+            await on.press("asterisk", "g")
+            await on.settle()
+            assert isinstance(on.app.screen, TriageScreen)
+            assert "A grant goes with one request" in on.painted()
+
+
+class TestFilter:
+    async def test_words_and_risk(self) -> None:
+        """Triage: only requests that fit are listed, and how many there are in all is said."""
+        async with triage(*pushes(3), *deploys(("prod", "1"))) as on:
+            await on.press("slash", *"risk:high")
+            await on.press("enter")
+            await on.until("1 of 4 requests")
+            assert cursor(on) == "q11"
+            await on.press("escape")
+            await on.until("4 requests")
+
+    async def test_mistake(self) -> None:
+        """Triage: a filter that cannot be read is said, and changes nothing."""
+        async with triage(*pushes(3)) as on:
+            await on.press("slash", *"risk:huge")
+            await on.press("enter")
+            await on.until("'huge' is no risk")
+            assert "3 requests" in on.painted()

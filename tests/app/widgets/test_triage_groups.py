@@ -1,0 +1,109 @@
+"""Groups of requests: nothing of a request is lost between a heading and a line."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.app.viewmodels.batch import fields_of
+from interlock.app.viewmodels.queue_filter import parse_queue_filter
+from interlock.app.viewmodels.triage import grouped, shape_of
+from interlock.app.widgets.approval.time_in_view import TimeInView
+
+from ..support.queue_scenes import asks
+from ..support.triage_scenes import every_kind, pushes, thirty_one
+
+WORDS = st.text(alphabet="ab /=-\n", max_size=12)
+
+
+class TestGroups:
+    @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=6))
+    def test_nothing_is_lost(self, inputs: list[tuple[str, str | None]]) -> None:
+        """Triage: what a heading says, with a line's own parts, is every field of the request."""
+        waiting = [
+            asks(
+                n,
+                input={"command": f"git push {a}", **({} if b is None else {"path": f"src/{b}"})},
+            )
+            for n, (a, b) in enumerate(inputs, 1)
+        ]
+        found = {
+            request.id: {
+                **group.alike,
+                **{
+                    each.name: each.head + part + each.tail
+                    for each, part in zip(group.differences, group.parts[request.id], strict=True)
+                    if part is not None
+                },
+            }
+            for group in grouped(waiting, {})
+            for request in group.requests
+        }
+        assert found == {each.id: fields_of(each, None) for each in waiting}
+
+    def test_common_words(self) -> None:
+        """Triage: of commands only whole words are common, so that each is read as a whole."""
+        [group] = grouped(pushes(3), {})
+        [difference] = group.differences
+        assert (difference.name, difference.head) == ("input.command", "git push origin ")
+        assert group.parts["q2"] == ("feature-2",)
+
+    def test_by_rule_and_agent(self) -> None:
+        """Triage: requests of one rule and agent are one group, in the order of its most pressing one."""
+        waiting = list(every_kind()[0].approvals.values())
+        groups = grouped(waiting, {})
+        assert [len(group.requests) for group in groups] == [5, 3, 2, 1]
+        assert sum(len(group.requests) for group in grouped(thirty_one(), {})) == 31
+
+    def test_known_ones_are_kept(self) -> None:
+        """Triage: a group whose requests are the same is not made again."""
+        waiting = pushes(3)
+        first = grouped(waiting, {})
+        again = grouped(waiting, {}, {group.key: group for group in first})
+        assert again[0] is first[0]
+        assert grouped(waiting[:2], {}, {first[0].key: first[0]})[0] is not first[0]
+
+    def test_shape(self) -> None:
+        """Triage: another field, risk or effect is another shape; another value is not."""
+        one, other = pushes(2)
+        assert shape_of(one) == shape_of(other)
+        for change in ({"risk": "high"}, {"tool": "x"}, {"input": {"command": "x", "force": True}}):
+            assert shape_of(one) != shape_of(one.model_copy(update=change))
+
+
+class TestFilter:
+    def test_keys(self) -> None:
+        """Triage's filter: any value of a key, every key, every word."""
+        [first, *_] = pushes(1)
+        for text, fits in (
+            ("risk:medium", True),
+            ("risk:high risk:medium", True),
+            ("risk:high", False),
+            ("agent:release tool:bash rule:approval", True),
+            ("agent:docs", False),
+            ("FEATURE-1 push", True),
+            ("feature-1 pull", False),
+            ("session:1f3a", True),
+        ):
+            assert parse_queue_filter(text).fits(first) is fits, text
+
+
+class TestTimeInView:
+    def test_stayed(self) -> None:
+        """Time in view: what stayed for long enough was seen, also once it has gone."""
+        found = TimeInView(0.4)
+        found.painted("a", 0.0)
+        found.review(["a"], 0.3)
+        assert found.coming("a")
+        assert not found.seen("a")
+        found.review([], 0.5)
+        assert found.seen("a")
+
+    def test_went_too_early(self) -> None:
+        """Time in view: what went and came back begins again."""
+        found = TimeInView(0.4)
+        found.painted("a", 0.0)
+        found.review([], 0.3)
+        found.painted("a", 0.35)
+        found.review(["a"], 0.5)
+        assert not found.seen("a")

@@ -1,0 +1,154 @@
+"""The queue as a table: from a key to its paint, and thirty-one requests decided there and one by one.
+
+Both ways decide the same requests in the same console. Seconds are those of the console's own clocks: the
+0.4 s for which keys are inert, and the work of the processor; nobody reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from statistics import median, quantiles
+
+from textual import events
+from textual.pilot import Pilot
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.triage.pane import TriagePane
+from interlock.app.screens.triage.screen import TriageScreen
+from interlock.app.widgets.approval.triage_list import TriageList
+from interlock.app.widgets.lists.sessions import WaitingList
+
+from ..app.support.queue_scenes import asking
+from ..app.support.scenes import NOW
+from ..app.support.triage_scenes import pushes, thirty_one
+from ..support.fake_hub import FakeHub
+
+MANY = 1_000
+KEYS = 60
+WIDE, SMALL = (200, 50), (80, 24)
+LONGEST = 60.0
+"""Seconds after which a console that does not get on is given up."""
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """A long queue, then thirty-one requests by the dialog and by the table."""
+    for size in (WIDE, SMALL):
+        found = asyncio.run(_key_to_paint(size))
+        name = f"triage, {MANY:,} requests, {size[0]}×{size[1]}"
+        for kind, delays in zip(("processor", "clock"), zip(*found, strict=True), strict=True):
+            yield f"{name}, key to paint, {kind}, p50", median(delays), "ms (goal ≤ 50)"
+            p95 = quantiles(delays, n=20, method="inclusive")[18]
+            yield f"{name}, key to paint, {kind}, p95", p95, "ms"
+    ways = {"one by one in dialogs": _by_dialog, "in the table": _by_table}
+    for name, way in ways.items():
+        keys, seconds = asyncio.run(_decided(way))
+        yield f"31 requests {name}", keys, "keys"
+        yield f"31 requests {name}", seconds, "s"
+
+
+class _Console:
+    """A console that types keys and counts them."""
+
+    def __init__(self, app: InterlockConsole, hub: FakeHub, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.hub = hub
+        self.pilot = pilot
+        self.keys = 0
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            self.keys += 1
+            await self.pilot.press(key)
+
+    async def until(self, test: Callable[[], bool]) -> None:
+        begun = time.monotonic()
+        while not test():
+            assert time.monotonic() - begun < LONGEST, "the console does not get on"
+            await self.pilot.pause(0.01)
+
+
+async def _key_to_paint(size: tuple[int, int]) -> list[tuple[float, float]]:
+    """Milliseconds from each key that moves the cursor or marks to the end of its paint: of the
+    processor, and of the clock, which says more only where nothing else runs."""
+    hub = FakeHub(asking(*pushes(MANY)), now=NOW)
+    app = InterlockConsole(hub, operator="bench", clock=lambda: NOW)
+    found: list[tuple[float, float]] = []
+    async with app.run_test(size=size) as pilot:
+        on = _Console(app, hub, pilot)
+        await _ready(on)
+        await on.press("Q")
+        await on.until(lambda: isinstance(app.screen, TriageScreen))
+        listed = app.screen.query_one(TriageList)
+        await on.until(lambda: len(listed.blocks) > MANY)
+        painted: list[tuple[float, float]] = []
+        display = app._display
+
+        def displayed(*args: object) -> None:
+            display(*args)  # type: ignore[arg-type]
+            painted.append((time.process_time(), time.perf_counter()))
+
+        app._display = displayed  # type: ignore[method-assign]
+        for number in range(KEYS):
+            key = ("j", "j", "x", "pagedown", "k")[number % 5]
+            await pilot.pause(0.02)
+            painted.clear()
+            begun = time.process_time(), time.perf_counter()
+            app.post_message(events.Key(key, None))
+            await on.until(lambda: bool(painted))
+            cost, delay = (end - start for start, end in zip(begun, painted[0], strict=True))
+            found.append((cost * 1000, delay * 1000))
+    return found
+
+
+async def _decided(way: Callable[[_Console], Awaitable[None]]) -> tuple[float, float]:
+    """Keys and seconds until thirty-one requests are approved."""
+    hub = FakeHub(asking(*thirty_one()), now=NOW)
+    app = InterlockConsole(hub, operator="bench", clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        on = _Console(app, hub, pilot)
+        await _ready(on)
+        begun = time.monotonic()
+        await way(on)
+        seconds = time.monotonic() - begun
+    assert len({each.approval_id for each in hub.answers if each.approved}) == 31
+    return float(on.keys), seconds
+
+
+async def _ready(on: _Console) -> None:
+    """Return once there is something on screen that a key can be about."""
+    await on.until(lambda: on.app.was_painted and bool(on.app.screen.query_one(WaitingList).blocks))
+
+
+async def _by_dialog(on: _Console) -> None:
+    """`a` opens the most pressing request, `a` approves it once its keys are awake."""
+    await on.press("5")
+    while await on.hub.approvals():
+        await on.press("a")
+        await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
+        dialog = on.app.screen
+        assert isinstance(dialog, ApprovalScreen)
+        await _awake(on, dialog)
+        while not dialog._frame.guard.complete:
+            await on.press("a")
+            await _awake(on, dialog)
+        await on.press("a")
+        await on.until(lambda: not isinstance(on.app.screen, ApprovalScreen))
+
+
+async def _awake(on: _Console, dialog: ApprovalScreen) -> None:
+    await on.until(lambda: dialog.sleeps_for() == 0)
+
+
+async def _by_table(on: _Console) -> None:
+    """`*` marks all that are alike, `a` approves them, for each kind; what has to be opened is."""
+    await on.press("Q")
+    await on.until(lambda: isinstance(on.app.screen, TriageScreen))
+    pane = on.app.screen.query_one(TriagePane)
+    while waiting := len(await on.hub.approvals()):
+        await on.until(lambda: pane.sleeps_for() == 0 and len(pane._listed) == waiting)
+        alike = len(pane.query_one(TriageList).blocks) > 2
+        await on.press(*(["asterisk"] if alike else []), "a")
+        await on.until(lambda before=waiting: len(pane._listed) < before and not pane._sending)
