@@ -22,10 +22,10 @@ def key_binding(
     return Binding(key, action, name, show, key_display, priority, tooltip, identifier)
 
 
-def without_key(key: str, binding: BindingType) -> Binding:
-    """A binding without one of its keys, which means something else where it is."""
+def without_keys(keys: frozenset[str], binding: BindingType) -> Binding:
+    """A binding without those of its keys that mean something else where it is."""
     assert isinstance(binding, Binding)
-    return replace(binding, key=",".join(each for each in binding.key.split(",") if each != key))
+    return replace(binding, key=",".join(each for each in binding.key.split(",") if each not in keys))
 
 
 # Before the part with the focus sees them: a key that follows at once then goes where the focus is going,

@@ -24,7 +24,6 @@ from .charset import ascii_only
 
 NOT_DECIDING = frozenset(
     {
-        "approval.always",
         "approval.close",
         "approval.explain",
         "approval.fold",

@@ -17,7 +17,7 @@ from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.text import seconds_between, shown, wrap_all
-from ...terminal.bindings import without_key
+from ...terminal.bindings import without_keys
 from ...terminal.keymap import key_of
 from ..base.bars import KeyBar
 from ..base.blocks import BlockList, text_pieces
@@ -40,7 +40,7 @@ GRANTS = frozenset({"g", "G"})
 class RequestList(ReviewedList, inherit_bindings=False):
     """Scrolls like any list, with the keys that the dialog leaves to it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [without_key(GRANTS, each) for each in BlockList.BINDINGS]
+    BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
 
 
 FRAME = 2 + 2 + GUTTER + 1

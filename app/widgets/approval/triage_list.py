@@ -35,7 +35,7 @@ from ...format.text import (
     width_of,
     wrap,
 )
-from ...terminal.bindings import without_key
+from ...terminal.bindings import without_keys
 from ...terminal.charset import to_charset
 from ...terminal.symbols import RISK
 from ...viewmodels.triage import INPUT, Difference, TriageGroup, must_be_opened
@@ -51,7 +51,7 @@ OURS = "$text-accent bold"
 COMMON_LINES = 4
 """Lines that the common part of a group takes at most; of a longer one no line tells a request."""
 LABELS = {"session": "", "directory": "in ", "applies as": "applies because "}
-GRANTS = "g"
+GRANTS = frozenset({"g"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
 class TriageList(BlockList, inherit_bindings=False):
     """Groups of requests. A request that joins moves no line under the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [without_key(GRANTS, each) for each in BlockList.BINDINGS]
+    BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
 
     def __init__(self, monotonic: Callable[[], float], enough: float) -> None:
         super().__init__(id="triage", empty="")

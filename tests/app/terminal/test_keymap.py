@@ -163,6 +163,9 @@ class TestRefused:
             "approval.explain",
             "approval.fold",
             "approval.next",
+            "approval.precedent",
+            "approval.claim",
+            "approval.comment",
         }
         assert decides("approval.something-new")
 
@@ -304,7 +307,7 @@ class TestShown:
             await on.pilot.press("f2")
             await on.until("approval.approve")
             assert re.search(r"│ +y +next page +approval\.approve", on.painted())
-            await on.pilot.press("escape", "ctrl+p")
+            await on.pilot.press("escape", "ctrl+p", *"next")
             await on.until("y · Show the next page")
         async with showing(BY_NAME["live"], tmp_path, (80, 24), OTHER) as on:
             assert "3 more lines, f7 shows them" in on.painted()

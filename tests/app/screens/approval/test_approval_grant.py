@@ -62,6 +62,7 @@ class TestGroup:
             assert on.decisions() == []
             await on.until("Your approval does not count: you are not in security")
             await on.press("d")
+            await on.wake()
             await on.press("enter")
             await on.settle()
             assert len(on.decisions()) == 1
