@@ -23,8 +23,6 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "apply.drop": "administer",
     "apply.new": "administer",
     "approval.always": "administer",
-    "approval.claim": "decide",
-    "approval.comment": "decide",
     "approval.give": "administer",
     "approval.grant": "administer",
     "decisions.enforce": "administer",

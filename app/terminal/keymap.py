@@ -29,8 +29,6 @@ NOT_DECIDING = frozenset(
         "approval.fold",
         "approval.next",
         "approval.precedent",
-        "approval.claim",
-        "approval.comment",
     }
 )
 """What the approval dialog offers besides deciding. Every other action of it counts as a decision."""

@@ -113,7 +113,7 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
 
 
 def _handover(approval: ApprovalState) -> list[Content]:
-    """Who has a request, whom a comment asks to look at it, and how many comments there are."""
+    """The person who has a request, the one asked to look at it, and the number of comments."""
     words = [] if approval.claim is None else [claim_words(approval.claim.by)]
     asked = next((each.to for each in reversed(approval.comments) if each.to is not None), None)
     words += [] if asked is None else [f"@{name_shown(asked)}"]

@@ -27,11 +27,13 @@ QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 def words(kind: type, name: str) -> list[tuple[str, object]]:
     """The parameters of a method, and how each is given.
 
-    A server tells its hub with which token an operator came, which no console says of itself.
+    A server tells its hub with which token and from which console an operator came, which no console says
+    of itself.
     """
     signature = inspect.signature(getattr(kind, name))
     every = signature.parameters.values()
-    return [(each.name, each.kind) for each in every if kind not in SERVERS or each.name != "credential"]
+    told = {"credential", "console"} if kind in SERVERS else set()
+    return [(each.name, each.kind) for each in every if each.name not in told]
 
 
 def may_be_left_out(kind: type, name: str) -> set[str]:
