@@ -183,12 +183,17 @@ class TestHead:
         assert "risk" not in lines[0]
 
     def test_the_commands_of_a_script(self) -> None:
-        """G-51: each simple command as it is written, those that others run too, above the text."""
+        """G-51: each simple command as it is written, one that another runs below that, above the text."""
         lines = self.head(
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
             names=("push", "rm", "bash"),
         )
-        assert lines[2] == ("  runs  │ cd /srv │ sudo git push --force │ git push --force │ rm -rf cache")
+        assert lines[2:6] == [
+            "  runs  │ cd /srv",
+            "        │ sudo git push --force",
+            "        │ └ git push --force",
+            "        │ rm -rf cache",
+        ]
 
     def test_many_commands_are_counted(self) -> None:
         """Few lines, and no command left out without a word."""
