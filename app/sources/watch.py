@@ -14,6 +14,7 @@ from pathlib import Path
 from ...engine.approvals.request_order import Unread, longest_first
 from ...engine.backtest.explain_recorded import explain_recorded_call
 from ...engine.core.clock import utc_now
+from ...engine.history.decisions.precedents import PrecedentIndex, Precedents
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
 from ...engine.history.journal.freeze_log import FreezeLog
@@ -43,6 +44,7 @@ class WatchedJournal(RecordedFile):
         self._at: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._failed: Exception | None = None
+        self._precedents = PrecedentIndex(database)
         self._following: asyncio.Task[None] | None = None
 
     # What there is
@@ -124,6 +126,20 @@ class WatchedJournal(RecordedFile):
     def current_freeze(self) -> FreezeRecord | None:
         """The freeze that the writer of the journal goes by."""
         return FreezeLog(self.database, utc_now).read()
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """None: nobody decides here."""
+        return ()
+
+    async def precedents(self, approval_id: str) -> Precedents:
+        views = self._views.values()
+        view = next((each for each in views if approval_id in each.shown.approvals), None)
+        if view is None:
+            raise LookupError(f"No open request '{approval_id}'")
+        asked, shown = (state.approvals[approval_id] for state in (view.state, view.shown))
+        return await asyncio.to_thread(
+            self._precedents.shown, asked, shown, self.language.programs, self.redaction
+        )
 
     def unread(self) -> Unread:
         """Nothing: the journal is read whole."""

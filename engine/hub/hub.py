@@ -7,21 +7,19 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
-
-from pydantic import JsonValue
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operators
-from ..history.decisions.precedents import PrecedentIndex, Precedents, candidates, masked
+from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.journal.journal import Journal, JournalError
-from ..history.model.events import ApprovalRequested, CallResult, JournalEvent, MessageAdded
+from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
@@ -357,16 +355,9 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
         if hosted is None:
             raise LookupError(f"No open request '{approval_id}'")
         asked, shown = (state.approvals[approval_id] for state in (hosted.state, hosted.shown))
-        redaction = hosted.redaction
-
-        def shown_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
-            return redaction.fields(body.input, body.shell_fields)
-
-        def find() -> Precedents:
-            named = candidates(shown, self.language.programs)
-            return masked(self._precedents.of(asked, named, shown_input), redaction.text)
-
-        return await asyncio.to_thread(find)
+        return await asyncio.to_thread(
+            self._precedents.shown, asked, shown, self.language.programs, hosted.redaction
+        )
 
     # History
 

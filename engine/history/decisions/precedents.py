@@ -29,6 +29,7 @@ from ..journal.schema import name_of, reading
 from ..model.events import ApprovalRequested
 from ..model.records import Record
 from ..model.state import ApprovalState
+from ..redaction.redaction import Redaction
 from ..redaction.shell.masking import shell_texts
 from .call_pages import fetch_page
 
@@ -182,6 +183,23 @@ class PrecedentIndex:
         self._running: dict[tuple[str, str], _Past] = {}
         self._agents: dict[str, str] = {}
         self._words: set[int] | None = set()
+
+    def shown(
+        self,
+        asked: ApprovalState,
+        shown: ApprovalState,
+        programs: Callable[[str], Iterable[str]],
+        redaction: Redaction,
+    ) -> Precedents:
+        """Find earlier calls like the one that is `asked` about, `shown` in its masked form; all masked.
+
+        `programs` finds the programs that a command runs. Raises `JournalError`.
+        """
+
+        def shown_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
+            return redaction.fields(body.input, body.shell_fields)
+
+        return masked(self.of(asked, candidates(shown, programs), shown_input), redaction.text)
 
     def of(
         self,

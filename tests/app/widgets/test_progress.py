@@ -183,7 +183,7 @@ class TestHead:
         assert "risk" not in lines[0]
 
     def test_the_commands_of_a_script(self) -> None:
-        """G-51: each simple command as it is written, one that another runs below that, above the text."""
+        """G-51: each simple command as it is written, below it one that it runs, above the text."""
         lines = self.head(
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
             names=("push", "rm", "bash"),
