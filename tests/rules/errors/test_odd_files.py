@@ -289,10 +289,13 @@ class TestNoFile:
         assert problem_of(gone).message == "no such rules file"
         assert problem_of(loop).message.startswith("cannot be read: ")
 
-    def test_no_permission(self, write: Write) -> None:
+    def test_no_permission(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         """G-40: a file that may not be read is refused with the system's reason."""
-        compile_rules("block a")
+        # The settings of who runs the tests are not for the other user, either.
+        monkeypatch.setenv("XDG_CONFIG_HOME", "/no-settings")
         path = write(b"block a")
+        # What the command imports is not for the other user, either.
+        assert checked(path)[0] == 0
         path.chmod(0)
         with unprivileged():
             problem = problem_of(path)
