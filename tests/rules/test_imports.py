@@ -20,7 +20,7 @@ from interlock.rules.imports.draft import Draft, PermissionsError
 
 from ..support.laws import examples
 
-AROUND = Surroundings("/work/shop", "/home/ada")
+AROUND = Surroundings("/srv/shop", "/home/ada")
 
 
 def outcome(draft: Draft, tool: str, **given: str) -> str:
@@ -65,7 +65,7 @@ CALLS = [
     ("asked", "Bash", {"command": "npm run testx"}),
     ("asked", "Bash", {"command": "npm run test && make"}),
     ("asked", "Bash", {"command": "npm run test\nmake"}),
-    ("asked", "Bash", {"command": "npm run test > /work/x"}),
+    ("asked", "Bash", {"command": "npm run test > /srv/x"}),
     ("asked", "Bash", {"command": "npm run test $(make)"}),
     ("asked", "Bash", {"command": "X=1 npm run test"}),
     ("free", "Bash", {"command": "git status"}),
@@ -81,14 +81,14 @@ CALLS = [
     ("blocked", "Bash", {"command": "git -C x reset --hard HEAD~1"}),
     ("asked", "Bash", {"command": "git reset --soft HEAD~1"}),
     ("blocked", "Read", {"file_path": ".env"}),
-    ("blocked", "Read", {"file_path": "/work/shop/.env"}),
+    ("blocked", "Read", {"file_path": "/srv/shop/.env"}),
     ("blocked", "Read", {"file_path": "src/../.env"}),
     ("blocked", "Read", {"file_path": ".env.local"}),
     ("blocked", "Read", {"file_path": "/home/ada/.ssh/id_rsa"}),
     ("blocked", "Read", {"file_path": "certs/Server.PEM"}),
     ("free", "Read", {"file_path": "src/price.py"}),
     ("free", "Edit", {"file_path": "src/price.py"}),
-    ("free", "Write", {"file_path": "/work/shop/src/new.py"}),
+    ("free", "Write", {"file_path": "/srv/shop/src/new.py"}),
     ("asked", "Write", {"file_path": "docs/new.md"}),
     ("asked", "Edit", {"file_path": "src/../Makefile"}),
     ("blocked", "Write", {"file_path": "/etc/passwd"}),
@@ -156,10 +156,10 @@ class TestClaudeSettings:
     @pytest.mark.parametrize(
         ("entry", "tool", "given"),
         [
-            ("Read([ab].txt)", "Read", {"file_path": "/work/shop/a.txt"}),
+            ("Read([ab].txt)", "Read", {"file_path": "/srv/shop/a.txt"}),
             ("Read({x,y}.pem)", "Read", {"file_path": "x.pem"}),
             (r"Read(a\*b)", "Read", {"file_path": "d/a*b"}),
-            ("Read(secrets/)", "Read", {"file_path": "/work/shop/sub/secrets/key"}),
+            ("Read(secrets/)", "Read", {"file_path": "/srv/shop/sub/secrets/key"}),
             ("Write(//etc/**)", "Write", {"file_path": "/etc/passwd"}),
             ("Edit", "Write", {"file_path": "x"}),
             ("Bash(rm*)", "Bash", {"command": "rmdir x"}),
