@@ -69,6 +69,9 @@ class TestHelp:
             await on.press("escape", "question_mark")
             await on.settle()
             shown = on.painted()
+            await on.press("end")
+            await on.settle()
+            shown += on.painted()
         for part in ("HERE", "THIS SCREEN", "EVERYWHERE", "Interrupt the agent with a message", "^x"):
             assert part in shown
 
