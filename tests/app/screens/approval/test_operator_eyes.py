@@ -130,7 +130,7 @@ class TestHelp:
             await on.press("question_mark")
             await on.until("approval.deny")
             text = on.painted()
-            assert text.index("approval.approve") < text.index("approval.explain")
+            assert text.index("approval.approve") < text.index("approval.deny")
             assert "list.up" not in text
 
     async def test_elsewhere_what_has_the_focus(self) -> None:
