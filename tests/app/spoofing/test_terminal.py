@@ -70,7 +70,7 @@ class TestLive:
             walked(on, "3", "▌ [x] require-lint-before-test", "LiveScreen")
             walked(on, "5", "▌ ◐", "LiveScreen")
             walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
-            walked(on, "G", "SESSION  ", "ApprovalScreen")
+            walked(on, "\x1b[F", "SESSION  ", "ApprovalScreen")
             walked(on, "\x1b", "s start", "LiveScreen")
             walked(on, " ", "1 marked", "LiveScreen")
             walked(on, "j", "▌ ◐ [bold]", "LiveScreen")
