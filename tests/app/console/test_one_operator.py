@@ -51,9 +51,16 @@ from ..connect.seats import served
 
 RULES = "require 2 human-approvals before deploy risk high no grants\nblock rm"
 NET = "approve-before-deploy"
-LEAVES = {"ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash", "Q", "q"}
+LEAVES = {"ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash", "q"}
 """Keys that would end the walk, or the process, rather than do something in it."""
-CHARACTERS = {"space": " ", "enter": "\r", "question_mark": "?", "dollar_sign": "$", "plus": "+"}
+CHARACTERS = {
+    "space": " ",
+    "enter": "\r",
+    "question_mark": "?",
+    "dollar_sign": "$",
+    "plus": "+",
+    "at": "@",
+}
 PATHS: dict[str, tuple[str, ...]] = {
     "ApprovalScreen": ("a",),
     "InputForm": ("a", "e"),
@@ -77,6 +84,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "JudgedScreen": ("r", "w", "ctrl+s"),
     "BacktestScreen": ("r", "b"),
     "Confirm": ("ctrl+x",),
+    "TriageScreen": ("Q",),
+    "CommentPanel": ("a", "at"),
 }
 """Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
 BASES = {
@@ -259,6 +268,8 @@ class TestEveryKey:
 
         async def ask() -> None:
             """Have a deploy wait in the only session there is, where none waits any more."""
+            if hub.current_freeze() is not None:
+                await hub.lift_freeze(by="carl", reason="on with the walk")
             if await hub.approvals():
                 return
             for state in await hub.sessions():
@@ -492,6 +503,23 @@ async def _longer(server: Server, spec: dict[str, JsonValue]) -> Attempts:
             yield {"approval_id": request.id, "seconds": seconds}
 
 
+async def _comments(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        for to in (None, "ben"):
+            yield {"approval_id": request.id, "text": "approved by ben", "to": to}
+
+
+async def _readings(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        for reading in (True, False):
+            yield {"approval_id": request.id, "reading": reading}
+
+
+async def _reasons(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for reason in ("", "x"):
+        yield {"reason": reason}
+
+
 async def _live(server: Server) -> list[str]:
     return [state.id for state in await server.hub.sessions()]
 
@@ -586,6 +614,13 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "approval.decide": _requests,
     "approval.reveal": _request_ids,
     "approval.extend": _longer,
+    "approval.take_back": _request_ids,
+    "approval.claim": _request_ids,
+    "approval.comment": _comments,
+    "approval.reading": _readings,
+    "approval.unclaim": _request_ids,
+    "agents.freeze": _reasons,
+    "agents.lift": _reasons,
     "grant.revoke": _grants,
     "net.toggle": _toggles,
     "session.set_mode": _modes,
@@ -606,7 +641,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
             *("history.sessions", "history.events", "history.origin"),
             *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
             *("decisions.shadow", "backtest.run", "backtest.what_if", "approvals.statistics"),
-            *("backtest.suggest", "backtest.narrow"),
+            *("backtest.suggest", "backtest.narrow", "approval.precedents"),
             *("job.next", "job.end", "rules.running"),
         ),
         _nothing,
