@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
 
 from interlock.app.console.base import TerminalApp
 
@@ -31,8 +32,16 @@ def painted_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
-    """Compare a picture; what is typed before it is taken is typed after the first paint."""
+def snap_compare(
+    snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., bool]:
+    """Compare a picture; what is typed before it is taken is typed after the first paint.
+
+    No cursor blinks in it, as a slow machine takes it at any moment.
+    """
+
+    for widget in (Input, TextArea):
+        monkeypatch.setattr(widget.cursor_blink, "_default", False)
 
     def compare(app: object, *, run_before: Typing | None = None, **options: Any) -> bool:
         async def type_when_painted(pilot: Pilot[None]) -> None:

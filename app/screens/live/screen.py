@@ -330,12 +330,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._selected, self._none_chosen = session, session is None
 
     async def action_choose_none(self) -> None:
-        """Choose no session: everything that waits is in the middle; a narrow screen is full of it."""
-        if self.has_class("-narrow"):
-            await self.action_triage()
-        else:
-            self._choose(None)
-            await self.paint()
+        """Choose no session: everything that waits is in the middle."""
+        self._choose(None)
+        await self.paint()
 
     @on(TriagePane.Exit)
     async def choose_first(self) -> None:
@@ -640,17 +637,20 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.post_message(ReplayChosen(self._selected))
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Keys of a pane are offered in that pane, and a higher limit where there is one."""
+        """Keys of a pane are offered in that pane, and a higher limit where there is one.
+
+        With one pane at a time the queue has no middle to be in; it has a screen of its own.
+        """
         if action == "raise_limit":
             return has_limit(self.state, self._hub)
+        if action == "choose_none":
+            return not self.has_class("-narrow")
         return super().offers(action, parameters)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
         """Without a request there is nothing to decide, without a session nothing to act on."""
         if action in ("decide", "triage", "choose_none") and not self._waiting:
             return NOTHING_WAITS
-        if action == "triage" and not self._several:
-            return f"Only one request waits: {key_of(LiveScreen, 'live.approve')} opens it."
         if action in OF_SESSION and self.state is None:
             return f"{NO_SESSION} {key_of(LiveScreen, 'live.start')} starts one."
         return None

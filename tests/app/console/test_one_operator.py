@@ -267,16 +267,17 @@ class TestEveryKey:
         hub, shops = Hub.open(tmp_path / "w.db"), list[Shop]()
 
         async def ask() -> None:
-            """Have a deploy wait in the only session there is, where none waits any more."""
+            """Have a deploy wait in each of two sessions, the only ones, where one waits no more."""
             if hub.current_freeze() is not None:
                 await hub.lift_freeze(by="carl", reason="on with the walk")
-            if await hub.approvals():
+            if len(await hub.approvals()) == 2:
                 return
             for state in await hub.sessions():
                 await held(hub, *shops)
                 await hub.close_session(state.id, by="carl")
-            shops.append(Shop())
-            await waiting(hub, shops[-1], "carl", f"s{len(shops)}")
+            for _ in range(2):
+                shops.append(Shop())
+                await waiting(hub, shops[-1], "carl", f"s{len(shops)}")
 
         try:
             await ask()

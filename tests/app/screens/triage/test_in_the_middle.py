@@ -53,8 +53,12 @@ class TestNoSessionChosen:
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_narrow(self) -> None:
-        """Live: where there is one pane at a time, the queue has a screen of its own."""
+        """Live: with one pane at a time escape leaves where one is, and the queue is a key away."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(80, 24)) as on:
             await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            assert not on.app.screen.shows_queue
+            await on.press("Q")
             await on.settle()
             assert isinstance(on.app.screen, TriageScreen)
