@@ -26,6 +26,15 @@ class TestNarrowed:
                 'block rm when (input.a = "#" or input.b = 2) and input.env != "dev # 1" because "x" #',
             ),
             ("block when when input.a = 1", 'block when when input.a = 1 and input.env != "dev # 1"'),
+            (
+                'block rm when session.agent = "bot # 1" or input.a = 1 because "x" # why',
+                'block rm when (session.agent = "bot # 1" or input.a = 1) and input.env != "dev # 1" '
+                'because "x" # why',
+            ),
+            (
+                "block rm when session.labels is missing",
+                'block rm when session.labels is missing and input.env != "dev # 1"',
+            ),
         ],
     )
     def test_lines(self, line: str, after: str) -> None:
