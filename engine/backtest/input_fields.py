@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import isfinite
 from re import compile as pattern
 from typing import TypeAlias, cast
@@ -34,6 +34,20 @@ def plain_fields(values: Mapping[str, object], parents: tuple[str, ...] = ()) ->
             yield path, type(value), value
         elif isinstance(value, Mapping) and len(path) < DEPTH:
             yield from plain_fields(cast("Mapping[str, object]", value), path)
+
+
+def paths_beside(
+    values: Mapping[str, object], named: Collection[tuple[str, ...]], parents: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """The fields of an input that are not `named`; objects that hold none of these are one field."""
+    for name, value in values.items():
+        path = (*parents, name)
+        if isinstance(value, Mapping) and any(
+            each[: len(path)] == path and each != path for each in named
+        ):
+            yield from paths_beside(cast("Mapping[str, object]", value), named, path)
+        elif path not in named:
+            yield path
 
 
 def is_hidden(field: PlainField, redaction: Redaction) -> bool:

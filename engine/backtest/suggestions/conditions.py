@@ -15,8 +15,19 @@ from itertools import combinations, groupby
 from posixpath import dirname
 from typing import TypeAlias
 
-from ...core.condition import Compare, Condition, Not, Or, Scalar, condition_text, holds
+from ...core.condition import (
+    Compare,
+    Condition,
+    Not,
+    Or,
+    Scalar,
+    comparisons,
+    condition_text,
+    field_text,
+    holds,
+)
 from ...core.rule import Rule
+from ..input_fields import LONGEST, paths_beside
 from .facts import Observation, RuleFacts
 from .proposal import Example, Proposal, support_of
 from .suggestion import Kind
@@ -43,18 +54,23 @@ Narrow: TypeAlias = Callable[[Rule, Condition], str]
 class _Candidate:
     """A condition, the approved calls that it lets go and the denied ones for which the rule stays.
 
-    Both are sets of positions, as bits.
+    They are sets of positions, as bits. The denied calls that are `met` have what it asks for; for others
+    the rule stays because they lack the field.
     """
 
     condition: Condition
     freed: int
     guarded: int
+    met: int
 
     @property
-    def order(self) -> tuple[int, int, str]:
-        """The best first: what lets go most, then the shortest."""
+    def order(self) -> tuple[int, int, int, str]:
+        """The best first: what lets go most, then what the denied calls meet, then the shortest.
+
+        A field that only approved calls have says nothing of the denied ones: an agent can add it.
+        """
         text = condition_text(self.condition)
-        return -self.freed.bit_count(), len(text), text
+        return -self.freed.bit_count(), (self.guarded & ~self.met).bit_count(), len(text), text
 
 
 def separating(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
@@ -100,7 +116,9 @@ class _Search:
         pool = sorted((each for each in self.pool if each.freed), key=lambda each: each.order)[:_POOL]
         for one, other in combinations(pool, 2):
             both = Or((one.condition, other.condition))
-            yield _Candidate(both, one.freed & other.freed, one.guarded | other.guarded)
+            yield _Candidate(
+                both, one.freed & other.freed, one.guarded | other.guarded, one.met | other.met
+            )
 
     def best(self, candidates: Iterable[_Candidate]) -> _Candidate | None:
         """The best of those that keep the rule for every denied call."""
@@ -112,10 +130,12 @@ class _Search:
         return min(safe, key=lambda each: each.order, default=None)
 
     def _candidate(self, condition: Condition) -> _Candidate:
+        denied = [holds(condition, each.input, each.surroundings) for each in self._denied]
         return _Candidate(
             condition,
             _bits(holds(condition, each.input, each.surroundings) is False for each in self._approved),
-            _bits(holds(condition, each.input, each.surroundings) is not False for each in self._denied),
+            _bits(answer is not False for answer in denied),
+            _bits(answer is True for answer in denied),
         )
 
     def _conditions(self) -> Iterator[Condition]:
@@ -200,7 +220,15 @@ def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) ->
         support_of(freed, len(facts.denied)),
         facts.rule.source,
         tuple((example,) for some in (freed, facts.denied, kept) for example in _examples(some)),
+        _open_fields(freed, {part.path for part in comparisons(best.condition)}),
     )
+
+
+def _open_fields(calls: Iterable[Observation], named: set[_Path]) -> tuple[str, ...]:
+    """The fields of calls that a condition on the `named` ones does not look at."""
+    paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, named))
+    texts = map(field_text, paths)
+    return tuple(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in texts)
 
 
 def _examples(calls: Sequence[Observation]) -> Iterator[Example]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ...core.condition import NOWHERE, Surroundings, holds
 from ...core.rule import RESERVED, ApprovalRule, Rule, people_to_loosen
+from ...core.sanitize import folded_name
 from ...history.redaction.redaction import Redaction
 from ...net.net import CallNames, Input, SkillNet, ToolCall
 from ..input_fields import PlainField, shown_fields
@@ -211,7 +212,7 @@ class _SessionFacts:
     def _take_denial(self, call: RecordedCall, values: Input, edited: bool) -> None:
         names = self._names(call, values)
         for facts in self._facts.rules.values():
-            if facts.rule.tool in names and facts.complete:
+            if _is_about(facts.rule, names) and facts.complete:
                 facts.denied.append(self._observation(call, values, edited and not call.then.denied))
 
     def _take_approval(self, call: RecordedCall, judgement: Judgement, names: tuple[str, ...]) -> None:
@@ -225,7 +226,7 @@ class _SessionFacts:
     def _asked_elsewhere(self, call: RecordedCall, key: str, names: tuple[str, ...]) -> bool:
         """True if another approval rule may be about the call, too."""
         return any(
-            rule.tool in names
+            _is_about(rule, names)
             and (rule.when is None or holds(rule.when, call.input, self._surroundings) is not False)
             for other, rule in self._asking.items()
             if other != key
@@ -266,6 +267,11 @@ class _SessionFacts:
         if recent:
             facts.ahead.update(name for name in self._succeeded if name not in names)
         self._running[call.call_id] = plain
+
+
+def _is_about(rule: ApprovalRule, names: tuple[str, ...]) -> bool:
+    """Tell whether calls of these names are the rule's, another spelling of its tool included (G-66)."""
+    return rule.tool in names or folded_name(rule.tool) in map(folded_name, names)
 
 
 def is_plain_name(name: str) -> bool:

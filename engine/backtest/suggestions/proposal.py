@@ -19,7 +19,8 @@ Example = tuple[str, Input]
 class Proposal:
     """A line of rules, and the place of the line that it replaces; `None` for a new one.
 
-    Each of `examples` is the calls of one scenario in their order.
+    Each of `examples` is the calls of one scenario in their order. `open_fields` may hold anything in
+    calls that it lets go.
     """
 
     kind: Kind
@@ -27,6 +28,7 @@ class Proposal:
     support: Support
     replaces: RuleSource | None = None
     examples: tuple[tuple[Example, ...], ...] = ()
+    open_fields: tuple[str, ...] = ()
 
     @property
     def loosens(self) -> bool:

@@ -33,6 +33,9 @@ from .writer import RuleWriter
 MOST = 20
 """Suggestions that are judged, those of conditions first."""
 
+MOST_NAMED = 8
+"""Open fields that a warning names."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
@@ -158,6 +161,15 @@ def with_line(rules: Mapping[str, str], place: RuleSource, text: str) -> dict[st
     return {**rules, place.file: "\n".join(lines)}
 
 
+def _open(proposal: Proposal) -> Iterator[str]:
+    """Say in which fields the calls that pass may have anything."""
+    fields = proposal.open_fields
+    if proposal.replaces is not None and fields:
+        more = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
+        named = ", ".join(fields[:MOST_NAMED])
+        yield f"{proposal.replaces.where}: such calls pass whatever they have in {named}{more}"
+
+
 def _suggestion(
     trial: _Trial, base: tuple[tuple[str, ...], tuple[str, ...]], writer: RuleWriter, redaction: Redaction
 ) -> Suggestion | None:
@@ -176,6 +188,6 @@ def _suggestion(
         loosens=proposal.loosens,
         support=proposal.support,
         effect=effect,
-        warnings=tuple(each for each in warnings if each not in base[1]),
+        warnings=(*_open(proposal), *(each for each in warnings if each not in base[1])),
         scenarios=scenarios_of(proposal, trial.nets, writer, redaction),
     )

@@ -56,8 +56,9 @@ class Effect(Record):
 class Suggestion(Record):
     """A rule as a whole line, and where the line stands that it replaces; `None` for a new one.
 
-    `loosens` says that it lets calls pass that need approval now. `warnings` are what `check` finds in
-    the rules with it and not without, `scenarios` the lines of a scenario file.
+    `loosens` says that it lets calls pass that need approval now. `warnings` are the fields that calls
+    which pass then may have anything in, and what `check` finds in the rules with it and not without,
+    `scenarios` the lines of a scenario file.
     """
 
     kind: Kind

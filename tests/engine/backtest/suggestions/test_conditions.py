@@ -81,6 +81,28 @@ class TestConditions:
         assert found.rule == f'{ASKS} when input.force != false or input.env != "staging"'
         assert found.effect.saved == 12
 
+    def test_a_field_that_no_denied_call_has(self, path: Path) -> None:
+        """An agent can add one: of two that let go as much it is the one that denied calls meet."""
+        calls = [*deploys(12, env="staging", q=1), *deploys(3, approved=False, env="prod")]
+        [found] = learned(path, ASKS, [calls])
+        assert found.rule == f'{ASKS} when input.env != "staging"'
+
+    def test_says_which_fields_are_open(self, path: Path) -> None:
+        """A condition on one field lets go whatever is in the others, and the suggestion names them."""
+        values = {f"f{number}": number for number in range(9)}
+        [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": 2}, **{"x\n": [0]}, **values)])
+        assert found.rule == f"{ASKS} when input.f0 != 0"
+        assert found.warnings == (
+            'deploy.rules:1: such calls pass whatever they have in input.a, input."x\\n", input.f1, '
+            "input.f2, input.f3, input.f4, input.f5, input.f6 and 2 more",
+        )
+
+    def test_open_fields_of_objects(self, path: Path) -> None:
+        """Of an object that the condition looks into the other fields are named."""
+        [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": [2]})])
+        assert found.rule == f"{ASKS} when input.a.b != 1"
+        assert found.warnings == ("deploy.rules:1: such calls pass whatever they have in input.a.c",)
+
     def test_beside_a_condition(self, path: Path) -> None:
         """A rule that has a condition, a reason and a comment keeps them."""
         rules = f'{ASKS} when input.n > 1 or input.m = 2 because "it is live"  # ops'
@@ -130,6 +152,12 @@ class TestNone:
         """An input that a person changed was not approved as it came."""
         edited = [Did("deploy", {"env": "prod"}, edited={"env": "dev"})] * 12
         assert learned(path, ASKS, [[*edited, *deploys(12, env="prod")]]) == []
+
+    @pytest.mark.parametrize("tool", ["Deploy", " deploy", "\uff44eploy", "deploy\u200b"])
+    def test_edited_inputs_of_another_spelling(self, path: Path, tool: str) -> None:
+        """G-66: what the rule judges under another spelling of its tool counts for it, too."""
+        edited = Did(tool, {"env": "prod"}, edited={"env": "dev"})
+        assert learned(path, ASKS, [[edited, *deploys(12, env="prod")]]) == []
 
     def test_masked_values(self, path: Path) -> None:
         """What is masked is written into no rule and no scenario."""
