@@ -2,19 +2,24 @@
 
 An agent may write in its working directory: files that a working directory's own settings named are left
 to the operator's editor, and so are files of others. Whoever confirms is shown the file that is written.
+
+A server proposes rules as well, and is not believed: what is written is one line with one rule. It is the
+one that it replaces, under another condition, or a new order or limit.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from ...engine.core.sanitize import visible
 from ...rules.compiler import MAX_FILE_BYTES
 from ...rules.library import LIBRARY
@@ -22,6 +27,7 @@ from .loader import SettingsError, is_agent_writable, settings_files
 from .paths import is_list, is_table
 
 LONGEST_REASON = 300
+_RULES = SequenceRule | ApprovalRule | BlockRule | LimitRule
 
 
 class RuleEditError(ValueError):
@@ -62,6 +68,7 @@ def target(edit: RuleEdit, environ: Mapping[str, str] | None = None) -> Path:
             "those may loosen nothing"
         )
     _check(edit, path)
+    _check_rule(edit)
     return path
 
 
@@ -75,22 +82,40 @@ def save(edit: RuleEdit, path: Path, *, by: str, reason: str, day: date) -> None
         raise RuleEditError(f"{edit.file} is another file now")
     text = _with_rule(edit, comment(by, reason, day))
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), mode)
-            _check(edit, path)
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        with _alone(path):
+            _replace(edit, path, text)
+    except BlockingIOError as error:
+        raise RuleEditError(f"{path.parent} is locked: another console writes a rule there") from error
     except OSError as error:
         raise RuleEditError(f"{path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[None, None, None]:
+    """Keep other consoles from writing beside `path`: of two, the second finds the file changed."""
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(edit: RuleEdit, path: Path, text: str) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+        _check(edit, path)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
 
 
 def comment(by: str, reason: str, day: date) -> str:
@@ -112,6 +137,41 @@ def _check(edit: RuleEdit, path: Path) -> None:
         raise RuleEditError(f"{path} has changed since it was judged")
     if "\r\n" in text:
         raise RuleEditError(f"{path} has line ends of Windows")
+
+
+def _check_rule(edit: RuleEdit) -> None:
+    """Raise `RuleEditError` unless the line is one rule, and one that may stand there."""
+    from ...engine.backtest.suggestions import loosenable
+
+    if "\n" in edit.after or "\r" in edit.after:
+        raise RuleEditError("What is proposed has more than one line")
+    text = _with_rule(edit, "#")
+    if edit.line is None:
+        now = _rule_at(edit.file, text, text.count("\n"))
+        if not isinstance(now, SequenceRule | LimitRule):
+            raise RuleEditError("What is proposed is no order and no limit")
+        return
+    before, now = _rule_at(edit.file, edit.text, edit.line), _rule_at(edit.file, text, edit.line + 1)
+    same = before is not None and now is not None and _unconditional(before) == _unconditional(now)
+    if not loosenable(before) or not same:
+        raise RuleEditError(
+            f"{edit.file}:{edit.line} would change in more than its condition, or is no approval rule "
+            "that may be loosened"
+        )
+
+
+def _rule_at(file: str, text: str, line: int) -> Rule | None:
+    """The rule that stands in a line of a file's text; `None` for any other line."""
+    from ...rules.compiler import with_value_files
+    from ...rules.parse.syntax import parse
+
+    statements, _ = parse(text, file, with_value_files({file: text}))
+    rules = (each for each in statements if isinstance(each, _RULES))
+    return next((each for each in rules if each.source is not None and each.source.line == line), None)
+
+
+def _unconditional(rule: Rule) -> Rule:
+    return replace(rule, source=None, when=None)
 
 
 def _with_rule(edit: RuleEdit, above: str) -> str:

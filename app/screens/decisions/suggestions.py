@@ -259,7 +259,11 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
             self._save(suggestion)
 
     def _save(self, suggestion: Suggestion) -> None:
-        edit = edit_of(suggestion, self._rules)
+        try:
+            edit = edit_of(suggestion, self._rules)
+        except ValueError as error:
+            self.app.notify(shown(f"Not saved: {error}"), severity="error", markup=False)
+            return
         asking = ask_to_save(self.app, edit, by=self._operator, clock=self._clock)
         self.app.run_worker(asking, group="rule-save", exit_on_error=False)
 
@@ -382,14 +386,19 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> list[Conten
 
 
 def edit_of(suggestion: Suggestion, rules: Mapping[str, str]) -> RuleEdit:
-    """The change of a file that a suggestion for `rules` proposes."""
+    """The change of a file that a suggestion for `rules` proposes.
+
+    Raises `ValueError` for a line that these do not have: it may come from a server.
+    """
     if suggestion.replaces is None:
         file = next(iter(rules))
         return RuleEdit(file, rules[file], suggestion.rule)
     file, _, number = suggestion.replaces.rpartition(":")
+    lines = rules.get(file, "").split("\n")
+    if not number.isdecimal() or not 0 < int(number) <= len(lines) or file not in rules:
+        raise ValueError(f"{suggestion.replaces} is no line of these rules")
     line = int(number)
-    before = rules[file].split("\n")[line - 1]
-    return RuleEdit(file, rules[file], suggestion.rule, line, before)
+    return RuleEdit(file, rules[file], suggestion.rule, line, lines[line - 1])
 
 
 class SuggestionDetail(Detail):

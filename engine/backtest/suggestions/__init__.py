@@ -1,5 +1,6 @@
 """Suggestions: rules that a journal speaks for, with what they rest on and would have done."""
 
+from .facts import loosenable
 from .narrowing import Narrowing, narrow
 from .suggest import suggest
 from .suggestion import Effect, History, Kind, ListedCall, Suggestion, Support
@@ -14,6 +15,7 @@ __all__ = [
     "RuleWriter",
     "Suggestion",
     "Support",
+    "loosenable",
     "narrow",
     "suggest",
 ]

@@ -16,9 +16,10 @@ from interlock.app.config.rules_writer import RulesWriter
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.decisions.screen import DecisionsScreen
-from interlock.app.screens.decisions.suggestions import SuggestionDetail, SuggestionsScreen
+from interlock.app.screens.decisions.suggestions import SuggestionDetail, SuggestionsScreen, edit_of
 from interlock.app.screens.live.loosen import Loosen
 from interlock.app.sources.recorded_file import RecordedFile
+from interlock.engine.backtest.suggestions import Suggestion, Support
 from tests.engine.backtest.suggestions.learning import Did, deploys, record
 from tests.support.clock import Clock
 from tests.support.decisions import NOW, usual
@@ -161,6 +162,15 @@ class TestProposed:
                 second == 'require human-approval before deploy when input.env != "staging" # the usual'
             )
             assert rest == RULES.partition("\n")[2]
+
+    @pytest.mark.parametrize(
+        "place", ["other.rules:1", "deploy.rules:99", "deploy.rules:0", "deploy.rules"]
+    )
+    def test_of_no_line_of_these_rules(self, place: str) -> None:
+        """A server says where a suggestion belongs, and need not be right."""
+        suggestion = Suggestion(kind="value", rule="block rm", replaces=place, support=Support(calls=1))
+        with pytest.raises(ValueError, match="no line of these rules"):
+            edit_of(suggestion, {"deploy.rules": RULES})
 
     async def test_another_period(self, journal: Path) -> None:
         """Of a time without calls nothing is suggested, and the screen says what it takes."""
