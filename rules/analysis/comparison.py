@@ -36,6 +36,8 @@ COMPARING_EFFORT = 3_000_000
 MOST_CONDITIONS = 8
 """Conditions of one call whose combinations are all looked at."""
 
+BESIDE = "calls of rules with 'since' or 'until' are compared as if none ran beside another"
+
 _BOTH, _OLD, _NEW = "both", "old", "new"
 
 
@@ -114,6 +116,9 @@ def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> C
         walk.run()
     except SpentError:
         joint.unknown.append("there are too many states to look at all of them")
+    # Rules that one set has besides make nothing possible, whenever calls begin and end.
+    if joint.voiding and (joint.is_exchange or not walk.found):
+        joint.unknown.append(BESIDE)
     return Comparison(tuple(walk.found.values()), tuple(dict.fromkeys(joint.unknown)))
 
 
@@ -183,6 +188,16 @@ class _Joint:
             mine = {n: a for n, a in enumerate(actions) if not known.isdisjoint(a.names_in(key))}
             marking = auto_advance(net, net.initial_marking)
             self.locals.append((side, LocalNet(key, net, marking, mine, self.effort)))
+
+    @property
+    def voiding(self) -> bool:
+        """True if a rule differs for which it counts whether a call began while another ran."""
+        return any(each.net.voiding and side != _BOTH for side, each in self.locals)
+
+    @property
+    def is_exchange(self) -> bool:
+        """True if each set has rules that the other has not."""
+        return {_OLD, _NEW} <= {side for side, _ in self.locals}
 
     def _changed_names(self) -> frozenset[str]:
         """The names that calls have by other maps in the new set, and the tools that carry them."""

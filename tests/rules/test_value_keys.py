@@ -71,6 +71,17 @@ class TestOrders:
         await world.call("review", pr="main")
         assert not await world.call("merge", pr=value)
 
+    async def test_another_spelling_locks_by_its_tool_and_not_by_its_value(self) -> None:
+        """G-66, G-89: `Edit` of a value locks it, `edit` of another spelling of the value does not."""
+        world = World("require test since edit before push for same input.path")
+        await world.call("test", path="a.py")
+        await world.call("edit", path="A.py")
+        assert await world.call("push", path="a.py")
+        await world.call("test", path="a.py")
+        await world.call("Edit", path="a.py")
+        await world.call("Test", path="a.py")
+        assert not await world.call("push", path="a.py")
+
     @pytest.mark.parametrize(
         "given",
         [{}, {"pr": None}, {"pr": [1]}, {"pr": {"id": 1}}, {"pr": 1, "PR": 1}, {"pr": "x" * 10_001}],
