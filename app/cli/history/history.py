@@ -6,10 +6,16 @@ import argparse
 import shutil
 import sys
 from datetime import tzinfo
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...config.arguments import Parts, database, refuse
-from ..options import add_command, add_journal, add_operator, add_switch, positive
+from ..options import add_command, add_journal, add_operator, add_switch, label, positive
+
+if TYPE_CHECKING:
+    from ....engine.history.journal.reader import HistoryReader
+    from ....engine.history.model.state import SessionSummary
 
 WIDTH = 80
 
@@ -17,6 +23,10 @@ WIDTH = 80
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options, and the parts with theirs."""
     parser.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    # Not `labels`: that setting is for sessions that begin.
+    parser.add_argument(
+        "--label", metavar="NAME", type=label, help="only sessions that people gave this label"
+    )
     add_journal(parser)
     parts = parser.add_subparsers(dest="part", metavar="PART")
 
@@ -113,6 +123,14 @@ def run(args: argparse.Namespace) -> int:
     return run_part(args)
 
 
+def _latest(reader: HistoryReader, limit: int, label: str | None) -> list[SessionSummary]:
+    """The sessions that changed last, of those that have the label if one is named."""
+    if label is None:
+        return reader.sessions(limit=limit)
+    labelled = (each for each in reader.sessions(limit=None) if label in reader.labels(each.id))
+    return list(islice(labelled, limit))
+
+
 def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
     """Print the latest sessions, the most recent first. Returns the exit code.
 
@@ -125,9 +143,12 @@ def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> in
 
     path = database(args)
     try:
-        sessions = open_reader(path).sessions(limit=args.limit or 50) if path.exists() else []
+        sessions = _latest(open_reader(path), args.limit or 50, args.label) if path.exists() else []
     except JournalError as error:
         return refuse("history", error)
+    if not sessions and args.label is not None:
+        print(f"No session with the label {args.label} is recorded in {visible(str(path))}.")
+        return 0
     if not sessions:
         print(f"No sessions are recorded yet in {visible(str(path))}. Start one with: interlock demo")
         return 0

@@ -6,6 +6,7 @@ forgotten, and never holds up the writer.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from .session_index import SessionLine
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
 _CANDIDATES = 10
+_OPENINGS = ('{"type":"session.opened"', '{"type":"session.resumed"')
 
 
 def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
@@ -81,6 +83,20 @@ class HistoryReader:
             else:
                 rows = connection.execute(sql.SELECT_SESSIONS_OF_AGENT, (agent, most)).fetchall()
         return [self._summary(row) for row in rows]
+
+    def labels(self, session: str) -> tuple[str, ...]:
+        """The words that people gave a session when it was opened, or resumed last.
+
+        Raises `JournalError` for an event that cannot be read.
+        """
+        with self.connection() as connection:
+            rows = connection.execute(sql.SELECT_NETS, (session,)).fetchall()
+        opening = next((text for _, text in reversed(rows) if text.startswith(_OPENINGS)), "{}")
+        try:
+            return tuple(map(str, json.loads(opening).get("session_labels", ())))
+        except ValueError as error:
+            shown = f"{visible(session)} of '{name_of(self.path)}'"
+            raise JournalError(f"How session {shown} began cannot be read: {error}") from error
 
     def unfinished(self) -> list[SessionSummary]:
         """Sessions of this journal's own that neither ended nor failed, the latest changed first."""

@@ -1,0 +1,53 @@
+"""`interlock history --label`: the sessions that people gave a label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.hub.hub import ExternalAgent, Hub
+from interlock.engine.sessions.config import SessionConfig
+
+
+def opening(*labels: str) -> SessionConfig:
+    return SessionConfig({}, by="ada", labels=labels)
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> Path:
+    """Three sessions: a nightly one, one that became nightly, and one that no longer is."""
+    path = tmp_path / "labels.db"
+    hub = Hub.open(path)
+    bot = ExternalAgent(name="bot")
+    await hub.open_external(bot, opening("ci", "nightly"), session_id="always")
+    await hub.open_external(bot, opening(), session_id="later")
+    await hub.open_external(bot, opening("nightly"), session_id="before")
+    for session, config in (("later", opening("nightly")), ("before", opening("ci"))):
+        await hub.close_session(session, "ada")
+        await hub.resume_external(session, bot, config)
+    await hub.close()
+    return path
+
+
+class TestLabel:
+    async def test_of_the_last_opening(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """What the rules of a session ask for now, not what it once had."""
+        assert main(["history", "--db", str(journal), "--label", "nightly"]) == 0
+        shown = capsys.readouterr().out
+        assert [name in shown for name in ("always", "later", "before")] == [True, True, False]
+
+    async def test_as_many_as_asked(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The limit counts sessions with the label."""
+        assert main(["history", "--db", str(journal), "--label", "ci", "--limit", "1"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 2
+
+    async def test_none(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["history", "--db", str(journal), "--label", "weekly"]) == 0
+        assert "No session with the label weekly" in capsys.readouterr().out
+
+    def test_no_label(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["history", "--label", "two words"])
+        assert "a label has" in capsys.readouterr().err
