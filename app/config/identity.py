@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import unicodedata
 from collections.abc import Callable
-
-LONGEST = 64
 
 
 def operator_name(text: str) -> str:
@@ -15,20 +12,12 @@ def operator_name(text: str) -> str:
     Names that look alike are one: two people who must approve are distinguished by their names. Raises
     `argparse.ArgumentTypeError`, to which the command line and settings add where the name was found.
     """
-    from ...engine.core.sanitize import visible
+    from ...engine.core.people import checked_name
 
-    name = unicodedata.normalize("NFC", text).strip()
-    if not name:
-        found = "it is empty" if not text else "it is blank"
-    elif (safe := visible(name)) != name:
-        found = f"'{safe[:LONGEST]}' has characters that cannot be seen, or a line break"
-    elif len(name) > LONGEST:
-        found = f"it has {len(name)} characters"
-    else:
-        return name
-    raise argparse.ArgumentTypeError(
-        f"an operator's name is one line of 1 to {LONGEST} visible characters; {found}"
-    )
+    try:
+        return checked_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def login_name(login: Callable[[], str]) -> str:

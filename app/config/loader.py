@@ -32,7 +32,7 @@ CONFIG = "INTERLOCK_CONFIG"
 """The file that is read instead of the working directory's; the user answers for its content."""
 KEYS = "keys"
 """The table of key bindings in a file."""
-TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook", "operators")
+TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook", "oidc", "operators")
 """The tables that hold no options of a command. Each is read where it is used."""
 MAX_FILE_BYTES = 1 << 20
 """The longest file of settings that is read."""

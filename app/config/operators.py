@@ -9,9 +9,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, RootModel, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    ValidationError,
+)
 
-from ...engine.core.approvers import GROUP, Operator, Operators
+from ...engine.core.approvers import GROUP, Operator, Operators, login_id
 from ...engine.core.people import name_shape, person_key
 from ...engine.core.rights import FULL, Rights
 from ...engine.core.sanitize import visible
@@ -19,6 +27,7 @@ from ...engine.net.net import SkillNet
 from .errors import UNKNOWN, describe_error, dotted, unknown_setting
 from .identity import operator_name
 from .loader import FoundTable, Key, SettingsError, find_tables
+from .oidc import oidc_settings
 
 TABLE = "operators"
 
@@ -47,6 +56,13 @@ class OperatorSettings(BaseModel):
         BeforeValidator(_groups),
         Key('the groups the operator is in, as `["security"]`: rules say `of security`'),
     ] = ()
+    subject: Annotated[
+        Annotated[str, Field(pattern=r"\S")] | None,
+        Key(
+            "who the operator is at the provider of `[oidc]`, by the claim `sub`: their login has this "
+            "name"
+        ),
+    ] = None
 
 
 class OperatorsTable(RootModel[dict[str, OperatorSettings]]):
@@ -60,18 +76,22 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
     """The operators of the user's file, or of one that is named. Raises `SettingsError`."""
     environ = os.environ if environ is None else environ
     found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
+    provider = oidc_settings(environ=environ, directory=directory)
+    claimed = () if provider is None else tuple(provider.groups)
     if found is None:
-        return Operators()
+        return Operators(claimed=claimed)
     try:
         table = OperatorsTable.model_validate(dict(found.values))
     except ValidationError as error:
         raise SettingsError("\n".join(_problems(found, error))) from error
     _check_names(found)
+    logins = _logins(found, table, None if provider is None else provider.issuer)
     return Operators(
         tuple(
-            Operator(operator_name(name), each.role, tuple(dict.fromkeys(each.groups)))
+            Operator(operator_name(name), each.role, tuple(dict.fromkeys(each.groups)), logins.get(name))
             for name, each in table.root.items()
-        )
+        ),
+        claimed,
     )
 
 
@@ -99,11 +119,28 @@ def _problems(found: FoundTable, error: ValidationError) -> list[str]:
             *keys, key = keys
             text = unknown_setting(str(key), list(OperatorSettings.model_fields))
         elif len(keys) == 1:
-            text = f"expected a table with role and groups, found {each['input']!r}"
+            text = f"expected a table with role, groups and subject, found {each['input']!r}"
         else:
             text = describe_error(each)
         problems.append(f"{found.where}: {dotted(tuple(keys))}: {text}")
     return problems
+
+
+def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Mapping[str, str]:
+    """Who the operators are at the provider, by name. Raises `SettingsError`."""
+    logins: dict[str, str] = {}
+    for name, each in table.root.items():
+        if each.subject is None:
+            continue
+        where = f"{found.where}: {dotted((name, 'subject'))}"
+        if issuer is None:
+            raise SettingsError(f"{where}: is of the provider in [oidc], and there is no [oidc]: add it")
+        login = login_id(issuer, each.subject)
+        other = next((known for known, its in logins.items() if its == login), None)
+        if other is not None:
+            raise SettingsError(f"{where}: is that of '{other}', too: list each person once")
+        logins[name] = login
+    return logins
 
 
 def _check_names(found: FoundTable) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .errors import UNKNOWN, Keys, describe_error, dotted, unknown_setting
-from .loader import FoundTable, SettingsError, find_tables, users_file
+from .loader import FoundTable, SettingsError, declared_keys, find_tables, users_file
 
 BASE = "base"
 """The key of a validation's context with the directory of the user's own file, where its paths begin."""
@@ -49,6 +49,8 @@ class SettingsTable(BaseModel):
                 if each["type"] in UNKNOWN:
                     *keys, key = keys
                     text = unknown_setting(str(key), _key_names(cls, tuple(keys)))
+                elif each["type"] == "missing":
+                    text = f"is missing: {declared_keys(cls)[str(keys[0])].meaning}"
                 where = f"{found.where}: {dotted(tuple(keys))}" if keys else found.where
                 problems.append(f"{where}: {text or describe_error(each)}")
             raise SettingsError("\n".join(problems)) from error

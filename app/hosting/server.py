@@ -20,6 +20,7 @@ from ...engine.approvals.requests import ApprovalPolicy, Credential
 from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
+from ...engine.gateway.oidc.logins import OperatorLogins
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import agent_token_file, operator_token_file
 from ...engine.gateway.protocol.tokens import (
@@ -30,6 +31,7 @@ from ...engine.gateway.protocol.tokens import (
     read_secret,
     write_private,
 )
+from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.redaction.redaction import Redaction
@@ -40,6 +42,7 @@ from ..agents.builder import Prepared
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
+from ..config.oidc import OidcSettings
 from ..config.operators import operators, report_approvers
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
@@ -75,6 +78,8 @@ class ServerOptions:
     policy: ApprovalPolicy
     operators: Callable[[], Operators] = operators
     """Reads who the operators are."""
+    oidc: OidcSettings | None = None
+    """The provider at which operators may log in; `None` for tokens only."""
     certificate: Certificate | None = None
     texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
@@ -171,6 +176,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
             starter=HubStarter(hub, serving.rules, serving.mode, texts, external),
+            logins=_login_requests(hub, serving),
         )
         external.gateway = gateway
         address = await gateway.start(
@@ -188,6 +194,14 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             await gateway.close()
     finally:
         await hub.close()
+
+
+def _login_requests(hub: Hub, serving: ServerOptions) -> LoginRequests | None:
+    settings = serving.oidc
+    if settings is None:
+        return None
+    logins = OperatorLogins(settings.terms, serving.tokens, lambda: hub.operators)
+    return LoginRequests(logins, settings.offer)
 
 
 def url_of(serving: ServerOptions, address: Address) -> str:

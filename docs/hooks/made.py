@@ -183,6 +183,7 @@ def _table_keys(table: str) -> str:
     from interlock.app.config.hooks import HookSettings
     from interlock.app.config.loader import declared_keys
     from interlock.app.config.notifications import AttentionSettings, NotifySettings
+    from interlock.app.config.oidc import OidcSettings
     from interlock.app.config.operators import OperatorSettings
 
     declarations = {
@@ -191,6 +192,7 @@ def _table_keys(table: str) -> str:
         "gateway": GatewayTable,
         "hook": HookSettings,
         "notify": NotifySettings,
+        "oidc": OidcSettings,
         "operators": OperatorSettings,
     }
     rows = [

@@ -106,15 +106,19 @@ class OperatorTokens:
     """The operators there are, and which of their tokens are in force (G-77).
 
     A server that lets them reach the hub sets `check`; without one no token can be looked up, and none is
-    in force. `operators` are those of the configuration.
+    in force. `operators` are those of the configuration, `person` looks up who has logged in at a
+    provider, by name.
     """
 
     check: TokenCheck | None = None
     operators: Operators = field(default_factory=Operators)
+    person: Callable[[str], Operator | None] | None = None
 
     def operator(self, name: str, credential: Credential | None = None) -> Operator:
         """The operator of this name, with a `credential`; without one the name is only claimed."""
         known = None if credential is None else credential.operator
+        if known is None and self.person is not None:
+            known = self.person(name)
         return known or self.operators.find(name)
 
     def overstepped(
@@ -399,7 +403,7 @@ class ApprovalRequests:
                 if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
                     return None
                 return Reply(True, "The edited call is asked about anew: everybody approves that one")
-            groups = self._tokens.operator(by, credential).groups
+            person = self._tokens.operator(by, credential)
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
                 given = ApprovalGiven(
@@ -408,7 +412,8 @@ class ApprovalRequests:
                     by=by,
                     digest=waits.digest,
                     token=None if credential is None else credential.token,
-                    groups=groups,
+                    groups=person.groups,
+                    login=person.login,
                 )
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
@@ -449,7 +454,7 @@ class ApprovalRequests:
     async def _conclude(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer) -> bool:
         """Record an answer that decides, then release the call. False when that has gone."""
         ran = answer.edited if waits.requested_input is None else None
-        groups = self._tokens.operator(answer.by, answer.credential).groups
+        person = self._tokens.operator(answer.by, answer.credential)
         outcome = ApprovalAnswer(
             answer.approved,
             answer.reason,
@@ -457,7 +462,7 @@ class ApprovalRequests:
             answer.by,
             shown.given,
             answer.grant,
-            groups={**dict(zip(shown.given, shown.given_groups, strict=False)), answer.by: groups},
+            groups={**dict(zip(shown.given, shown.given_groups, strict=False)), answer.by: person.groups},
             escalated=shown.escalated is not None,
         )
         body = ApprovalDecided(
@@ -469,7 +474,8 @@ class ApprovalRequests:
             input=answer.edited,
             others=shown.given if answer.approved else (),
             digest=waits.digest,
-            groups=groups,
+            groups=person.groups,
+            login=person.login,
         )
         return await self._end(waits, body, outcome)
 
@@ -480,6 +486,7 @@ class ApprovalRequests:
     ) -> Reply:
         """Record an approval that can be taken back for a while, and release the call after it."""
         seconds, credential = self._policy.fuse, answer.credential
+        person = self._tokens.operator(answer.by, credential)
         fused = ApprovalFused(
             approval_id=approval_id,
             call_id=shown.call_id,
@@ -489,7 +496,8 @@ class ApprovalRequests:
             input=answer.edited,
             digest=waits.digest,
             token=None if credential is None else credential.token,
-            groups=self._tokens.operator(answer.by, credential).groups,
+            groups=person.groups,
+            login=person.login,
         )
         fuse = waits.fuse = _Fuse(answer)
         try:

@@ -20,25 +20,39 @@ GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator's identity: the name in the record, the most they may do, and their groups."""
+    """An operator's identity: the name in the record, the most they may do, and their groups.
+
+    `login` is who they are at a provider, see `login_id`; `None` where no provider says who it is.
+    """
 
     name: str
     rights: Rights = FULL
     groups: tuple[str, ...] = ()
+    login: str | None = None
 
     def is_in(self, group: str) -> bool:
         """Tell whether the operator is a member of a group."""
         return group in self.groups
 
 
+def login_id(issuer: str, subject: str) -> str:
+    """The identity of a person at a provider of logins: its issuer, and the subject there.
+
+    An issuer is a URL, which has no blank.
+    """
+    return f"{issuer} {subject}"
+
+
 @dataclass(frozen=True)
 class Operators:
     """The operators that a configuration lists.
 
-    `listed` is `None` where it lists none at all: then nobody is in a group.
+    `listed` is `None` where it lists none at all: then nobody is in a group, but for those whose provider
+    says so. It may say so of the groups in `claimed`.
     """
 
     listed: tuple[Operator, ...] | None = None
+    claimed: tuple[str, ...] = ()
     _by_key: Mapping[str, Operator] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +68,10 @@ class Operators:
     def groups(self) -> tuple[str, ...]:
         """All groups that somebody is in, in the order of the configuration."""
         return tuple(dict.fromkeys(group for each in self.listed or () for group in each.groups))
+
+    def lists(self, name: str) -> bool:
+        """Tell whether the configuration lists an operator of this name."""
+        return person_key(name) in self._by_key
 
     def find(self, name: str) -> Operator:
         """The operator of this name; one who is not listed has every right, and is in no group."""

@@ -10,6 +10,10 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
+from .sanitize import visible
+
+LONGEST_NAME = 64
+"""Characters of a person's name at most."""
 Part: TypeAlias = Literal["opened", "branched", "resumed", "owner", "task"]
 """A person's part in what a session does: that it exists, whose its agent is, what its turn is about."""
 
@@ -55,6 +59,23 @@ def person_key(name: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     seen = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
     return " ".join(seen.split())
+
+
+def checked_name(text: str) -> str:
+    """A person's name as it is recorded: one line without deceptive characters or surrounding blanks.
+
+    Raises `ValueError`, to which callers add where the name was found.
+    """
+    name = unicodedata.normalize("NFC", text).strip()
+    if not name:
+        found = "it is empty" if not text else "it is blank"
+    elif (safe := visible(name)) != name:
+        found = f"'{safe[:LONGEST_NAME]}' has characters that cannot be seen, or a line break"
+    elif len(name) > LONGEST_NAME:
+        found = f"it has {len(name)} characters"
+    else:
+        return name
+    raise ValueError(f"an operator's name is one line of 1 to {LONGEST_NAME} visible characters; {found}")
 
 
 def same_person(one: str, other: str) -> bool:

@@ -7,7 +7,7 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolIn
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
-from ..core.approvers import Operators
+from ..core.approvers import Operator, Operators
 from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
@@ -122,12 +122,16 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
     def spawn_in(self, spawn: Spawn) -> None:
         self.spawn = spawn
 
-    def know_tokens(self, check: TokenCheck) -> None:
+    def know_tokens(
+        self, check: TokenCheck, person: Callable[[str], Operator | None] | None = None
+    ) -> None:
         """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
 
-        A server calls this for consoles of its own process: these come without a token.
+        A server calls this for consoles of its own process: these come without a token. `person` looks up
+        operators who have logged in at a provider, by name.
         """
         self._live.tokens.check = check
+        self._live.tokens.person = person
 
     @property
     def operators(self) -> Operators:

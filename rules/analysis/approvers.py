@@ -35,7 +35,7 @@ def about_approvers(rules: Iterable[Rule | None], operators: Operators) -> Appro
         if not isinstance(rule, ApprovalRule) or rule.approvers is None or rule.source is None:
             continue
         if not operators.configured:
-            if rule.group is not None:
+            if rule.group is not None and rule.group not in operators.claimed:
                 warnings.append(_unconfigured(rule.source, rule.people, rule.group))
             continue
         unknown = [*_unknown(rule.source, rule.approvers, operators)]
@@ -56,10 +56,11 @@ def _unknown(source: RuleSource, terms: Approvers, operators: Operators) -> Iter
     """An error for each group that nobody is in."""
     named = [terms.group, None if terms.escalation is None else terms.escalation.group]
     for group in named:
-        if group is None or group in operators.groups:
+        groups = tuple(dict.fromkeys((*operators.groups, *operators.claimed)))
+        if group is None or group in groups:
             continue
-        close = get_close_matches(group, operators.groups, n=1)
-        known = ", ".join(map(quote, operators.groups)) or "none"
+        close = get_close_matches(group, groups, n=1)
+        known = ", ".join(map(quote, groups)) or "none"
         hint = f"did you mean {quote(close[0])}?" if close else f"groups there are: {known}"
         yield at_word(source, group, f"no operator is in the group {quote(group)}", hint)
 
@@ -68,6 +69,8 @@ def _members(
     rule: ApprovalRule, source: RuleSource, terms: Approvers, group: str, operators: Operators
 ) -> Iterator[tuple[bool, Problem]]:
     """Faults in the number of those who may approve; the first says whether it is an error."""
+    if not {*terms.groups(escalated=True)}.isdisjoint(operators.claimed):
+        return  # The provider says who is in it, as each logs in.
     own, every = operators.deciding([group]), operators.deciding(terms.groups(escalated=True))
     needs = f"needs {some_of(rule.people, group)}, which has {_listed(own)}"
     if len(every) < rule.people:

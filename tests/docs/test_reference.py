@@ -12,6 +12,7 @@ from interlock.app.config.approvals import ApprovalSettings
 from interlock.app.config.gateway import GatewayTable
 from interlock.app.config.hooks import HookSettings
 from interlock.app.config.notifications import AttentionSettings, NotifySettings
+from interlock.app.config.oidc import OidcSettings
 from interlock.app.config.operators import OperatorSettings
 
 from .blocks import ROOT
@@ -58,6 +59,7 @@ class TestSettings:
             ("Notify", NotifySettings),
             ("Approvals", ApprovalSettings),
             ("Operators", OperatorSettings),
+            ("OIDC", OidcSettings),
             ("Hook", HookSettings),
             ("Gateway", GatewayTable),
         ],

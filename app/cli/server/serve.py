@@ -82,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.approvals import approval_settings
     from ...config.gateway import gateway_settings
     from ...config.loader import SettingsError, with_named_file
+    from ...config.oidc import oidc_settings
     from ...config.operators import operators
     from ...config.trust import rule_texts
     from ...hosting import server
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
             redaction=redaction(args),
             policy=approval_settings(environ=environ).policy,
             operators=partial(operators, environ=environ),
+            oidc=oidc_settings(environ=environ),
             certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
             # Headless runs have a setting of this name, which must not decide for a server.

@@ -236,28 +236,6 @@ class Link:
             await self._drop(socket)
             raise
 
-    async def _ask_for_proof(self) -> None:
-        """Have the listening server prove that it knows the token, before that is sent in clear.
-
-        Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
-        """
-        parts = urlsplit(self.url)
-        request = ProofRequest(self._token, parts.netloc)
-        async with asyncio.timeout(GREETING):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
-            try:
-                writer.write(request.text)
-                answer = b""
-                while len(answer) < LONGEST and (part := await reader.read(LONGEST)):
-                    answer += part
-            finally:
-                writer.transport.abort()
-        try:
-            request.check(answer)
-        except ProofError as error:
-            kind = UnreachableError if error.later else NotAdmittedError
-            raise kind(f"{self.url}: {error}") from error
-
     async def _dial(self) -> ClientConnection:
         if self._read_token is not None:
             with suppress(TokenError):
@@ -265,9 +243,9 @@ class Link:
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
             if self.url.startswith("ws:"):
-                await self._ask_for_proof()
+                await ask_for_proof(self.url, self._token)
             if self.url.startswith("unix:"):
-                _check_owner(Path(self.url[5:]))
+                check_owner(Path(self.url[5:]))
                 return await unix_connect(
                     self.url[5:],
                     uri=f"ws://localhost{self._path}",
@@ -343,7 +321,30 @@ class Link:
                 answered.set_result(message)
 
 
-def _check_owner(path: Path) -> None:
+async def ask_for_proof(url: str, token: str) -> None:
+    """Have the server that listens at a URL prove that it knows the token, before that is sent in clear.
+
+    Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
+    """
+    parts = urlsplit(url)
+    request = ProofRequest(token, parts.netloc)
+    async with asyncio.timeout(GREETING):
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        try:
+            writer.write(request.text)
+            answer = b""
+            while len(answer) < LONGEST and (part := await reader.read(LONGEST)):
+                answer += part
+        finally:
+            writer.transport.abort()
+    try:
+        request.check(answer)
+    except ProofError as error:
+        kind = UnreachableError if error.later else NotAdmittedError
+        raise kind(f"{url}: {error}") from error
+
+
+def check_owner(path: Path) -> None:
     """Check that a socket is this user's: another user would be given the token.
 
     Raises `OSError` and `NotAdmittedError`.

@@ -12,6 +12,8 @@ from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE, READERS
 from .framing import DEEPEST, Code, Payload
+from .login_exchange import END, ID_TOKEN_HEADER, OFFER, OPEN, PIECE, RENEW
+from .login_exchange import NONCE_HEADER as LOGIN_NONCE
 from .method import Method, NoticeType
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
 
@@ -55,6 +57,15 @@ HMAC-SHA256 of `interlock proof HOST NONCE`; its key is the 32 bytes of the toke
 request's own, in lower case: without TLS a server answers to the addresses that it has and to no other
 name of its machine, as `localhost` is, where somebody else may listen. A token's name is the first 32
 digits of the same of `interlock name`.
+
+An operator may log in at a provider of OpenID Connect instead of being given a token. `GET {OFFER}` is
+answered with JSON, the provider's `issuer`, the `client_id` for the device flow and its `scopes`; 404
+where there are no logins. `GET {OPEN}` with an ID token in `{ID_TOKEN_HEADER}` (in several headers of
+that name where it is longer than {PIECE} characters), and where the login had a nonce with that in
+`{LOGIN_NONCE}`, gives a token that `ends`, with the operator's `name`, `rights` and `groups`.
+`GET {RENEW}` and `GET {END}` take that token as `Authorization`, the first with a new ID token, whose
+role and groups count from then on. None of these takes an Origin. An ID token is not for a server that
+has not proved who it is: by TLS, or as above.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients
 pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time seconds.

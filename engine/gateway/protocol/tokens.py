@@ -3,6 +3,9 @@
 A token is an agent's or an operator's. Operators decide with theirs, as far as its `rights` go; its name
 is the name in the record, whatever a client says. An agent's token names the operator whose agent it is:
 the owner does not count as another person where several must approve (G-77).
+
+A login at a provider gives an operator a token for a while. The file keeps which person at the provider
+has which name here, so that no other person there gets it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal, TextIO, TypeAlias
 from uuid import uuid4
 
@@ -46,8 +50,8 @@ class Identity(BaseModel):
     """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's.
 
     `labels` are those of the sessions that an agent opens or resumes with it.
-    `groups` are the operator's by the server's configuration, `role` the one there that allows less than
-    the token.
+    `groups` are the operator's by the server's configuration and by the login, `role` the one there that
+    allows less than the token. `login` is the person at the provider whose login the token is of.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,20 +64,28 @@ class Identity(BaseModel):
     labels: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     role: Rights | None = None
+    login: str | None = None
 
     @property
     def operator(self) -> Operator | None:
         """The operator who holds the token; `None` for an agent's."""
-        return None if self.rights is None else Operator(self.name, self.rights, self.groups)
+        return None if self.rights is None else Operator(self.name, self.rights, self.groups, self.login)
 
-    def with_role(self, operators: Operators) -> Identity:
-        """This identity with what a configuration says of its operator; an agent's stays as it is."""
+    def with_role(self, operators: Operators) -> Identity | None:
+        """This identity with what a configuration says of its operator; an agent's stays as it is.
+
+        `None` for a login under the name of an operator whose configuration does not say that it is
+        theirs.
+        """
         if self.rights is None or not operators.configured:
             return self
         listed = operators.find(self.name)
+        if self.login is not None and operators.lists(self.name) and listed.login != self.login:
+            return None
         rights = lesser(self.rights, listed.rights)
         role = None if rights == self.rights else rights
-        return self.model_copy(update={"rights": rights, "groups": listed.groups, "role": role})
+        groups = tuple(dict.fromkeys((*self.groups, *listed.groups)))
+        return self.model_copy(update={"rights": rights, "groups": groups, "role": role})
 
 
 class TokenEntry(BaseModel):
@@ -81,6 +93,7 @@ class TokenEntry(BaseModel):
 
     An operator's without `rights` was made before rights existed, and has all; an agent's has none.
     `labels` are those that an agent's gives to its sessions; `None` for none, which is not written.
+    `login` is the person at a provider whose login it is of, `groups` are those that the login gave.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,6 +107,8 @@ class TokenEntry(BaseModel):
     owner: str | None = None
     rights: Rights | None = None
     labels: Annotated[tuple[str, ...], AfterValidator(checked_labels)] | None = None
+    login: str | None = None
+    groups: tuple[str, ...] | None = None
 
     @property
     def effective_rights(self) -> Rights | None:
@@ -110,14 +125,29 @@ class TokenEntry(BaseModel):
             owner=self.owner,
             rights=self.effective_rights,
             labels=self.labels or (),
+            groups=self.groups or (),
+            login=self.login,
         )
 
 
-class _Content(BaseModel):
+class Person(BaseModel):
+    """A person at a provider, who has this name here since the first login."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    login: str
+    since: AwareDatetime
+
+
+class TokenContent(BaseModel):
+    """Content of a token file; `people` are those of logins, `None` where there was none."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     tokens: tuple[TokenEntry, ...] = ()
+    people: tuple[Person, ...] | None = None
 
 
 class TokenFile:
@@ -130,12 +160,27 @@ class TokenFile:
         self.path = path
         self._clock = clock
         self._seen: tuple[int, ...] | None = None
-        self._tokens: tuple[TokenEntry, ...] = ()
+        self._content = TokenContent()
 
     def tokens(self) -> tuple[TokenEntry, ...]:
         """Tokens in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
         now = self._clock()
-        return tuple(each for each in self._read() if each.ends is None or each.ends > now)
+        return tuple(each for each in self._read().tokens if each.ends is None or each.ends > now)
+
+    def people(self) -> tuple[Person, ...]:
+        """People who have logged in at a provider, the first one first. Raises `TokenError`."""
+        return self._read().people or ()
+
+    def replace(self, change: Callable[[TokenContent], TokenContent]) -> None:
+        """Replace the tokens in force and the people by what `change` makes of them, as the only writer.
+
+        Raises `TokenError`, and what `change` raises: then nothing is written.
+        """
+        with alone(self.path):
+            now = TokenContent(tokens=self.tokens(), people=self._read().people)
+            new = change(now)
+            if new != now:
+                self._write(new.tokens, new.people)
 
     def find(self, secret: str) -> Identity | None:
         """Identity for a secret; `None` if unknown. All tokens are compared, each in constant time."""
@@ -188,10 +233,10 @@ class TokenFile:
         with alone(self.path):
             every = self.tokens()
             owner = _owner(kind, owner, every)
-            _check_distinct(kind, name, every)
+            _check_distinct(kind, name, every, self.people())
             given = _labels(kind, labels)
             secret, entry = self._new(kind, name, owner, _rights(kind, rights), given)
-            self._write((*every, entry))
+            self._write((*every, entry), self._read().people)
         return secret
 
     def rotate(
@@ -209,23 +254,23 @@ class TokenFile:
         """
         with alone(self.path):
             every = self.tokens()
-            old = [each for each in every if each.name == name]
+            old = [each for each in every if each.name == name and each.login is None]
             if not old:
                 raise self._unknown(name)
             ends = self._clock() + timedelta(seconds=overlap)
             kept = [
                 each.model_copy(update={"ends": ends})
-                if each.name == name and (each.ends is None or each.ends > ends)
+                if each in old and (each.ends is None or each.ends > ends)
                 else each
                 for each in every
-                if overlap > 0 or each.name != name
+                if overlap > 0 or each not in old
             ]
             kind, last = old[-1].kind, old[-1]
             given = _rights(kind, rights or last.effective_rights)
             owner = _owner(kind, owner, every) or last.owner
             new = last.labels if labels is None else _labels(kind, labels)
             secret, entry = self._new(kind, name, owner, given, new)
-            self._write((*kept, entry))
+            self._write((*kept, entry), self._read().people)
         return secret
 
     def set_owner(self, name: str, owner: str) -> None:
@@ -240,20 +285,25 @@ class TokenFile:
                     if each.name == name
                     else each
                     for each in every
-                )
+                ),
+                self._read().people,
             )
 
     def revoke(self, name: str) -> None:
-        """End every token of a name at once."""
-        with alone(self.path):
-            every = self.tokens()
-            left = tuple(each for each in every if each.name != name)
-            if len(left) == len(every):
+        """End every token and login of a name at once; at the next login others may have the name."""
+
+        def without(now: TokenContent) -> TokenContent:
+            tokens = tuple(each for each in now.tokens if each.name != name)
+            people = tuple(each for each in now.people or () if each.name != name)
+            if len(tokens) == len(now.tokens) and len(people) == len(now.people or ()):
                 raise self._unknown(name)
-            self._write(left)
+            return TokenContent(tokens=tokens, people=people or None)
+
+        self.replace(without)
 
     def _unknown(self, name: str) -> TokenError:
-        names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
+        every = {f"'{each.name}'" for each in (*self.tokens(), *self.people())}
+        names = ", ".join(sorted(every)) or "none"
         return TokenError(f"no token is named '{name}'; there are: {names}")
 
     def _new(
@@ -278,23 +328,24 @@ class TokenFile:
 
     # The file
 
-    def _read(self) -> tuple[TokenEntry, ...]:
+    def _read(self) -> TokenContent:
         try:
             if self._seen is not None and _look_of(self.path.stat()) == self._seen:
-                return self._tokens
+                return self._content
             with _opened(self.path) as file:
                 seen = _look_of(os.fstat(file.fileno()))
                 if seen != self._seen:
-                    self._tokens, self._seen = _parse(self.path, file.read()), seen
+                    self._content, self._seen = _parse(self.path, file.read()), seen
         except FileNotFoundError:
-            self._seen, self._tokens = None, ()
+            self._seen, self._content = None, TokenContent()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenError(f"{self.path}: cannot be read: {error}") from error
-        return self._tokens
+        return self._content
 
-    def _write(self, tokens: tuple[TokenEntry, ...]) -> None:
+    def _write(self, tokens: tuple[TokenEntry, ...], people: tuple[Person, ...] | None) -> None:
         """Replace the file by a whole new one."""
-        text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
+        content = TokenContent(tokens=tokens, people=people)
+        text = content.model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None
 
@@ -358,14 +409,22 @@ def write_private(path: Path, text: str) -> None:
 def read_secret(path: Path) -> str:
     """The token that a file of its owner holds, for clients on this machine. Raises `TokenError`."""
     try:
-        with _opened(path) as file:
-            secret = file.read().strip()
+        secret = read_private(path).strip()
     except FileNotFoundError as error:
         raise TokenError(f"{path}: there is no token; `interlock serve` makes one") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"{path}: cannot be read: {error}") from error
     check_secret(secret, str(path))
     return secret
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that only its owner may read. Raises `TokenError` and `FileNotFoundError`."""
+    try:
+        with _opened(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: cannot be read: {error}") from error
 
 
 def _opened(path: Path) -> TextIO:
@@ -402,9 +461,9 @@ def check_private(path: Path, status: os.stat_result) -> None:
         )
 
 
-def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
+def _parse(path: Path, text: str) -> TokenContent:
     try:
-        return _Content.model_validate(json.loads(text)).tokens
+        return TokenContent.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -462,11 +521,22 @@ def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str 
     return owner
 
 
-def _check_distinct(kind: Kind, name: str, every: tuple[TokenEntry, ...]) -> None:
+def _check_distinct(
+    kind: Kind, name: str, every: tuple[TokenEntry, ...], people: tuple[Person, ...]
+) -> None:
     """Raises `TokenError` for a name that is another token's, or that people confuse with one (G-77).
 
-    An operator's name may not be confused with the owner of an agent's token either.
+    An operator's name may not be confused with the owner of an agent's token either, nor with a person
+    who logs in at a provider.
     """
+    if (
+        person := next((each for each in people if name_shape(each.name) == name_shape(name)), None)
+    ) is not None:
+        raise TokenError(
+            f"'{name}' is easily taken for '{person.name}', who logs in as {person.login}: choose "
+            "another "
+            f"name, or have that one given up: interlock token revoke {quote(person.name)}"
+        )
     if any(each.name == name for each in every):
         raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
     shape = name_shape(name)

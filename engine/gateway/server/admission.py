@@ -27,6 +27,10 @@ PATHS: dict[str, Kind] = {"/agent": "agent", "/console": "operator"}
 
 
 NEEDED = "A token is needed: Authorization: Bearer TOKEN"
+NOT_THEIRS = (
+    "[operators] lists the name of this login, and not that it is this person's: whoever runs the server "
+    "adds their subject there"
+)
 _OFFERED = "bearer."
 
 
@@ -71,10 +75,11 @@ class Guard:
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
         if found is None:
-            return self._refusal(address, HTTPStatus.UNAUTHORIZED, NEEDED)
+            return self.refuse(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if found.kind != kind:
-            return self._refusal(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
-        return found.with_role(self.operators())
+            return self.refuse(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+        known = found.with_role(self.operators())
+        return known or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
         """Answer to a client that asks, before it sends its token, whether the server knows it."""
@@ -91,9 +96,24 @@ class Guard:
             found = self.tokens.prove(name, nonce, host)
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
-        return found or self._refusal(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
+        return found or self.refuse(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
-    def _refusal(self, address: str, status: HTTPStatus, reason: str) -> Refused:
+    def refusal_of_page(self, headers: Headers) -> Refused | None:
+        """Refusal of what a page sends, or a client that knows this server by another name.
+
+        Raises `MultipleValuesError` for a header that is given twice.
+        """
+        if not self._is_ours(headers.get("Host")):
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+        if headers.get("Origin") is not None or headers.get("Sec-Fetch-Site") is not None:
+            return Refused(HTTPStatus.FORBIDDEN, "This is for programs, and no page may ask for it")
+        return None
+
+    def secret(self, headers: Headers) -> str | None:
+        """Token of a request. Raises `MultipleValuesError`, and `ValueError` where there are two."""
+        return _secret(headers)
+
+    def refuse(self, address: str, status: HTTPStatus, reason: str) -> Refused:
         """Refuse a client and count its address; the limit never applies to a good token."""
         if self.failures.too_many(address):
             return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
-from ...core.approvers import Operators
+from ...core.approvers import Operator, Operators
+from ...core.people import same_person
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
 from ..protocol.errors import wire_error
 from ..protocol.framing import (
@@ -108,6 +109,17 @@ class InForce:
         found = None if found is None else found.with_role(self._operators())
         self._seen[token] = found
         return found
+
+    def person(self, name: str) -> Operator | None:
+        """The operator of this name by their latest login at a provider, if one is in force."""
+        try:
+            every = self._tokens.tokens()
+        except TokenError:
+            log.exception("The tokens cannot be read: nobody is logged in")
+            return None
+        own = [each for each in every if each.login is not None and same_person(each.name, name)]
+        found = self.identity(own[-1].id) if own else None
+        return None if found is None else found.operator
 
     def counts(self, token: str, needed: Rights) -> bool:
         """Tell whether an operator's token, by its id, suffices for what needs `needed`."""

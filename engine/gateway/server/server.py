@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -27,7 +27,7 @@ from ...gate.types import Mode
 from ...history.model.events import JournalEvent, SessionStatus
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
-from ..protocol import server_proof
+from ..protocol import login_exchange, server_proof
 from ..protocol.address import Address
 from ..protocol.agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
 from ..protocol.console_methods import CONSOLE_METHODS
@@ -50,6 +50,7 @@ from .connection import Connection, InForce, RequestHandlers
 from .console_handlers import ConsoleHandlers
 from .event_feed import Frames
 from .limits import Failures, Limits, TokenLoad
+from .login_requests import LoginRequests
 from .rule_sets import RuleSets
 from .socket import Peer, Peers
 
@@ -73,7 +74,7 @@ class Gateway:
 
     `origins` are the pages that may connect from a browser, none by default; `hosts` are further names of
     the server, with port, in addition to its own address. Agents are judged by `rules` in `mode`;
-    `starter` makes the agents that consoles start.
+    `starter` makes the agents that consoles start. `logins` answers operators who log in at a provider.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class Gateway:
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
         starter: AgentStarter | None = None,
+        logins: LoginRequests | None = None,
     ) -> None:
         self.hub = hub
         self._starter = starter
+        self._logins = logins or LoginRequests(None, None)
         self.limits = limits or Limits()
         self.tokens = tokens
         self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
@@ -109,7 +112,7 @@ class Gateway:
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
         self._in_force = InForce(tokens, lambda: hub.operators)
-        hub.know_tokens(self._in_force.counts)
+        hub.know_tokens(self._in_force.counts, self._in_force.person)
         hub.bound_requests(self.limits.requests_per_token)
         self._socket_file: tuple[Path, int] | None = None
         self._left = 0.0
@@ -191,12 +194,16 @@ class Gateway:
 
     # One connection
 
-    def _let(self, peer: ServerConnection, request: HttpRequest) -> HttpResponse | None:
+    def _let(
+        self, peer: ServerConnection, request: HttpRequest
+    ) -> Awaitable[HttpResponse] | HttpResponse | None:
         """Admit or refuse a client, before anything is set up for it."""
         assert isinstance(peer, Peer)
         path = request.path.partition("?")[0]
         if path == server_proof.PATH:
             return self._prove(peer, request)
+        if path in login_exchange.PATHS:
+            return self._log_in(peer, path, request)
         found = self._guard.check(path, request.headers, peer.address)
         if isinstance(found, Identity):
             found = self._has_room(found)
@@ -213,6 +220,18 @@ class Gateway:
             log.info("refused a proof: %d", found.status)
             return peer.respond(found.status, found.why + "\n")
         return peer.respond(HTTPStatus.OK, found + "\n")
+
+    async def _log_in(self, peer: Peer, path: str, request: HttpRequest) -> HttpResponse:
+        """Answer a request for a login, or about one."""
+        answer = await self._logins.answer(self._guard, path, request.headers, peer.address)
+        if isinstance(answer, Refused):
+            response = peer.respond(answer.status, answer.why + "\n")
+        else:
+            response = peer.respond(HTTPStatus.OK, answer + "\n")
+            del response.headers["Content-Type"]
+            response.headers["Content-Type"] = "application/json"
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     def _has_room(self, identity: Identity) -> Identity | Refused:
         inside = self._peers.inside

@@ -357,7 +357,7 @@ class ApprovalGiven(Record):
     """One of several people who must approve has done so; the request waits for the others.
 
     `token` is the id of the token they came with, `None` where none is needed. `groups` are those they
-    were in then.
+    were in then, `login` who they were at the provider where they logged in, if at any.
     """
 
     type: Literal["approval.given"] = "approval.given"
@@ -367,13 +367,14 @@ class ApprovalGiven(Record):
     digest: str | None = None
     token: str | None = None
     groups: tuple[str, ...] = ()
+    login: str | None = None
 
 
 class ApprovalFused(Record):
     """The last approval that a request needs, whose call is released at `until`, unless it is taken back.
 
     The request stays open until then; an `approval.decided` follows when the call is released. `input` is
-    as there, `token` and `groups` as in `ApprovalGiven`.
+    as there, `token`, `groups` and `login` as in `ApprovalGiven`.
     """
 
     type: Literal["approval.fused"] = "approval.fused"
@@ -387,6 +388,7 @@ class ApprovalFused(Record):
     token: str | None = None
     shell_fields: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    login: str | None = None
 
 
 class ApprovalTakenBack(Record):
@@ -455,7 +457,7 @@ class ApprovalDecided(Record):
 
     `input` is what the call runs with where a person changed that, and what they filled in where the
     request wants something. `others` have approved before, where several people must. `groups` are those
-    that `by` was in then.
+    that `by` was in then, `login` as in `ApprovalGiven`.
     """
 
     type: Literal["approval.decided"] = "approval.decided"
@@ -469,6 +471,7 @@ class ApprovalDecided(Record):
     digest: str | None = None
     shell_fields: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    login: str | None = None
 
 
 class ApprovalExpired(Record):

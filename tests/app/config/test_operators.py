@@ -73,7 +73,10 @@ class TestOperators:
             ('[operators.ada]\nrole = "boss"', r"operators\]: ada.role: expected 'look', 'decide' or 'a"),
             ('[operators.ada]\ngroup = "x"', r"ada: unknown setting 'group'; known: role, groups"),
             ('[operators.ada]\ngroups = ["on call"]', r"ada.groups\[0\]: a group is one word"),
-            ('[operators]\nada = "look"', r"ada: expected a table with role and groups, found 'look'"),
+            (
+                '[operators]\nada = "look"',
+                r"ada: expected a table with role, groups and subject, found 'look'",
+            ),
             (
                 "[operators.ada]\n[operators.Ada]",
                 "'ada' and 'Ada' are one person's: list each person onc",

@@ -21,6 +21,7 @@ from interlock.app.config.notifications import (
     attention_settings,
     notify_settings,
 )
+from interlock.app.config.oidc import OidcSettings, oidc_settings
 from interlock.app.config.trust import directory_notice
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall
@@ -185,6 +186,7 @@ class TestWalk:
             ("gateway", gateway_settings, GatewayTable, {"rules"}),
             ("hook", hook_settings, HookSettings, {"rules", "wait"}),
             ("notify", notify_settings, NotifySettings, set()),
+            ("oidc", oidc_settings, OidcSettings, set()),
         ],
     )
     def test_table(
@@ -214,6 +216,7 @@ class TestWalk:
             "hook",
             "keys",
             "notify",
+            "oidc",
             "operators",
         }
 

@@ -1,0 +1,177 @@
+"""`[oidc]`: logins of operators at a provider of OpenID Connect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from ...engine.core.approvers import GROUP
+from ...engine.core.rights import KINDS, Rights
+from ...engine.gateway.oidc.provider import checked_issuer
+from ...engine.gateway.oidc.terms import SESSION, LoginTerms
+from ...engine.gateway.protocol.login_exchange import LoginOffer
+from ...engine.gateway.protocol.tokens import TokenError, read_private
+from .loader import Key, SettingsError
+from .paths import resolve_in
+from .quantities import age
+from .tables import BASE, SettingsTable
+
+SECRET = "INTERLOCK_OIDC_SECRET"
+LONGEST_SESSION = 30 * 24 * 3600.0
+"""Seconds for which a login may hold at most."""
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _session(value: object) -> float:
+    seconds = age(str(value)).total_seconds()
+    if not 60 <= seconds <= LONGEST_SESSION:
+        raise ValueError(f"expected a time from 1m to 30d, found {value!r}")
+    return seconds
+
+
+def _resolved(file: str, info: ValidationInfo) -> str:
+    context: Mapping[str, Path | None] = info.context or {}
+    base = context.get(BASE)
+    return file if base is None else resolve_in(base, file)
+
+
+def _scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    if "openid" not in scopes or any(each.split() != [each] for each in scopes):
+        raise ValueError('expected a list of scopes, "openid" among them, such as ["openid", "profile"]')
+    return scopes
+
+
+def _groups(groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    for each in groups:
+        if not GROUP.fullmatch(each):
+            raise ValueError(f"a group is one word of letters, digits, '-' and '_', found {each!r}")
+    return groups
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+Values = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
+
+
+class OidcRoles(BaseModel):
+    """`[oidc.roles]`: for each role the values of the groups' claim that give it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    look: Values = ()
+    decide: Values = ()
+    administer: Values = ()
+
+
+class OidcSettings(SettingsTable):
+    """Settings of logins at a provider. A working directory's file may not have them."""
+
+    table: ClassVar = "oidc"
+
+    issuer: Annotated[
+        str,
+        AfterValidator(checked_issuer),
+        Key("the provider's URL, exactly as its discovery document has it: `https://id.example.com`"),
+    ]
+    client_id: Annotated[Text, Key("the client that you registered there for `interlock web`")]
+    client_secret_file: Annotated[
+        Text | None,
+        AfterValidator(lambda file, info: None if file is None else _resolved(file, info)),
+        Key(
+            f"a file with the client's secret, which only you may read (else `{SECRET}`); none for a "
+            "public client"
+        ),
+    ] = None
+    device_client_id: Annotated[
+        Text | None,
+        Key("a public client for consoles, by the device flow; `client_id` where that has no secret"),
+    ] = None
+    scopes: Annotated[
+        tuple[Text, ...],
+        AfterValidator(_scopes),
+        Key('the scopes that are asked for; `["openid", "profile"]` by default'),
+    ] = ("openid", "profile")
+    name_claim: Annotated[
+        Text, Key("the claim with the operator's name; `preferred_username` by default")
+    ] = "preferred_username"
+    groups_claim: Annotated[Text, Key("the claim with a person's groups; `groups` by default")] = "groups"
+    roles: Annotated[
+        OidcRoles,
+        Key('a table of roles, each with the groups at the provider that give it: `decide = ["dev"]`'),
+    ] = OidcRoles()
+    groups: Annotated[
+        Mapping[str, Values],
+        AfterValidator(_groups),
+        Key(
+            "a table of groups for rules (`of security`), each with the groups at the provider whose "
+            'members are in it: `security = ["sec-team"]`'
+        ),
+    ] = {}
+    default_role: Annotated[
+        Rights | None, Key("the role of people without one; by default they do not get in")
+    ] = None
+    session: Annotated[
+        float, BeforeValidator(_session), Key('how long a login holds; `"8h"` by default')
+    ] = SESSION
+
+    @property
+    def device_client(self) -> str | None:
+        """The client for the device flow; `None` where there is none: a secret is not for consoles."""
+        is_public = self.client_secret_file is None and SECRET not in os.environ
+        return self.device_client_id or (self.client_id if is_public else None)
+
+    @property
+    def terms(self) -> LoginTerms:
+        """Who may log in, and as what."""
+        device = self.device_client
+        return LoginTerms(
+            issuer=self.issuer,
+            audiences=tuple(dict.fromkeys([self.client_id, *([] if device is None else [device])])),
+            name_claim=self.name_claim,
+            groups_claim=self.groups_claim,
+            roles={role: getattr(self.roles, role) for role in KINDS},
+            groups=self.groups,
+            default_role=self.default_role,
+            session=self.session,
+        )
+
+    @property
+    def offer(self) -> LoginOffer:
+        """The provider as consoles need to know it."""
+        return LoginOffer(issuer=self.issuer, client_id=self.device_client, scopes=self.scopes)
+
+    def secret(self, environ: Mapping[str, str] | None = None) -> str | None:
+        """The client's secret; `None` for a public client. Raises `SettingsError`."""
+        environ = os.environ if environ is None else environ
+        if self.client_secret_file is None:
+            return environ.get(SECRET) or None
+        try:
+            secret = read_private(Path(self.client_secret_file)).strip()
+        except FileNotFoundError as error:
+            raise SettingsError(
+                f"[oidc]: client_secret_file: there is no file {self.client_secret_file}; put the "
+                "client's "
+                "secret there, and chmod 600 it"
+            ) from error
+        except TokenError as error:
+            raise SettingsError(f"[oidc]: client_secret_file: {error}") from error
+        if not secret or not secret.isprintable():
+            raise SettingsError(
+                f"[oidc]: client_secret_file: {self.client_secret_file}: expected the client's secret, "
+                "on "
+                "one line"
+            )
+        return secret
+
+
+def oidc_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> OidcSettings | None:
+    """The user's `[oidc]`, or that of a file that is named, if there is one. Raises `SettingsError`."""
+    return OidcSettings.read(environ, directory)[1]

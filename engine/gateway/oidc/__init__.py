@@ -1,0 +1,1 @@
+"""Logins of operators at a provider of OpenID Connect."""

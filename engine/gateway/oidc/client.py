@@ -1,0 +1,231 @@
+"""Flows of a client of the provider, by authlib: code with PKCE, device, and refresh.
+
+`Provider` checks what comes of them; here nothing is trusted but the way to the provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...core.sanitize import visible
+from .provider import TIMEOUT, Metadata, Provider, ProviderError
+
+if TYPE_CHECKING:
+    import httpx2
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+SLOWER = 5.0
+"""Seconds by which a device flow asks more seldom after each `slow_down` (RFC 8628)."""
+LONGEST_INTERVAL = 60.0
+
+
+class FlowError(Exception):
+    """A login that the provider refused, or that nobody completed in time; the message has the remedy."""
+
+
+class ProviderTokens(BaseModel):
+    """What a flow ends with; `refresh_token` where the provider gives one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id_token: str | None = None
+    refresh_token: str | None = None
+
+
+class DeviceLogin(BaseModel):
+    """A device flow that has begun: the address and the code for the person."""
+
+    model_config = ConfigDict(frozen=True)
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None = None
+    expires_in: float = Field(gt=0)
+    interval: float = Field(default=5.0, gt=0)
+
+
+class _Session(AbstractAsyncContextManager["_Session"], Protocol):
+    """The part of authlib's client that is used; it has no types of its own."""
+
+    def create_authorization_url(
+        self, url: str, state: str, code_verifier: str, **more: str
+    ) -> tuple[str, str]: ...
+
+    async def fetch_token(self, url: str, **body: str) -> Mapping[str, object]: ...
+
+    async def refresh_token(self, url: str, refresh_token: str) -> Mapping[str, object]: ...
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        withhold_token: bool,
+        data: Mapping[str, str],
+    ) -> httpx2.Response: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderClient:
+    """A client that is registered at the provider; one without a `secret` is public."""
+
+    provider: Provider
+    client_id: str
+    scopes: Sequence[str]
+    secret: str | None = None
+
+    async def authorization_url(self, redirect: str, *, state: str, nonce: str, verifier: str) -> str:
+        """The address to which a browser is led, to come back to `redirect`. Raises `ProviderError`."""
+        metadata = await self.provider.metadata()
+        async with self._session(metadata, redirect) as session:
+            url, _ = session.create_authorization_url(
+                metadata.authorization_endpoint, state=state, code_verifier=verifier, nonce=nonce
+            )
+        return url
+
+    async def check_issuer(self, issuer: str | None) -> None:
+        """Check the `iss` of an answer (RFC 9207). Raises `FlowError` and `ProviderError`."""
+        metadata = await self.provider.metadata()
+        if issuer is None and metadata.authorization_response_iss_parameter_supported:
+            raise FlowError("the answer does not say of which provider it is: log in again")
+        if issuer is not None and issuer != metadata.issuer:
+            raise FlowError(f"the answer is of another provider, {visible(issuer)}: log in again")
+
+    async def exchange(self, redirect: str, code: str, verifier: str) -> ProviderTokens:
+        """The tokens for a code. Raises `FlowError` and `ProviderError`."""
+        metadata = await self.provider.metadata()
+        async with self._session(metadata, redirect) as session:
+            return await self._tokens(
+                session.fetch_token(
+                    metadata.token_endpoint,
+                    grant_type="authorization_code",
+                    code=code,
+                    code_verifier=verifier,
+                    redirect_uri=redirect,
+                )
+            )
+
+    async def refresh(self, refresh_token: str) -> ProviderTokens:
+        """New tokens for a refresh token. Raises `FlowError` where it is over, and `ProviderError`."""
+        metadata = await self.provider.metadata()
+        async with self._session(metadata) as session:
+            return await self._tokens(session.refresh_token(metadata.token_endpoint, refresh_token))
+
+    async def begin_device(self) -> DeviceLogin:
+        """Begin a device flow. Raises `FlowError` and `ProviderError`."""
+        import httpx2
+
+        metadata = await self.provider.metadata()
+        endpoint = metadata.device_authorization_endpoint
+        if endpoint is None:
+            raise FlowError(f"{self.provider.issuer} has no device flow: use a token, or interlock web")
+        data = {"client_id": self.client_id, "scope": " ".join(self.scopes)}
+        try:
+            async with self._session(metadata) as session:
+                answer = await session.request("POST", endpoint, withhold_token=True, data=data)
+            if answer.status_code != 200:
+                raise FlowError(
+                    f"{self.provider.issuer} begins no device flow for the client '{self.client_id}': "
+                    f"{visible(answer.text[:200])}; is it registered there as a public client for it?"
+                )
+            return DeviceLogin.model_validate_json(answer.text)
+        except httpx2.HTTPError as error:
+            raise ProviderError(f"{self.provider.issuer} does not answer: {error}") from error
+        except ValidationError as error:
+            raise ProviderError(
+                f"{self.provider.issuer}: its answer to a device flow makes no sense: {error}"
+            ) from error
+
+    async def finish_device(
+        self,
+        begun: DeviceLogin,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> ProviderTokens:
+        """The tokens, once the person has agreed. Raises `FlowError` and `ProviderError`.
+
+        While the provider does not answer it is asked on, more and more seldom, until the code is over.
+        """
+        metadata = await self.provider.metadata()
+        end, interval = clock() + begun.expires_in, begun.interval
+        async with self._session(metadata) as session:
+            while clock() + interval < end:
+                await sleep(interval)
+                try:
+                    return await self._tokens(
+                        session.fetch_token(
+                            metadata.token_endpoint,
+                            grant_type=DEVICE_GRANT,
+                            device_code=begun.device_code,
+                        )
+                    )
+                except _PendingError as error:
+                    interval += SLOWER if error.slower else 0.0
+                except ProviderError:
+                    interval = min(LONGEST_INTERVAL, max(1.0, interval * 2))
+        raise FlowError("nobody agreed in time, and the code is over: begin again")
+
+    def _session(self, metadata: Metadata, redirect: str | None = None) -> _Session:
+        from authlib.integrations.httpx_client import (  # type: ignore[import-untyped]
+            AsyncOAuth2Client,  # pyright: ignore[reportUnknownVariableType]
+        )
+
+        methods = metadata.token_endpoint_auth_methods_supported
+        with_secret = "client_secret_basic" if "client_secret_basic" in methods else "client_secret_post"
+        options: dict[str, Any] = {  # pyright: ignore[reportExplicitAny]
+            "client_id": self.client_id,
+            "client_secret": self.secret,
+            "scope": " ".join(self.scopes),
+            "redirect_uri": redirect,
+            "token_endpoint_auth_method": "none" if self.secret is None else with_secret,
+            "code_challenge_method": "S256",
+            "timeout": TIMEOUT,
+        }
+        return cast("_Session", AsyncOAuth2Client(**options))
+
+    async def _tokens(self, asked: Awaitable[Mapping[str, object]]) -> ProviderTokens:
+        """The answer of the token endpoint. Raises `FlowError`, `ProviderError` and `_PendingError`."""
+        import httpx2
+        from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
+
+        try:
+            return ProviderTokens.model_validate(dict(await asked))
+        except OAuthError as error:
+            raise self._refused(error) from error
+        except (httpx2.HTTPError, ValueError) as error:
+            raise ProviderError(
+                f"{self.provider.issuer} does not answer as it should: {error or type(error).__name__}"
+            ) from error
+
+    def _refused(self, error: Exception) -> Exception:
+        code = str(getattr(error, "error", ""))
+        if code in ("authorization_pending", "slow_down"):
+            return _PendingError(slower=code == "slow_down")
+        said = {
+            "access_denied": "the login was denied there",
+            "expired_token": "nobody agreed in time, and the code is over: begin again",
+            "invalid_client": (
+                f"it does not take the client '{self.client_id}': compare client_id and the secret in "
+                "[oidc] with what is registered there"
+            ),
+            "invalid_grant": "the login there is over, or its code was used before: log in again",
+        }
+        more = visible(str(getattr(error, "description", "") or ""))
+        reason = said.get(code) or f"{visible(code) or 'an error without a name'}{more and f': {more}'}"
+        return FlowError(f"{self.provider.issuer}: {reason}")
+
+
+class _PendingError(Exception):
+    """The person has not agreed yet; `slower` if the provider is asked too often."""
+
+    def __init__(self, *, slower: bool) -> None:
+        super().__init__("pending")
+        self.slower = slower

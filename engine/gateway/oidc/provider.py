@@ -1,0 +1,295 @@
+"""A provider of OpenID Connect: its metadata, its keys, and the check of its ID tokens.
+
+All of it fails closed: what cannot be fetched, read or checked raises a `ProviderError` or an
+`InvalidIdTokenError`, and nobody is logged in by it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictFloat, StrictInt, ValidationError
+
+from ...core.sanitize import visible
+
+if TYPE_CHECKING:
+    from joserfc.jwk import Key
+
+DISCOVERY: Final = "/.well-known/openid-configuration"
+KEPT = 3600.0
+"""Seconds for which metadata and keys are used without being fetched again."""
+KEYS_AGAIN = 10.0
+"""Seconds between two fetches of the keys at least, whoever shows a key that is not among them."""
+TIMEOUT = 4.0
+"""Seconds for an answer of the provider; whoever logs in at a server is answered in ten."""
+MAX_ANSWER = 1 << 20
+"""Characters of an answer that is read."""
+MAX_ID_TOKEN = 64 * 1024
+"""Characters of an ID token that is read."""
+LEEWAY = 30.0
+"""Seconds by which the clocks of the provider and of this machine may differ."""
+FRESH = 600.0
+"""Seconds for which an ID token opens a login: later it may come from a log or a backup."""
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+"""Signatures by a key whose public half the provider shows. None is by a secret that others have, too."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class ProviderError(Exception):
+    """The provider cannot be used as things stand: it does not answer, or not as it should."""
+
+
+class InvalidIdTokenError(Exception):
+    """An ID token that proves nothing here."""
+
+
+class Metadata(BaseModel):
+    """Discovery document of a provider, as far as it is used."""
+
+    model_config = ConfigDict(frozen=True)
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    device_authorization_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """All addresses that are used."""
+        every = (
+            self.authorization_endpoint,
+            self.token_endpoint,
+            self.jwks_uri,
+            self.device_authorization_endpoint,
+        )
+        return tuple(each for each in every if each is not None)
+
+
+class _Keys(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    keys: tuple[dict[str, JsonValue], ...]
+
+
+class IdToken(BaseModel):
+    """Claims of an ID token that was checked."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    iss: str
+    sub: str = Field(min_length=1, max_length=255)
+    aud: str | tuple[str, ...]
+    exp: StrictInt | StrictFloat
+    iat: StrictInt | StrictFloat
+    nbf: StrictInt | StrictFloat | None = None
+    azp: str | None = None
+    nonce: str | None = None
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """The clients for which it was made."""
+        return (self.aud,) if isinstance(self.aud, str) else self.aud
+
+    def claim(self, name: str) -> JsonValue:
+        """A claim by its name; `None` where there is none."""
+        declared: dict[str, JsonValue] = {"sub": self.sub}
+        return declared.get(name) or (self.model_extra or {}).get(name)
+
+
+def checked_issuer(url: str) -> str:
+    """An issuer as it is configured: `https://…`, or `http://` on this machine. Raises `ValueError`."""
+    parts = urlsplit(url)
+    if any(each.isspace() for each in url) or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError(f"expected a URL like https://id.example.com, found {url!r}")
+    if not _is_safe(url):
+        raise ValueError(
+            f"expected https://, found {url!r}: without TLS anybody on the way could be anybody; http:// "
+            "is "
+            "for a provider at an address of this machine only"
+        )
+    return url
+
+
+def _is_safe(url: str) -> bool:
+    """Tell whether nobody can listen in on the way to a URL, or answer in its place."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    if parts.scheme != "http":
+        return False
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Provider:
+    """The provider at `issuer`. Metadata and keys are fetched when needed, and kept for a while."""
+
+    def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
+        self.issuer = checked_issuer(issuer)
+        self._clock = clock
+        self._metadata: tuple[Metadata, float] | None = None
+        self._keys: tuple[tuple[Key, ...], float] | None = None
+
+    async def metadata(self) -> Metadata:
+        """The discovery document. Raises `ProviderError`."""
+        if self._metadata is not None and self._clock() - self._metadata[1] < KEPT:
+            return self._metadata[0]
+        found = await self._fetch(self.issuer.rstrip("/") + DISCOVERY, Metadata)
+        if found.issuer != self.issuer:
+            raise ProviderError(
+                f"{self.issuer}: its discovery document is of the issuer '{visible(found.issuer)}'; if "
+                "that "
+                "is your provider, write it so in [oidc] issuer"
+            )
+        for each in found.endpoints:
+            if not _is_safe(each):
+                raise ProviderError(
+                    f"{self.issuer}: its discovery document names {visible(each)}: expected https://"
+                )
+        self._metadata = found, self._clock()
+        return found
+
+    async def check(self, text: str, audiences: Collection[str], nonce: str | None = None) -> IdToken:
+        """The claims of an ID token that this provider made for one of `audiences` a moment ago.
+
+        With a `nonce` it has to be the one of this login. Raises `InvalidIdTokenError` and
+        `ProviderError`.
+        """
+        claims = await self._signed(text)
+        now = self._clock()
+        if claims.iss != self.issuer:
+            raise InvalidIdTokenError(
+                f"it is of the issuer '{visible(claims.iss)}', not of {self.issuer}"
+            )
+        if not {*claims.audiences} & {*audiences}:
+            made_for = ", ".join(map(visible, claims.audiences))
+            raise InvalidIdTokenError(f"it was made for another client ({made_for})")
+        if claims.azp is None and len(claims.audiences) > 1:
+            raise InvalidIdTokenError("it was made for several clients, and does not say for which first")
+        if claims.azp is not None and claims.azp not in audiences:
+            raise InvalidIdTokenError(f"it was made at the request of the client '{visible(claims.azp)}'")
+        times = (claims.exp, claims.iat, claims.nbf or 0)
+        if not all(math.isfinite(each) for each in times):
+            raise InvalidIdTokenError("its times make no sense")
+        if claims.exp <= now - LEEWAY:
+            raise InvalidIdTokenError("it has expired: log in again")
+        if claims.iat > now + LEEWAY or (claims.nbf or 0) > now + LEEWAY:
+            raise InvalidIdTokenError("it begins in the future: compare the clocks of both machines")
+        if claims.iat <= now - FRESH - LEEWAY:
+            raise InvalidIdTokenError(f"it was made more than {FRESH / 60:.0f} minutes ago: log in again")
+        if nonce is not None and claims.nonce != nonce:
+            raise InvalidIdTokenError("it belongs to another login (its nonce is another one)")
+        return claims
+
+    async def _signed(self, text: str) -> IdToken:
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
+        if len(text) > MAX_ID_TOKEN:
+            raise InvalidIdTokenError(f"it has more than {MAX_ID_TOKEN:,} characters")
+        try:
+            header = _header(text)
+            key = await self._key(header)
+            claims = jwt.decode(text, key, algorithms=list(ALGORITHMS)).claims
+            return IdToken.model_validate(claims)
+        except ValidationError as error:
+            where = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+            raise InvalidIdTokenError(f"its claims make no sense: {visible(where)}") from error
+        except (JoseError, ValueError, TypeError, RecursionError) as error:
+            raise InvalidIdTokenError(f"it cannot be verified: {visible(str(error))}") from error
+
+    async def _key(self, header: dict[str, Any]) -> Key:  # pyright: ignore[reportExplicitAny]
+        """The key with which a token of this header was signed. Raises as `check`."""
+        if header.get("alg") not in ALGORITHMS:
+            raise InvalidIdTokenError(
+                f"it is signed by '{visible(str(header.get('alg')))}'; expected one of "
+                f"{', '.join(ALGORITHMS)}"
+            )
+        if str(header.get("typ", "JWT")).upper() != "JWT":
+            raise InvalidIdTokenError(f"it is no ID token, but '{visible(str(header.get('typ')))}'")
+        found = _fitting(await self._current_keys(), header)
+        if found is None and self._keys is not None and self._clock() - self._keys[1] >= KEYS_AGAIN:
+            self._keys = None  # The provider may have another key by now.
+            found = _fitting(await self._current_keys(), header)
+        if found is None:
+            raise InvalidIdTokenError(f"it is signed by a key that {self.issuer} does not have")
+        return found
+
+    async def _current_keys(self) -> tuple[Key, ...]:
+        if self._keys is not None and self._clock() - self._keys[1] < KEPT:
+            return self._keys[0]
+        from joserfc.errors import JoseError
+        from joserfc.jwk import JWKRegistry
+
+        keys: list[Key] = []
+        for each in (await self._fetch((await self.metadata()).jwks_uri, _Keys)).keys:
+            if each.get("kty") not in ("RSA", "EC") or each.get("use", "sig") != "sig":
+                continue
+            try:
+                keys.append(JWKRegistry.import_key(each))  # type: ignore[arg-type]
+            except (JoseError, ValueError):
+                continue  # A key of a kind that is not known yet; what it signs is refused.
+        self._keys = tuple(keys), self._clock()
+        return self._keys[0]
+
+    async def _fetch(self, url: str, model: type[ModelT]) -> ModelT:
+        import httpx2
+
+        try:
+            async with httpx2.AsyncClient(timeout=TIMEOUT) as client:
+                answer = await client.get(url, headers={"Accept": "application/json"})
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ProviderError(
+                f"{self.issuer} does not answer: {error or type(error).__name__}; is it running, and is "
+                "the "
+                "address in [oidc] issuer right?"
+            ) from error
+        if answer.status_code != 200:
+            raise ProviderError(
+                f"{self.issuer}: {url} answers with status {answer.status_code}; expected 200 and JSON"
+            )
+        try:
+            if len(answer.text) > MAX_ANSWER:
+                raise ProviderError(
+                    f"{self.issuer}: {url} answers with more than {MAX_ANSWER:,} characters"
+                )
+            return model.model_validate_json(answer.text)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ProviderError(
+                f"{self.issuer}: what {url} answers is no such document: {where}: {first['msg']}"
+            ) from error
+
+
+def _header(text: str) -> dict[str, Any]:  # pyright: ignore[reportExplicitAny]
+    """The header of a token, which nobody has vouched for yet. Raises `ValueError` and `JoseError`."""
+    from joserfc.jws import extract_compact
+
+    return dict(extract_compact(text.encode("ascii")).headers())
+
+
+def _fitting(keys: Collection[Key], header: dict[str, Any]) -> Key | None:  # pyright: ignore[reportExplicitAny]
+    """The key that a header names; where it names none, the only one there is of its kind."""
+    kind = "EC" if str(header["alg"]).startswith("ES") else "RSA"
+    suited = [
+        each for each in keys if each.key_type == kind and each.get("alg", header["alg"]) == header["alg"]
+    ]
+    if header.get("kid") is not None:
+        suited = [each for each in suited if each.kid == header["kid"]]
+    return suited[0] if len(suited) == 1 else None

@@ -1,0 +1,118 @@
+"""Terms of logins: which claims of a person give which name, rights and groups here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from ...core.approvers import login_id
+from ...core.people import checked_name
+from ...core.rights import KINDS, Rights
+from ...core.sanitize import visible
+from .provider import IdToken
+
+SESSION = 8 * 3600.0
+"""Seconds for which a login holds where nothing is configured."""
+_FEW = 10
+"""Groups of a person that an error lists at most."""
+
+
+class LoginRefusedError(Exception):
+    """A person whom the provider knows, and who may not log in here; the message has the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginTerms:
+    """Who may log in, and as what.
+
+    `roles` and `groups` say which values of the claim `groups_claim` give a role or a group; the highest
+    role counts. Who has none gets `default_role`, and without one does not get in. `audiences` are the
+    clients whose ID tokens count, `session` is for how many seconds a login holds.
+    """
+
+    issuer: str
+    audiences: tuple[str, ...]
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    roles: Mapping[Rights, tuple[str, ...]] = field(default_factory=dict[Rights, tuple[str, ...]])
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    default_role: Rights | None = None
+    session: float = SESSION
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A person as an ID token describes them; `name` is what they would like to be called here."""
+
+    login: str
+    name: str
+    rights: Rights
+    groups: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """The person's subject at the provider."""
+        return self.login.partition(" ")[2]
+
+
+def claimant_of(claims: IdToken, terms: LoginTerms) -> Claimant:
+    """The person whom checked claims are about. Raises `LoginRefusedError`."""
+    values = _values(claims, terms.groups_claim)
+    name = _name(claims, terms.name_claim)
+    fitting: list[Rights] = [each for each in KINDS if {*terms.roles.get(each, ())} & {*values}]
+    rights = fitting[-1] if fitting else terms.default_role
+    if rights is None:
+        raise LoginRefusedError(
+            f"'{visible(name)}' has no role here: {_groups_text(terms.groups_claim, values)}; whoever "
+            "runs the "
+            "server can give one of them a role in [oidc.roles], or everybody one with [oidc] "
+            "default_role"
+        )
+    groups = tuple(each for each, wanted in terms.groups.items() if {*wanted} & {*values})
+    return Claimant(login_id(claims.iss, claims.sub), name, rights, groups)
+
+
+def _name(claims: IdToken, claim: str) -> str:
+    found = claims.claim(claim)
+    if not isinstance(found, str):
+        raise LoginRefusedError(
+            f"the ID token has no claim '{claim}', which is to be the operator's name: have the provider "
+            "add "
+            "it (often by a scope such as profile or email), or name another one in [oidc] name_claim"
+        )
+    if claim == "email" and claims.claim("email_verified") is not True:
+        raise LoginRefusedError(
+            f"the provider has not verified the e-mail address '{visible(found)}', so it may be somebody "
+            "else's: have it verified there, or name another claim in [oidc] name_claim"
+        )
+    try:
+        return checked_name(found)
+    except ValueError as error:
+        raise LoginRefusedError(f"the claim '{claim}': {error}") from error
+
+
+def _values(claims: IdToken, claim: str) -> tuple[str, ...]:
+    """The values of the claim with a person's groups, none where there is no such claim."""
+    found = claims.claim(claim)
+    elsewhere = claims.claim("_claim_names")
+    if found is None and isinstance(elsewhere, dict) and claim in elsewhere:
+        raise LoginRefusedError(
+            f"the provider left out the claim '{claim}', since the person is in too many groups: have it "
+            "send only those that matter here"
+        )
+    return tuple(_texts(found))
+
+
+def _texts(found: JsonValue) -> Iterable[str]:
+    if isinstance(found, str):
+        return [found]
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _groups_text(claim: str, values: tuple[str, ...]) -> str:
+    if not values:
+        return f"the ID token has no groups (claim '{claim}')"
+    more = f" and {len(values) - _FEW} more" if len(values) > _FEW else ""
+    return f"the groups are {', '.join(map(visible, values[:_FEW]))}{more} (claim '{claim}')"

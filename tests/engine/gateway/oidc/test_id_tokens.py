@@ -1,0 +1,215 @@
+"""Checks of ID tokens: what a provider made for this client a moment ago counts, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import time
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from interlock.engine.gateway.oidc.provider import (
+    FRESH,
+    LEEWAY,
+    InvalidIdTokenError,
+    Provider,
+    ProviderError,
+    checked_issuer,
+)
+from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, OidcProvider, provided
+
+
+@pytest_asyncio.fixture
+async def made() -> AsyncGenerator[OidcProvider, None]:
+    async with provided() as provider:
+        yield provider
+
+
+async def refused(made: OidcProvider, token: str, nonce: str | None = None) -> str:
+    with pytest.raises(InvalidIdTokenError) as caught:
+        await Provider(made.issuer).check(token, [CLIENT], nonce)
+    return str(caught.value)
+
+
+class TestAcceptance:
+    async def test_a_token_of_the_provider_counts(self, made: OidcProvider) -> None:
+        """Its claims are those of the person, also under the other client's name, and with its nonce."""
+        provider = Provider(made.issuer)
+        claims = await provider.check(made.id_token(), [CLIENT])
+        assert (claims.sub, claims.claim("groups")) == ("sub-ada", ["sre"])
+        other = await provider.check(made.id_token(client=DEVICE_CLIENT), [CLIENT, DEVICE_CLIENT])
+        assert other.aud == DEVICE_CLIENT
+        assert await provider.check(made.id_token(nonce="n1"), [CLIENT], "n1")
+        assert await provider.check(made.id_token(aud=[CLIENT, "x"], azp=CLIENT), [CLIENT])
+
+    async def test_documents_are_fetched_once(self, made: OidcProvider) -> None:
+        """Metadata and keys are kept for a while, and fetched again after it."""
+        now = [time.time()]
+        provider = Provider(made.issuer, lambda: now[0])
+        for _ in range(3):
+            await provider.check(made.id_token(), [CLIENT])
+        assert made.asked == ["/.well-known/openid-configuration", "/jwks"]
+        now[0] += 3601
+        await provider.check(made.id_token(iat=int(now[0]), exp=int(now[0]) + 60), [CLIENT])
+        assert len(made.asked) == 4
+
+    async def test_small_differences_of_clocks_do_not_matter(self, made: OidcProvider) -> None:
+        """What is over, or begins, by less than the leeway counts."""
+        now = int(time.time())
+        provider = Provider(made.issuer)
+        assert await provider.check(made.id_token(exp=now - 10), [CLIENT])
+        assert await provider.check(made.id_token(iat=now + 10, nbf=now + 10), [CLIENT])
+
+
+class TestForgeries:
+    async def test_no_signature(self, made: OidcProvider) -> None:
+        """`alg: none` is refused, with and without a signature behind it."""
+        head, body, signature = made.id_token().split(".")
+        none = base64.urlsafe_b64encode(b'{"alg":"none","kid":"one"}').rstrip(b"=").decode()
+        for token in (f"{none}.{body}.", f"{none}.{body}.{signature}", f"{head}.{body}."):
+            assert await refused(made, token)
+
+    async def test_a_secret_that_everybody_has(self, made: OidcProvider) -> None:
+        """HS256 with the public key as its secret is refused by its algorithm."""
+        public = made.key.as_pem(private=False)
+        head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"one"}').rstrip(b"=")
+        signed = head + b"." + made.id_token().split(".")[1].encode()
+        mac = base64.urlsafe_b64encode(hmac.digest(public, signed, "sha256")).rstrip(b"=")
+        token = f"{signed.decode()}.{mac.decode()}"
+        assert "signed by 'HS256'" in await refused(made, token)
+
+    async def test_a_key_that_the_token_brings(self, made: OidcProvider) -> None:
+        """A token signed by a key of its own, which it shows in its header, is refused."""
+        own = RSAKey.generate_key(2048, {"kid": "one"})
+        claims = json.loads(base64.urlsafe_b64decode(made.id_token().split(".")[1] + "=="))
+        for header in ({"jwk": own.as_dict(private=False)}, {}):
+            token = jwt.encode({"alg": "RS256", "kid": "one", **header}, claims, own)
+            assert "cannot be verified" in await refused(made, token)
+
+    async def test_another_kind_of_token(self, made: OidcProvider) -> None:
+        """An access token or a logout token of the same provider is no ID token."""
+        for kind in ("at+jwt", "logout+jwt"):
+            made.header = {"typ": kind}
+            assert "no ID token" in await refused(made, made.id_token())
+
+    @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "…", "e30.e30.e30", "." * 100, "a" * 70_000])
+    async def test_what_is_no_token(self, made: OidcProvider, text: str) -> None:
+        """Anything else is refused, and raises nothing else."""
+        assert await refused(made, text)
+
+    async def test_a_changed_claim(self, made: OidcProvider) -> None:
+        """Another body under the same signature is refused."""
+        head, _, signature = made.id_token().split(".")
+        other = made.id_token({"sub": "sub-eve", "preferred_username": "ada"}).split(".")[1]
+        assert "cannot be verified" in await refused(made, f"{head}.{other}.{signature}")
+
+
+class TestClaims:
+    async def test_another_client(self, made: OidcProvider) -> None:
+        """What was made for another client does not count, nor what one of several asked for."""
+        assert "another client (shop)" in await refused(made, made.id_token(aud="shop"))
+        assert "several clients" in await refused(made, made.id_token(aud=[CLIENT, "shop"]))
+        azp = made.id_token(aud=[CLIENT, "shop"], azp="shop")
+        assert "at the request of the client 'shop'" in await refused(made, azp)
+        assert "at the request of" in await refused(made, made.id_token(azp="shop"))
+
+    async def test_another_issuer(self, made: OidcProvider) -> None:
+        """What says that it is of another provider is refused, whoever signed it."""
+        said = await refused(made, made.id_token(iss="https://evil.example"))
+        assert "of the issuer 'https://evil.example'" in said
+
+    async def test_times(self, made: OidcProvider) -> None:
+        """Expired, future and old ones are refused, and those without times."""
+        now = int(time.time())
+        assert "has expired" in await refused(made, made.id_token(exp=now - LEEWAY - 5))
+        assert "in the future" in await refused(made, made.id_token(iat=now + LEEWAY + 5))
+        assert "in the future" in await refused(made, made.id_token(nbf=now + LEEWAY + 5))
+        old = made.id_token(iat=now - FRESH - LEEWAY - 5, exp=now + 3600)
+        assert "made more than 10 minutes ago" in await refused(made, old)
+        for name in ("exp", "iat", "sub", "aud"):
+            assert f"make no sense: {name}" in await refused(made, made.id_token(**{name: None}))
+        assert "make no sense" in await refused(made, made.id_token(exp="tomorrow"))
+
+    async def test_the_nonce_of_another_login(self, made: OidcProvider) -> None:
+        """A token without this login's nonce is refused, also one with none."""
+        for token in (made.id_token(), made.id_token(nonce="other")):
+            assert "another login" in await refused(made, token, "mine")
+
+
+class TestKeys:
+    async def test_a_key_that_is_new(self, made: OidcProvider) -> None:
+        """After a rotation the keys are fetched again, and what the old one signs is refused."""
+        now = [time.time()]
+        provider = Provider(made.issuer, lambda: now[0])
+        old = made.id_token()
+        await provider.check(old, [CLIENT])
+        made.rotate()
+        now[0] += 11
+        assert await provider.check(made.id_token(), [CLIENT])
+        with pytest.raises(InvalidIdTokenError, match=r"a key that .* does not have"):
+            await provider.check(old, [CLIENT])
+
+    async def test_unknown_keys_fetch_little(self, made: OidcProvider) -> None:
+        """Whoever sends tokens of made-up keys does not have the provider asked each time."""
+        provider = Provider(made.issuer)
+        await provider.check(made.id_token(), [CLIENT])
+        made.header = {"kid": "made-up"}
+        for _ in range(5):
+            with pytest.raises(InvalidIdTokenError):
+                await provider.check(made.id_token(), [CLIENT])
+        assert made.asked.count("/jwks") == 1
+
+    async def test_a_secret_among_the_keys(self, made: OidcProvider) -> None:
+        """A symmetric key in the set, and one for encryption, verify nothing."""
+        made.key = RSAKey.generate_key(2048, {"kid": "enc"})
+        for_encryption = RSAKey.import_key({**made.key.as_dict(private=False), "use": "enc"})
+        made.shown_keys = [for_encryption]
+        assert "does not have" in await refused(made, made.id_token())
+
+
+class TestProvider:
+    async def test_a_provider_that_is_down(self, made: OidcProvider) -> None:
+        """The error names the provider and what is amiss."""
+        made.down = True
+        with pytest.raises(ProviderError, match=r"answers with status 503; expected 200"):
+            await Provider(made.issuer).check(made.id_token(), [CLIENT])
+        await made.close()
+        with pytest.raises(ProviderError, match="does not answer"):
+            await Provider(made.issuer).metadata()
+
+    async def test_a_document_of_another_issuer(self, made: OidcProvider) -> None:
+        """Who shows the document of somebody else is no provider."""
+        asked = made.issuer.replace("127.0.0.1", "localhost")
+        with pytest.raises(ProviderError, match=r"of the issuer 'http://127\.0\.0\.1:\d+'; if that"):
+            await Provider(asked).metadata()
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://id.example.com",
+            "ftp://127.0.0.1",
+            "id.example.com",
+            "https://",
+            "https://a b",
+            "https://u@h/",
+        ],
+    )
+    def test_an_issuer_that_is_none(self, url: str) -> None:
+        """Without TLS only a provider of this machine is one."""
+        with pytest.raises(ValueError, match="expected"):
+            checked_issuer(url)
+
+    def test_an_issuer(self) -> None:
+        """TLS, or this machine."""
+        for url in (
+            "https://id.example.com/realms/a",
+            "http://127.0.0.1:1/",
+            "http://[::1]:9",
+            "http://localhost",
+        ):
+            assert checked_issuer(url) == url

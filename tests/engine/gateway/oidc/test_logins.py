@@ -1,0 +1,248 @@
+"""Logins: which name, role and groups a person gets, and that nobody becomes somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from interlock.engine.core.approvers import Operator, Operators, login_id
+from interlock.engine.gateway.oidc.logins import MAX_LOGINS, OperatorLogins
+from interlock.engine.gateway.oidc.provider import InvalidIdTokenError, ProviderError
+from interlock.engine.gateway.oidc.terms import LoginRefusedError, LoginTerms
+from interlock.engine.gateway.protocol.tokens import TokenError, TokenFile
+from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, Claims, OidcProvider, person, provided
+
+
+class Place:
+    """A provider, and a server's logins at it."""
+
+    def __init__(self, provider: OidcProvider, directory: Path) -> None:
+        self.provider = provider
+        self.now = datetime.now(UTC)
+        self.tokens = TokenFile(directory / "tokens.json", lambda: self.now)
+        self.operators = Operators()
+        terms = LoginTerms(
+            provider.issuer,
+            (CLIENT, DEVICE_CLIENT),
+            roles={"administer": ("sre",), "decide": ("dev",)},
+            groups={"security": ("sec-team",), "oncall": ("sre",)},
+        )
+        self.logins = self.on(terms)
+
+    def on(self, terms: LoginTerms) -> OperatorLogins:
+        return OperatorLogins(terms, self.tokens, lambda: self.operators, clock=lambda: self.now)
+
+    async def enter(self, claims: Claims) -> str:
+        """Log in; the name that it gives."""
+        return (await self.logins.open(self.provider.id_token(claims))).name
+
+    async def refused(self, claims: Claims) -> str:
+        with pytest.raises(LoginRefusedError) as caught:
+            await self.enter(claims)
+        return str(caught.value)
+
+
+@pytest_asyncio.fixture
+async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
+    async with provided() as provider:
+        yield Place(provider, tmp_path)
+
+
+class TestRoles:
+    async def test_groups_at_the_provider_give_role_and_groups(self, place: Place) -> None:
+        """The highest role counts; the token has it, and the groups, and ends with the session."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev", "sre", "sec-team")))
+        assert (opened.name, opened.rights) == ("ada", "administer")
+        assert opened.groups == ("security", "oncall")
+        found = place.tokens.find(opened.token or "")
+        assert found is not None
+        assert found.operator == Operator(
+            "ada", "administer", ("security", "oncall"), login_id(place.provider.issuer, "sub-ada")
+        )
+        place.now += timedelta(hours=8, seconds=1)
+        assert place.tokens.find(opened.token or "") is None
+
+    async def test_nobody_without_a_role_gets_in(self, place: Place) -> None:
+        """The error has the groups and the remedy, and nothing was kept of the person."""
+        said = await place.refused(person("eve", "sales"))
+        assert "'eve' has no role here: the groups are sales (claim 'groups')" in said
+        assert "[oidc.roles]" in said
+        assert "no groups" in await place.refused(person("eve"))
+        assert not place.tokens.path.exists()
+
+    async def test_a_default_role(self, place: Place) -> None:
+        """Who has no other role has that one, where there is one."""
+        place.logins = place.on(replace(place.logins.terms, default_role="look"))
+        opened = await place.logins.open(place.provider.id_token(person("eve")))
+        assert opened.rights == "look"
+
+    async def test_groups_that_were_left_out(self, place: Place) -> None:
+        """A provider that has too many groups to send does not make somebody one without any."""
+        claims = {**person("ada"), "groups": None, "_claim_names": {"groups": "src1"}}
+        assert "too many groups" in await place.refused(claims)
+
+    async def test_one_group_as_a_text(self, place: Place) -> None:
+        """Some providers send a list of one as a text; a number is no group."""
+        assert await place.enter({**person("ada"), "groups": "sre"}) == "ada"
+        assert "no role" in await place.refused({**person("eve"), "groups": [1, {"a": "sre"}]})
+
+
+class TestNames:
+    async def test_a_person_keeps_the_first_name(self, place: Place) -> None:
+        """Whoever the provider calls otherwise later is still one person for a rule of two."""
+        assert await place.enter(person("mallory", "dev")) == "mallory"
+        assert await place.enter(person("ada", "dev", sub="sub-mallory")) == "mallory"
+
+    async def test_nobody_gets_the_name_of_another_person(self, place: Place) -> None:
+        """Not as it is, nor one that is easily taken for it, also after the first has logged out."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        place.logins.end(opened.token or "")
+        for name in ("ada", "Ada", "áda"):
+            said = await place.refused(person(name, "sre", sub="sub-eve"))
+            assert "another person who has logged in here" in said
+        place.tokens.revoke("ada")
+        assert await place.enter(person("ada", "dev", sub="sub-other")) == "ada"
+
+    async def test_nobody_gets_the_name_of_a_token(self, place: Place) -> None:
+        """An operator's, an agent's, or one like the owner of an agent's."""
+        place.tokens.issue("operator", "ben")
+        place.tokens.issue("agent", "bot", "carol")
+        said = await place.refused(person("ben", "dev"))
+        assert 'writes subject = "sub-ben" under [operators."ben"]' in said
+        assert "'bot'" in await place.refused(person("Bot", "dev"))
+        assert "owns the token of 'bot'" in await place.refused(person("çarol", "dev"))
+        assert await place.enter(person("carol", "dev")) == "carol"
+
+    async def test_nobody_gets_the_name_of_a_configured_operator(self, place: Place) -> None:
+        """Only whose subject the configuration has gets the name, whatever the provider calls them."""
+        place.operators = Operators((Operator("ada", "administer", ("dba",)),))
+        assert '[operators."ada"]' in await place.refused(person("ada", "dev"))
+        theirs = login_id(place.provider.issuer, "sub-ada")
+        place.operators = Operators((Operator("ada", "administer", ("dba",), theirs),))
+        assert await place.enter({**person("lovelace", "dev"), "sub": "sub-ada"}) == "ada"
+        assert '[operators."ada"]' in await place.refused(person("ada", "dev", sub="sub-eve"))
+
+    async def test_a_login_that_the_configuration_gives_a_token_s_name(self, place: Place) -> None:
+        """A person may have a token and logins under one name, where the configuration says so."""
+        place.tokens.issue("operator", "ada")
+        theirs = login_id(place.provider.issuer, "sub-ada")
+        place.operators = Operators((Operator("ada", login=theirs),))
+        assert await place.enter(person("ada", "dev")) == "ada"
+
+    async def test_a_new_name_ends_the_logins_under_the_old_one(self, place: Place) -> None:
+        """A person is never here under two names, which would be two people."""
+        opened = await place.logins.open(place.provider.id_token(person("ada2", "dev")))
+        theirs = login_id(place.provider.issuer, "sub-ada2")
+        place.operators = Operators((Operator("ada", login=theirs),))
+        assert await place.enter(person("ada2", "dev")) == "ada"
+        assert place.tokens.find(opened.token or "") is None
+        assert [each.name for each in place.tokens.people()] == ["ada"]
+
+    async def test_a_name_that_cannot_be_one(self, place: Place) -> None:
+        """Control characters, line breaks, blanks and long names are refused, as of configured names."""
+        for name in ("a\u202eda", "ada\nben", " ", "a" * 65):
+            assert "an operator's name is one line" in await place.refused(person(name, "dev"))
+        assert "no claim 'preferred_username'" in await place.refused({"sub": "x", "groups": "dev"})
+
+    async def test_an_address_that_nobody_verified(self, place: Place) -> None:
+        """An e-mail address is a name only if the provider has verified it."""
+        place.logins = place.on(replace(place.logins.terms, name_claim="email"))
+        claims = {**person("ada", "dev"), "email": "ada@example.com"}
+        for verified in (None, False, "true", 1):
+            said = await place.refused({**claims, "email_verified": verified})
+            assert "has not verified" in said
+        assert await place.enter({**claims, "email_verified": True}) == "ada@example.com"
+
+    async def test_the_subject_as_a_name(self, place: Place) -> None:
+        """The one claim that every provider has can be the name, too."""
+        place.logins = place.on(replace(place.logins.terms, name_claim="sub"))
+        assert await place.enter(person("ada", "dev")) == "sub-ada"
+
+    async def test_no_token_gets_the_name_of_a_person(self, place: Place) -> None:
+        """Neither as it is nor one like it; a login's token cannot be rotated into a lasting one."""
+        await place.enter(person("ada", "dev"))
+        for name in ("ada", "ADA"):
+            with pytest.raises(TokenError, match="who logs in as"):
+                place.tokens.issue("operator", name)
+        with pytest.raises(TokenError, match="no token is named 'ada'"):
+            place.tokens.rotate("ada")
+
+
+class TestUse:
+    async def test_an_id_token_opens_one_login(self, place: Place) -> None:
+        """Whoever finds it later in a log opens nothing with it."""
+        token = place.provider.id_token(person("ada", "dev"))
+        await place.logins.open(token)
+        with pytest.raises(InvalidIdTokenError, match="used before"):
+            await place.logins.open(token)
+
+    async def test_logins_of_one_person_are_bounded(self, place: Place) -> None:
+        """One more ends the oldest."""
+        first = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        for _ in range(MAX_LOGINS):
+            await place.enter(person("ada", "dev"))
+        assert place.tokens.find(first.token or "") is None
+        assert len(place.tokens.tokens()) == MAX_LOGINS
+
+    async def test_a_renewed_login_has_the_rights_of_now(self, place: Place) -> None:
+        """The token stays, its end too; role and groups are those of the new ID token."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
+        place.now += timedelta(minutes=5)
+        new = place.provider.id_token(person("ada", "dev", "sec-team"))
+        renewed = await place.logins.renew(opened.token or "", new)
+        assert (renewed.rights, renewed.groups, renewed.ends) == ("decide", ("security",), opened.ends)
+        found = place.tokens.find(opened.token or "")
+        assert found is not None
+        assert (found.rights, found.groups) == ("decide", ("security",))
+
+    async def test_who_lost_every_role_is_logged_out(self, place: Place) -> None:
+        """A group that was taken away at the provider ends the login when it is read again."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
+        with pytest.raises(LoginRefusedError, match="no role"):
+            await place.logins.renew(opened.token or "", place.provider.id_token(person("ada")))
+        assert place.tokens.find(opened.token or "") is None
+
+    async def test_no_login_takes_over_the_rights_of_another_person(self, place: Place) -> None:
+        """An ID token of somebody else renews nothing, and neither does a token that is no login's."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        with pytest.raises(LoginRefusedError, match="of another person"):
+            await place.logins.renew(opened.token or "", place.provider.id_token(person("ben", "sre")))
+        lasting = place.tokens.issue("operator", "cy", rights="look")
+        with pytest.raises(LoginRefusedError, match="never was one"):
+            await place.logins.renew(lasting, place.provider.id_token(person("cy", "sre")))
+        with pytest.raises(LoginRefusedError, match="never was one"):
+            place.logins.end(lasting)
+
+    async def test_a_provider_that_is_down_lets_nobody_in(self, place: Place) -> None:
+        """The logins there are go on; no new one begins."""
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        place.logins = place.on(place.logins.terms)
+        place.provider.down = True
+        with pytest.raises(ProviderError):
+            await place.enter(person("ben", "dev"))
+        assert place.tokens.find(opened.token or "") is not None
+
+
+class TestConfiguration:
+    async def test_a_configured_role_bounds_a_login(self, place: Place) -> None:
+        """[operators] never gives more than the provider; its groups count beside those of the login."""
+        theirs = login_id(place.provider.issuer, "sub-ada")
+        place.operators = Operators((Operator("ada", "look", ("dba",), theirs),))
+        opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
+        found = place.tokens.find(opened.token or "")
+        assert found is not None
+        known = found.with_role(place.operators)
+        assert known is not None
+        assert (known.rights, known.role, known.groups) == ("look", "look", ("oncall", "dba"))
+        other = Operators(
+            (Operator("ada", "administer", ("dba",), login_id(place.provider.issuer, "x")),)
+        )
+        assert found.with_role(other) is None
+        unlisted = found.with_role(Operators((Operator("ben"),)))
+        assert unlisted is not None
+        assert (unlisted.rights, unlisted.groups) == ("administer", ("oncall",))
