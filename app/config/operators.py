@@ -78,20 +78,22 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
     found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
     provider = oidc_settings(environ=environ, directory=directory)
     claimed = () if provider is None else tuple(provider.groups)
+    issuer = None if provider is None else provider.issuer
     if found is None:
-        return Operators(claimed=claimed)
+        return Operators(None, claimed, issuer)
     try:
         table = OperatorsTable.model_validate(dict(found.values))
     except ValidationError as error:
         raise SettingsError("\n".join(_problems(found, error))) from error
     _check_names(found)
-    logins = _logins(found, table, None if provider is None else provider.issuer)
+    logins = _logins(found, table, issuer)
     return Operators(
         tuple(
             Operator(operator_name(name), each.role, tuple(dict.fromkeys(each.groups)), logins.get(name))
             for name, each in table.root.items()
         ),
         claimed,
+        issuer,
     )
 
 

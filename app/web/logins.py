@@ -2,7 +2,8 @@
 
 Only digests and public keys are kept, in memory and in the file with which logins outlast a restart of
 their server, so that neither opens anything. The time to look one up by its digest reveals nothing of the
-secret.
+secret. The operator's token of who logged in at a provider is in memory, and in the file encrypted by the
+cookie, which only the browser has.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...engine.core.sanitize import visible
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import config_directory
 from ...engine.gateway.protocol.tokens import TokenError, alone, check_private, write_private
+from .oidc.seal import seal, unseal
 
 LINK_LIFETIME = 600.0
 """Seconds in which a link has to be used."""
@@ -47,7 +49,9 @@ log = logging.getLogger(__name__)
 class Login:
     """One browser that came in, until the time `ends`; `id` and the public `key` are no secrets.
 
-    `browser` is what it calls itself, `begun` when it logged in, `renewed` when it last got a cookie.
+    `browser` is what it calls itself, `begun` when it logged in, `renewed` when it last got a cookie. Who
+    came by a provider is the `operator` of a token, which is `sealed` by the cookie, until `last` at
+    most.
     """
 
     id: str
@@ -56,6 +60,9 @@ class Login:
     browser: str = ""
     begun: float = 0.0
     renewed: float = 0.0
+    operator: str = ""
+    sealed: str = ""
+    last: float | None = None
 
 
 class _Content(BaseModel):
@@ -211,6 +218,7 @@ class Logins:
         self._clock = clock
         self._file = file
         self._link: tuple[str, float] | None = None
+        self._tokens: dict[str, str] = {}
         # None lasts longer because the clock was set back meanwhile.
         latest = clock() + LOGIN_LIFETIME
         self._logins: dict[str, Login] = {
@@ -236,11 +244,35 @@ class Logins:
         now = self._clock()
         if ends <= now:
             return None
+        return self._begin(Login(secrets.token_hex(8), now + LOGIN_LIFETIME, key, browser, now, now))
+
+    def admit(self, key: str, browser: str, operator: str, token: str, last: float) -> str:
+        """A cookie for an operator who came by a provider, with their token, which ends at `last`."""
+        now = self._clock()
+        ends = min(now + LOGIN_LIFETIME, last)
+        login = Login(secrets.token_hex(8), ends, key, browser, now, now, operator, last=last)
+        self._tokens[login.id] = token
+        return self._begin(login)
+
+    def token_of(self, login: Login) -> str | None:
+        """The token of an operator who logged in at a provider; `None` for who came by a link."""
+        return self._tokens.get(login.id)
+
+    def token_by_id(self, login_id: str) -> str | None:
+        """The same by the id of a login."""
+        return self._tokens.get(login_id)
+
+    def take_tokens(self) -> Mapping[str, str]:
+        """The tokens of logins that have ended, by the login's id; each is given once."""
+        self._look_again()
+        left = {each.id for each in self._logins.values()}
+        return {each: self._tokens.pop(each) for each in list(self._tokens) if each not in left}
+
+    def _begin(self, login: Login) -> str:
         with self._kept():
             self._drop_expired()
-            while len({login.id for login in self._logins.values()}) >= MAX_LOGINS:
+            while len({each.id for each in self._logins.values()}) >= MAX_LOGINS:
                 self._drop(next(iter(self._logins.values())).id)
-            login = Login(secrets.token_hex(8), now + LOGIN_LIFETIME, key, browser, now, now)
             return self._add(login)
 
     def renew(self, cookie: str) -> str | None:
@@ -251,7 +283,8 @@ class Logins:
         now, before = self._clock(), self.find(cookie)
         if before is None or not before.renewed + RENEWED_AFTER <= now:
             return None
-        ends = max(before.ends, min(now + LOGIN_LIFETIME, before.begun + LONGEST_LOGIN))
+        longest = before.begun + LONGEST_LOGIN if before.last is None else before.last
+        ends = max(before.ends, min(now + LOGIN_LIFETIME, longest))
         login = replace(before, ends=ends, renewed=now)
         with self._kept():
             if _digest(cookie) not in self._logins:
@@ -266,6 +299,8 @@ class Logins:
         digest = _digest(cookie)
         login = self._logins.get(digest)
         if login is None:
+            return None
+        if login.operator and login.id not in self._tokens and not self._unseal(login, cookie):
             return None
         own = [each for each, other in self._logins.items() if other.id == login.id]
         if older := own[: own.index(digest)]:
@@ -283,11 +318,26 @@ class Logins:
         """Log out."""
         login = self._logins.get(_digest(cookie))
         if login is not None:
-            with self._kept():
-                self._drop(login.id)
+            self.end_login(login.id)
+
+    def end_login(self, login_id: str) -> None:
+        """End the login of an id."""
+        with self._kept():
+            self._drop(login_id)
+
+    def _unseal(self, login: Login, cookie: str) -> bool:
+        """Read the token of a login after a restart. False where it is damaged: the login is over."""
+        token = unseal(login.sealed, cookie, login.id)
+        if token is None:
+            self.end_login(login.id)
+            return False
+        self._tokens[login.id] = token
+        return True
 
     def _add(self, login: Login) -> str:
         cookie = secrets.token_urlsafe(32)
+        if (token := self._tokens.get(login.id)) is not None:
+            login = replace(login, sealed=seal(token, cookie, login.id))
         self._logins[_digest(cookie)] = login
         return cookie
 

@@ -28,6 +28,9 @@ from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
 from .logins import LOGIN_LIFETIME, Login, Logins, browser_name, is_secret
+from .oidc.consoles import OperatorConsoles, PhonesOfLogins
+from .oidc.sign_in import OPEN_TO_LOGGED_OUT as OIDC_OPEN_TO_LOGGED_OUT
+from .oidc.sign_in import SignIn
 from .phone.pages import OPEN_TO_LOGGED_OUT, PAGES, PhonePages
 from .policy import LOGIN, ServerNames, answer_headers, find_refusal, is_phone
 from .tabs import Console, Tab, size_of
@@ -59,7 +62,7 @@ TLS_TIMEOUT = 10.0
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
-_PUBLIC = frozenset({"login", "redeem", "own", *OPEN_TO_LOGGED_OUT})
+_PUBLIC = frozenset({"login", "redeem", "own", *OPEN_TO_LOGGED_OUT, *OIDC_OPEN_TO_LOGGED_OUT})
 """Routes for those who have not logged in: the page that asks for it, and what that is made of."""
 _SOCKETS = frozenset({"ws", "deep-ws"})
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
@@ -90,7 +93,8 @@ class _Offer(BaseModel):
 class ConsoleServer:
     """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process.
 
-    With `phone`, which gives a console of the hub, it also has the pages for phones.
+    With `phone`, which gives a console of the hub, it also has the pages for phones. With `sign_in`
+    people log in at a provider as well, and have the consoles of `operators`.
     """
 
     def __init__(
@@ -101,16 +105,26 @@ class ConsoleServer:
         most_tabs: int = MAX_TABS,
         phone: Callable[[], ConsoleClient] | None = None,
         deny_reasons: Sequence[str] = (),
+        sign_in: SignIn | None = None,
+        operators: OperatorConsoles | None = None,
     ) -> None:
         self.logins = logins or Logins()
         self._console = console
         self._most_tabs = most_tabs
         self._failures = Failures(MAX_WRONG_LINKS)
-        self._phone = (
-            None
-            if phone is None
-            else PhonePages(phone, self.logins, self._failures, self._renew, deny_reasons)
-        )
+        self._sign_in = sign_in
+        self._operators = operators
+        if sign_in is not None:
+            sign_in.use(lambda: self._names, self.logins, self._set_cookie)
+
+        def pages(connect: Callable[[], ConsoleClient]) -> PhonePages:
+            return PhonePages(connect, self.logins, self._failures, self._renew, deny_reasons)
+
+        self._phone: PhonePages | PhonesOfLogins | None = None
+        if phone is not None and sign_in is not None and operators is not None:
+            self._phone = PhonesOfLogins(pages, phone, operators.client, sign_in.token)
+        elif phone is not None:
+            self._phone = pages(phone)
         self._starts = Bucket(STARTS_PER_SECOND)
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()
@@ -164,6 +178,8 @@ class ConsoleServer:
         # no page without TLS can set it.
         self._cookie = f"__Host-interlock-{port}" if tls is not None else f"interlock-{port}"
         self._login_check = asyncio.get_running_loop().create_task(self._check_logins())
+        if self._sign_in is not None:
+            self._sign_in.begin()
         return self.url
 
     def certify(self, names: Collection[str]) -> None:
@@ -199,6 +215,8 @@ class ConsoleServer:
             await self._runner.cleanup()
         if self._phone is not None:
             await self._phone.close()
+        if self._sign_in is not None:
+            await self._sign_in.close()
 
     def link(self) -> str:
         """A link that logs one browser in, once. The part after the # is in no request."""
@@ -215,7 +233,8 @@ class ConsoleServer:
 
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY_BYTES)
-        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(_HERE / "templates"))
+        pages = aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(_HERE / "templates"))
+        pages.globals["issuer"] = None if self._sign_in is None else self._sign_in.issuer  # type: ignore[assignment]
         app.add_routes(
             [
                 web.get("/", self._page, name="queue"),
@@ -234,6 +253,8 @@ class ConsoleServer:
         )
         if self._phone is not None:
             app.add_routes(self._phone.routes())
+        if self._sign_in is not None:
+            app.add_routes(self._sign_in.routes())
         app.on_response_prepare.append(self._seal)
         app.on_shutdown.append(self._end_tabs)
         return app
@@ -249,6 +270,8 @@ class ConsoleServer:
         if status is not None:
             return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
+        if login is not None and login.operator and self._sign_in is None:
+            login = None  # No provider vouches for it any more.
         if login is not None:
             request[LOGIN] = login
             if self._phone is not None and self._phone.proves(request):
@@ -373,12 +396,21 @@ class ConsoleServer:
         self._empty.clear()
         try:
             await asyncio.sleep(self._starts.take())
-            await self._run(Tab(self._console(link), socket), size)
+            await self._run(Tab(self._process(link, request[LOGIN]), socket), size)
         finally:
             del self._tabs[socket]
             if not self._tabs:
                 self._empty.set()
         return socket
+
+    def _process(self, link: DeepLink, login: Login) -> Console:
+        """The process of a tab: of the operator who logged in at the provider, or the front's own."""
+        if not login.operator:
+            return self._console(link)
+        token = None if self._sign_in is None else self._sign_in.token(login)
+        if token is None or self._operators is None:
+            raise web.HTTPUnauthorized  # Never with more than is theirs.
+        return self._operators.process(link, token)
 
     async def _refusal(self, request: web.Request, socket: web.WebSocketResponse) -> WSCloseCode | None:
         """Close code for a tab whose first message does not prove its login's key; `None` if it does.

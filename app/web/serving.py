@@ -15,6 +15,9 @@ from pathlib import Path
 
 from ...engine.core.sanitize import visible
 from ...engine.gateway.client.console import ConsoleClient
+from ...engine.gateway.client.login import LoginExchange
+from ...engine.gateway.oidc.client import ProviderClient
+from ...engine.gateway.oidc.provider import Provider
 from ...engine.gateway.protocol.address import TOKEN, Address, check_private, server_url
 from ...engine.gateway.protocol.server_proof import digest_of
 from ...engine.gateway.protocol.token_paths import operator_token_file, token_file
@@ -22,6 +25,7 @@ from ...engine.gateway.protocol.tokens import TokenError, TokenFile, check_secre
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse, report_directory
 from ..config.gateway import gateway_settings
+from ..config.oidc import OidcSettings, oidc_settings
 from ..config.trust import rule_texts
 from ..hosting.certificate import Certificate, server_certificate
 from ..hosting.server import (
@@ -35,6 +39,8 @@ from ..hosting.server import (
 from ..sources.deep_link import DeepLink
 from .environment import tab_environment
 from .logins import LoginFile, Logins, login_file
+from .oidc.consoles import OperatorConsoles
+from .oidc.sign_in import SignIn
 from .qr_code import qr_lines
 from .server import ConsoleServer
 from .tabs import Console
@@ -68,6 +74,7 @@ async def _serve(
     server: Running,
     token: str,
 ) -> None:
+    provider = oidc_settings()
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
         front = ConsoleServer(
@@ -75,6 +82,11 @@ async def _serve(
             logins=logins,
             phone=lambda: ConsoleClient(url, token),
             deny_reasons=approval_settings().deny_reasons,
+            sign_in=_sign_in(provider, url, token),
+            operators=OperatorConsoles(
+                lambda link, own: Console(_line(args, url, link), tab_environment(own)),
+                lambda own: ConsoleClient(url, own),
+            ),
         )
         try:
             if certificate is None:
@@ -109,6 +121,16 @@ async def _serve(
                 await end.wait()
         finally:
             await front.close()
+
+
+def _sign_in(provider: OidcSettings | None, url: str, token: str) -> SignIn | None:
+    """Logins at the provider of `[oidc]`, for tokens of the server at `url`, which knows `token`."""
+    if provider is None:
+        return None
+    client = ProviderClient(
+        Provider(provider.issuer), provider.client_id, provider.scopes, provider.secret()
+    )
+    return SignIn(client, LoginExchange(url, token))
 
 
 def _print_phone_link(link: str, *, with_code: bool) -> None:
@@ -192,6 +214,7 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
         tokens=tokens,
         redaction=redaction(args),
         policy=approval_settings().policy,
+        oidc=oidc_settings(),
     )
     if "token_file" in args.typed:
         raise ValueError("--token-file is for a server that runs already; name that with --connect")

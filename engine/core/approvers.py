@@ -48,11 +48,13 @@ class Operators:
     """The operators that a configuration lists.
 
     `listed` is `None` where it lists none at all: then nobody is in a group, but for those whose provider
-    says so. It may say so of the groups in `claimed`.
+    says so. It may say so of the groups in `claimed`. Logins of the provider `issuer` count, and no
+    others.
     """
 
     listed: tuple[Operator, ...] | None = None
     claimed: tuple[str, ...] = ()
+    issuer: str | None = None
     _by_key: Mapping[str, Operator] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

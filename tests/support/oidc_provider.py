@@ -17,6 +17,8 @@ from joserfc.jwk import ECKey, RSAKey
 
 CLIENT = "interlock"
 DEVICE_CLIENT = "interlock-console"
+HOST = "127.0.0.2"
+"""Another site than the tests' servers, for browsers: a port alone makes none."""
 Claims = dict[str, object]
 _KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
 
@@ -82,11 +84,11 @@ class OidcProvider:
         )
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        site = web.TCPSite(self._runner, HOST, port)
         await site.start()
         server = site._server
         assert server is not None
-        self.issuer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+        self.issuer = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
 
     async def close(self) -> None:
         if self._runner is not None:

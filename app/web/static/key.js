@@ -3,6 +3,7 @@
 // server is down can take it along.
 const KEYS = "interlock";
 const LOGIN = "login";
+const NEXT = "next";
 
 function using(mode, act) {
   return new Promise((resolve, reject) => {
@@ -32,6 +33,17 @@ export async function make() {
 
 export function keep(key) {
   return using("readwrite", (keys) => keys.put(key, LOGIN));
+}
+
+// The key of a login that a provider still has to agree to: the one before it stays until then.
+export function keepForNext(key) {
+  return using("readwrite", (keys) => keys.put(key, NEXT));
+}
+
+export async function takeNext() {
+  const key = await using("readonly", (keys) => keys.get(NEXT));
+  await keep(key);
+  await using("readwrite", (keys) => keys.delete(NEXT));
 }
 
 // The signature of a challenge for one kind of connection, or null in a browser that has no key.

@@ -1,4 +1,4 @@
-import { keep, make } from "./key.js";
+import { keep, keepForNext, make } from "./key.js";
 
 // A link's secret stands behind its #, which browsers send nowhere; it leaves the address bar at once.
 const said = document.getElementById("said");
@@ -30,6 +30,24 @@ async function returnIfLoggedIn() {
   location.replace(here);
 }
 
+// The provider leads back to this tab, which goes on where it was.
+async function begin() {
+  try {
+    const { key, shown } = await make();
+    await keepForNext(key);
+    const answer = await fetch("/oidc/start", { method: "POST", body: JSON.stringify({ key: shown }) });
+    if (answer.ok) {
+      sessionStorage.setItem("here", here);
+      location.assign((await answer.json()).url);
+    } else {
+      said.textContent = await answer.text();
+    }
+  } catch (error) {
+    said.textContent = `You are not logged in: ${error.message}`;
+  }
+}
+
+document.getElementById("begin")?.addEventListener("click", begin);
 document.querySelector("form").addEventListener("submit", (event) => {
   event.preventDefault();
   offer(field.value);

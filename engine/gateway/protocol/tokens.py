@@ -74,10 +74,14 @@ class Identity(BaseModel):
     def with_role(self, operators: Operators) -> Identity | None:
         """This identity with what a configuration says of its operator; an agent's stays as it is.
 
-        `None` for a login under the name of an operator whose configuration does not say that it is
-        theirs.
+        `None` for a login of another provider than the configured one, and for one under the name of an
+        operator whose configuration does not say that it is theirs.
         """
-        if self.rights is None or not operators.configured:
+        if self.rights is None:
+            return self
+        if self.login is not None and self.login.partition(" ")[0] != operators.issuer:
+            return None
+        if not operators.configured:
             return self
         listed = operators.find(self.name)
         if self.login is not None and operators.lists(self.name) and listed.login != self.login:

@@ -28,8 +28,9 @@ PATHS: dict[str, Kind] = {"/agent": "agent", "/console": "operator"}
 
 NEEDED = "A token is needed: Authorization: Bearer TOKEN"
 NOT_THEIRS = (
-    "[operators] lists the name of this login, and not that it is this person's: whoever runs the server "
-    "adds their subject there"
+    "This login does not count here: it is of another provider than [oidc] has, or [operators] lists "
+    "its name "
+    "without the subject of this person"
 )
 _OFFERED = "bearer."
 

@@ -236,13 +236,14 @@ class TestConfiguration:
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
         found = place.tokens.find(opened.token or "")
         assert found is not None
-        known = found.with_role(place.operators)
+        known = found.with_role(replace(place.operators, issuer=place.provider.issuer))
         assert known is not None
         assert (known.rights, known.role, known.groups) == ("look", "look", ("oncall", "dba"))
-        other = Operators(
-            (Operator("ada", "administer", ("dba",), login_id(place.provider.issuer, "x")),)
-        )
-        assert found.with_role(other) is None
-        unlisted = found.with_role(Operators((Operator("ben"),)))
+        issuer = place.provider.issuer
+        other = Operator("ada", "administer", ("dba",), login_id(issuer, "x"))
+        assert found.with_role(Operators((other,), issuer=issuer)) is None
+        assert found.with_role(place.operators) is None
+        assert found.with_role(Operators(issuer="https://id.example.com")) is None
+        unlisted = found.with_role(Operators((Operator("ben"),), issuer=issuer))
         assert unlisted is not None
         assert (unlisted.rights, unlisted.groups) == ("administer", ("oncall",))

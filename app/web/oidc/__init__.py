@@ -1,0 +1,1 @@
+"""Logins to the console in a browser at a provider of OpenID Connect."""

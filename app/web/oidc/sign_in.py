@@ -1,0 +1,302 @@
+"""Login at a provider from the login page: the code flow with PKCE, bound to the browser that began it.
+
+The page's script begins it by POST, with the public key that it made, and leads the browser to the
+provider. The provider leads it back by GET, the one request here that changes something without being
+from our own page. So it counts only with a state that was given out once, and in the browser that has the
+cookie of that state. That cookie is `Lax`, since browsers leave `Strict` ones out where another site
+leads to a page, and it opens nothing but the answer of one login. The login's own cookie stays `Strict`,
+and of no use without the key, which the browser that began it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import aiohttp_jinja2
+from aiohttp import web
+from aiohttp.web_routedef import AbstractRouteDef
+from pydantic import BaseModel, ConfigDict
+
+from ....engine.core.sanitize import visible
+from ....engine.gateway.client.connection import GatewayError, NotAdmittedError
+from ....engine.gateway.client.login import LoginExchange
+from ....engine.gateway.oidc.client import FlowError, ProviderClient
+from ....engine.gateway.oidc.provider import ProviderError
+from ....engine.gateway.server.limits import Failures
+from ..browser_key import check_key
+from ..logins import Login, Logins, browser_name
+from ..policy import ServerNames
+
+CALLBACK = "/oidc/callback"
+OPEN_TO_LOGGED_OUT = frozenset({"oidc-start", "oidc-callback"})
+FLOW_LIFETIME = 600.0
+"""Seconds in which a login at the provider has to come back."""
+MAX_FLOWS = 256
+"""Logins at the provider that have begun; one more forgets the oldest."""
+MAX_WRONG = 20
+"""Answers a minute that belong to no login, before one is only told to wait."""
+LOOK = 1.0
+"""Seconds after which the token of a login that has ended is ended, too, at the latest."""
+READ_AGAIN = 300.0
+"""Seconds after which role and groups are read again, where the provider lets that be done."""
+
+log = logging.getLogger(__name__)
+
+
+class _Start(BaseModel):
+    """Message of the login page: the key that the browser made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """A login that is under way: what the browser and the provider have to show when it comes back."""
+
+    cookie: str
+    nonce: str
+    verifier: str
+    redirect: str
+    key: str
+    ends: float
+
+
+@dataclass(slots=True)
+class _Refresh:
+    """The refresh token of a login, and when it was used last."""
+
+    token: str
+    at: float
+
+
+class _NoLoginError(Exception):
+    """A login that failed: a status, and what the person reads."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class SignIn:
+    """Logins at the provider of `client`, which `exchange` changes for tokens of the server of the
+    sessions.
+
+    `use` comes first: the names of the front, its logins, and the setter of a login's cookie.
+    """
+
+    def __init__(
+        self, client: ProviderClient, exchange: LoginExchange, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._exchange = exchange
+        self._clock = clock
+        self._failures = Failures(MAX_WRONG)
+        self._flows: dict[str, _Flow] = {}
+        self._refreshes: dict[str, _Refresh] = {}
+        self._names: Callable[[], ServerNames] = lambda: ServerNames(())
+        self._logins = Logins()
+        self._set_cookie: Callable[[web.StreamResponse, str], None] = lambda response, cookie: None
+        self._task: asyncio.Task[None] | None = None
+
+    def use(
+        self,
+        names: Callable[[], ServerNames],
+        logins: Logins,
+        set_cookie: Callable[[web.StreamResponse, str], None],
+    ) -> None:
+        """Log in to this front."""
+        self._names, self._logins, self._set_cookie = names, logins, set_cookie
+
+    @property
+    def issuer(self) -> str:
+        """The provider, as the login page names it."""
+        return self._client.provider.issuer.partition("://")[2].rstrip("/")
+
+    def routes(self) -> list[AbstractRouteDef]:
+        """The routes, whose names are in `OPEN_TO_LOGGED_OUT`."""
+        return [
+            web.post("/oidc/start", self._start, name="oidc-start"),
+            web.get(CALLBACK, self._callback, name="oidc-callback"),
+        ]
+
+    def token(self, login: Login) -> str | None:
+        """The operator's token of a login; `None` for who came by a link."""
+        return self._logins.token_of(login)
+
+    def begin(self) -> None:
+        """Look after logins from now on: read roles again, and end tokens of those that have ended."""
+        self._task = asyncio.get_running_loop().create_task(self._look_after())
+
+    async def close(self) -> None:
+        """Look after them no more; logins go on."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # The flow
+
+    async def _start(self, request: web.Request) -> web.StreamResponse:
+        """The address of the provider, for a page that has made a key."""
+        try:
+            key = _Start.model_validate_json(await request.read()).key
+            check_key(key)
+        except ValueError:
+            return web.Response(
+                status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
+            )
+        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        flow = _Flow(
+            cookie=_digest(cookie),
+            nonce=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(48),
+            redirect=f"{self._names().page(request.headers['Host'])}{CALLBACK}",
+            key=key,
+            ends=self._clock() + FLOW_LIFETIME,
+        )
+        try:
+            url = await self._client.authorization_url(
+                flow.redirect, state=state, nonce=flow.nonce, verifier=flow.verifier
+            )
+        except ProviderError as error:
+            log.warning("nobody can log in: %s", error)
+            return web.Response(
+                status=HTTPStatus.BAD_GATEWAY, text=f"Nobody can log in now: {visible(str(error))}\n"
+            )
+        self._flows[_digest(state)] = flow
+        while len(self._flows) > MAX_FLOWS:
+            del self._flows[next(iter(self._flows))]
+        response = web.json_response({"url": url})
+        response.set_cookie(
+            self._cookie_name,
+            cookie,
+            path="/oidc/",
+            max_age=int(FLOW_LIFETIME),
+            secure=self._names().secure,
+            httponly=True,
+            samesite="Lax",
+        )
+        return response
+
+    async def _callback(self, request: web.Request) -> web.StreamResponse:
+        """The page to which the provider leads the browser back."""
+        try:
+            cookie = await self._completed(request)
+        except _NoLoginError as error:
+            log.warning("a login failed: %s", error)
+            response = aiohttp_jinja2.render_template(
+                "login_failed.html", request, {"message": visible(str(error))}, status=error.status
+            )
+        else:
+            response = aiohttp_jinja2.render_template("logged_in.html", request, {})
+            self._set_cookie(response, cookie)
+        response.del_cookie(
+            self._cookie_name,
+            path="/oidc/",
+            secure=self._names().secure,
+            httponly=True,
+            samesite="Lax",
+        )
+        return response
+
+    async def _completed(self, request: web.Request) -> str:
+        """The cookie of a new login. Raises `_NoLoginError`."""
+        flow, query = self._flow(request), request.query
+        try:
+            await self._client.check_issuer(query.get("iss"))
+            if "code" not in query:
+                said = visible(query.get("error_description") or query.get("error", "nothing"))
+                raise FlowError(f"{self.issuer} did not log you in: {said[:200]}")
+            tokens = await self._client.exchange(flow.redirect, query["code"], flow.verifier)
+            if tokens.id_token is None:
+                raise FlowError(f'{self.issuer} gave no ID token; is "openid" among the scopes?')
+            opened = await self._exchange.open(tokens.id_token, flow.nonce)
+        except (FlowError, NotAdmittedError) as error:
+            raise _NoLoginError(HTTPStatus.FORBIDDEN, str(error)) from error
+        except (ProviderError, GatewayError) as error:
+            raise _NoLoginError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+        assert opened.token is not None
+        browser = browser_name(request.headers.get("User-Agent", ""))
+        cookie = self._logins.admit(flow.key, browser, opened.name, opened.token, opened.ends.timestamp())
+        login = self._logins.find(cookie)
+        if login is not None and tokens.refresh_token is not None:
+            self._refreshes[login.id] = _Refresh(tokens.refresh_token, self._clock())
+        return cookie
+
+    def _flow(self, request: web.Request) -> _Flow:
+        """The login that comes back, which counts once. Raises `_NoLoginError`."""
+        now, address = self._clock(), request.remote or ""
+        self._flows = {state: each for state, each in self._flows.items() if each.ends > now}
+        flow = self._flows.get(_digest(request.query.get("state", "")))
+        shown = _digest(request.cookies.get(self._cookie_name, ""))
+        here = f"{self._names().page(request.headers['Host'])}{CALLBACK}"
+        if flow is None or not hmac.compare_digest(flow.cookie, shown) or flow.redirect != here:
+            if self._failures.too_many(address):
+                raise _NoLoginError(HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong answers; wait a minute")
+            self._failures.note(address)
+            raise _NoLoginError(
+                HTTPStatus.FORBIDDEN,
+                "This answer belongs to no login of this browser: it was used before, is too old, or was "
+                "begun elsewhere. Log in again",
+            )
+        del self._flows[_digest(request.query["state"])]
+        return flow
+
+    @property
+    def _cookie_name(self) -> str:
+        names = self._names()
+        port = names.hosts[0].rpartition(":")[2] if names.hosts else ""
+        return f"{'__Secure-' if names.secure else ''}interlock-oidc-{port}"
+
+    # While logins last
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            try:
+                await self.look()
+            except Exception:
+                log.exception("Looking after logins failed; it is tried again")
+
+    async def look(self) -> None:
+        """Read roles again whose time it is, and end the tokens of logins that have ended."""
+        for login_id, token in self._logins.take_tokens().items():
+            self._refreshes.pop(login_id, None)
+            with suppress(GatewayError):  # The token ends by itself.
+                await self._exchange.end(token)
+        for login_id, each in list(self._refreshes.items()):
+            if self._clock() - each.at >= READ_AGAIN:
+                each.at = self._clock()
+                await self._read_again(login_id, each)
+
+    async def _read_again(self, login_id: str, refresh: _Refresh) -> None:
+        token = self._logins.token_by_id(login_id)
+        if token is None:
+            return
+        try:
+            new = await self._client.refresh(refresh.token)
+            refresh.token = new.refresh_token or refresh.token
+            if new.id_token is not None:
+                await self._exchange.renew(token, new.id_token)
+        except (FlowError, NotAdmittedError) as error:
+            log.warning("a login is over: %s", error)
+            self._logins.end_login(login_id)
+        except (ProviderError, GatewayError) as error:
+            log.warning("a login goes on as it is until its end: %s", error)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+__all__ = ["OPEN_TO_LOGGED_OUT", "SignIn"]

@@ -1,0 +1,2 @@
+// The provider's answer leaves the address bar.
+history.replaceState(null, "", location.pathname);

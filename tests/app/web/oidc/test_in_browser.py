@@ -1,0 +1,66 @@
+"""A real browser logs in at a provider of another site, and out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.support.oidc_provider import person
+
+from ..fronts import NEEDS_CHROMIUM, Seen, connected, pages, until
+from .signing import signing
+
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
+
+
+class TestWalk:
+    async def test_from_the_login_page_to_the_console_and_out(
+        self, browser: Browser, tmp_path: Path
+    ) -> None:
+        """The button leads to the provider and back to where one was going; nothing secret stays behind."""
+        async with (
+            signing(tmp_path) as front,
+            pages(browser, 1, (900, 500)) as [page],
+        ):
+            front.provider.person = person("maria", "dev")
+            seen, faults = Seen(page), []
+            page.on("pageerror", lambda error: faults.append(str(error)))
+            page.on("console", lambda said: faults.append(said.text) if "Policy" in said.text else None)
+            await page.goto(f"{front.url}/s/abc")
+            await page.click("text=Log in with")
+            await connected(page)
+            assert page.url == f"{front.url}/s/abc"
+            await seen.until("options: --session=abc")
+            assert "/authorize" in front.provider.asked
+            [token] = front.tokens
+            kept = await page.evaluate(
+                "document.cookie + JSON.stringify([{...localStorage}, {...sessionStorage}])"
+            )
+            assert "interlock" not in kept
+            assert token not in kept + await page.content()
+            await page.go_back()
+            assert "code=" not in page.url
+            await page.goto(f"{front.url}/logout")
+            await page.click("#leave")
+            await until(
+                lambda: not any(each.login for each in front.server.tokens.tokens()), "the token's end"
+            )
+            assert faults == []
+
+    async def test_a_failed_login_says_why(self, browser: Browser, tmp_path: Path) -> None:
+        """Who has no role reads it on the page, and may try again from there."""
+        async with (
+            signing(tmp_path) as front,
+            pages(browser, 1, (390, 844)) as [page],
+        ):
+            front.provider.person = person("eve", "sales")
+            await page.goto(f"{front.url}/m/")
+            await page.click("text=Log in with")
+            await page.wait_for_selector("text=has no role here")
+            assert page.url == f"{front.url}/oidc/callback"
+            front.provider.person = person("eve", "staff")
+            await page.click("text=Log in again")
+            await page.click("text=Log in with")
+            await page.wait_for_url(f"{front.url}/")

@@ -1,0 +1,327 @@
+"""Logins at a provider from the login page: the code flow from end to end, and what is no login."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
+
+import pytest
+import pytest_asyncio
+
+from interlock.app.web.logins import LoginFile, Logins
+from interlock.app.web.oidc.seal import seal, unseal
+from tests.support.oidc_provider import person
+
+from ..fronts import KEY, fronted, opened, shown, signature, until
+from .signing import Front, front_of, signing
+
+
+@pytest_asyncio.fixture
+async def front(tmp_path: Path) -> AsyncGenerator[Front, None]:
+    async with signing(tmp_path) as running:
+        yield running
+
+
+def changed(url: str, **query: str | None) -> str:
+    """An address with other parameters; `None` leaves one out."""
+    parts = urlsplit(url)
+    every = {name: values[0] for name, values in parse_qs(parts.query).items()} | query
+    left = {name: value for name, value in every.items() if value is not None}
+    return urlunsplit(parts._replace(query=urlencode(left)))
+
+
+class TestFlow:
+    async def test_a_login_has_a_token_of_its_own(self, front: Front) -> None:
+        """Tabs get the token of who logged in, with their role; no answer has it."""
+        front.provider.person = person("maria", "dev", "sec-team")
+        async with front.program() as session:
+            answer = await front.log_in(session)
+            assert answer.status == 200
+            assert await front.is_in(session)
+            async with opened(session, front.url) as socket:
+                await socket.receive()
+            [token] = front.tokens
+            identity = front.server.tokens.find(token)
+            assert identity is not None
+            assert (identity.name, identity.rights, identity.groups) == ("maria", "decide", ("security",))
+            assert token not in await answer.text()
+            assert token not in str(answer.headers)
+
+    async def test_the_way_to_the_provider(self, front: Front) -> None:
+        """A code with PKCE, a state and a nonce are asked for, and exactly our address comes back."""
+        async with front.program() as session:
+            query = parse_qs(urlsplit(await front.start(session)).query)
+        assert query["response_type"] == ["code"]
+        assert query["code_challenge_method"] == ["S256"]
+        assert query["redirect_uri"] == [f"{front.url}/oidc/callback"]
+        assert query["client_id"] == ["interlock"]
+        assert query["scope"] == ["openid profile"]
+        assert all(len(query[name][0]) >= 43 for name in ("state", "nonce", "code_challenge"))
+
+    async def test_cookies(self, front: Front) -> None:
+        """The cookie of the flow is for its own path and leaves with it; the login's is strict."""
+        async with front.program() as session:
+            url = await front.start(session)
+            flow = next(each for each in session.cookie_jar if "oidc" in each.key)
+            assert (flow["samesite"], flow["httponly"], flow["path"]) == ("Lax", True, "/oidc/")
+            answer = await front.follow(session, await front.answer(session, url))
+            login = next(each for each in session.cookie_jar if "oidc" not in each.key)
+            assert (login["samesite"], login["httponly"]) == ("Strict", True)
+            assert not [each for each in session.cookie_jar if "oidc" in each.key]
+            assert "no-store" in answer.headers["Cache-Control"]
+            assert "no-referrer" in answer.headers["Referrer-Policy"]
+            assert "form-action 'none'" in answer.headers["Content-Security-Policy"]
+
+    async def test_a_client_with_a_secret(self, tmp_path: Path) -> None:
+        """A confidential client shows its secret to the provider, and to nobody else."""
+        async with signing(tmp_path) as public, public.program() as session:
+            public.provider.secret = "s3cret-of-the-client"
+            async with front_of(public.server, public.provider) as front:
+                assert (await front.log_in(session)).status == 200
+            assert (await public.log_in(session)).status == 403  # It has none.
+
+    async def test_the_page_offers_it(self, front: Front) -> None:
+        """The login page names the provider, and one without a provider does not."""
+        async with front.program() as session:
+            async with session.get(f"{front.url}/login") as answer:
+                assert f"Log in with {front.sign_in.issuer}" in await answer.text()
+            async with fronted() as plain, session.get(f"{plain.url}/login") as answer:
+                assert "Log in with" not in await answer.text()
+
+    async def test_the_key_is_needed(self, front: Front) -> None:
+        """A program that has caught the login's cookie and not its key gets no console."""
+        async with front.program() as session:
+            await front.log_in(session)
+            async with session.ws_connect(f"{front.url}/ws/", headers={"Origin": front.url}) as socket:
+                _, challenge = await socket.receive_json()
+                await socket.send_json(["proof", signature(KEY, "http://elsewhere", challenge)])
+                await socket.receive()
+                assert socket.close_code == 1008
+        assert not front.tokens
+
+
+class TestAttacks:
+    async def refused(self, front: Front, location: str) -> str:
+        async with front.program() as session:
+            return await self.refused_in(front, session, location)
+
+    async def refused_in(self, front: Front, session: object, location: str) -> str:
+        answer = await front.follow(session, location)  # type: ignore[arg-type]
+        assert answer.status in (403, 429, 502)
+        assert not await front.is_in(session)  # type: ignore[arg-type]
+        return await answer.text()
+
+    async def test_another_state(self, front: Front) -> None:
+        """An answer with a state that was not given out, or none, is no login."""
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            for state in ("x" * 43, "", None):
+                said = await self.refused_in(front, session, changed(location, state=state))
+                assert "belongs to no login of this browser" in said
+
+    async def test_the_answer_of_another_browser(self, front: Front) -> None:
+        """Who is led to somebody else's answer is not logged in as them, and uses nothing up."""
+        async with front.program() as attacker:
+            location = await front.answer(attacker, await front.start(attacker))
+            assert "belongs to no login of this browser" in await self.refused(front, location)
+            async with front.program() as victim:
+                await front.start(victim)
+                await self.refused_in(front, victim, location)
+            assert (await front.follow(attacker, location)).status == 200
+
+    async def test_an_answer_that_was_used(self, front: Front) -> None:
+        """A code and a state count once, in the same browser, too."""
+        async with front.program() as session:
+            url = await front.start(session)
+            jar = [(each.key, each.value) for each in session.cookie_jar]
+            location = await front.answer(session, url)
+            assert (await front.follow(session, location)).status == 200
+        async with front.program() as session:
+            session.cookie_jar.update_cookies(dict(jar))
+            await self.refused_in(front, session, location)
+
+    async def test_a_code_of_another_login(self, front: Front) -> None:
+        """A code that was stolen is of no use in a login of the thief's: its verifier is another one."""
+        async with front.program() as victim, front.program() as thief:
+            stolen = parse_qs(urlsplit(await front.answer(victim, await front.start(victim))).query)
+            own = await front.answer(thief, await front.start(thief))
+            said = await self.refused_in(front, thief, changed(own, code=stolen["code"][0]))
+            assert "used before" in said
+
+    async def test_an_id_token_of_another_login(self, front: Front) -> None:
+        """A token with another nonce, or none, is refused, whatever its signature."""
+        for nonce in ("another", None):
+            front.provider.claims = {"nonce": nonce}
+            async with front.program() as session:
+                location = await front.answer(session, await front.start(session))
+                assert "another login" in await self.refused_in(front, session, location)
+
+    async def test_an_answer_of_another_provider(self, front: Front) -> None:
+        """An answer that names another issuer, or none where ours names itself, is a mix-up."""
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            said = await self.refused_in(front, session, changed(location, iss="https://evil.example"))
+            assert "another provider" in said
+            location = await front.answer(session, await front.start(session))
+            said = await self.refused_in(front, session, changed(location, iss=None))
+            assert "does not say of which provider" in said
+
+    async def test_a_denial(self, front: Front) -> None:
+        """Who denies it there is told so; what the provider says is shown as text."""
+        front.provider.person = None
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            location = changed(location, error_description="<script>alert(1)</script>")
+            said = await self.refused_in(front, session, location)
+            assert "&lt;script&gt;" in said
+            assert "<script>alert" not in said
+
+    async def test_a_page_elsewhere_begins_nothing(self, front: Front) -> None:
+        """Only our own page begins a login; its answer has no address that a request chose."""
+        async with front.program() as session:
+            for headers in ({"Origin": "https://evil.example"}, {}):
+                async with session.post(
+                    f"{front.url}/oidc/start", json={"key": shown(KEY)}, headers=headers
+                ) as answer:
+                    assert answer.status == 403
+            more = {"key": shown(KEY), "next": "https://evil.example"}
+            async with session.post(
+                f"{front.url}/oidc/start", json=more, headers={"Origin": front.url}
+            ) as answer:
+                assert answer.status == 400
+            async with session.get(f"{front.url}/oidc/start") as answer:
+                assert answer.status == 401
+
+    async def test_a_person_without_a_role(self, front: Front) -> None:
+        """They read why, and are not logged in."""
+        front.provider.person = person("eve", "sales")
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            said = await self.refused_in(front, session, location)
+            assert "has no role here: the groups are sales" in said
+
+    async def test_a_name_of_the_server_s(self, front: Front) -> None:
+        """Nobody becomes the operator whose token the front has."""
+        front.provider.person = person("ada", "sre", sub="sub-eve")
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            said = await self.refused_in(front, session, location)
+            assert "is the name of a token here" in said
+
+    async def test_a_provider_that_is_down(self, front: Front) -> None:
+        """Nobody gets in; who is in stays."""
+        front.provider.person = person("maria", "dev")
+        async with front.program() as inside, front.program() as outside:
+            await front.log_in(inside)
+            location = await front.answer(outside, await front.start(outside))
+            front.provider.down = True
+            said = await self.refused_in(front, outside, location)
+            assert "does not answer" in said
+            assert await front.is_in(inside)
+            async with opened(inside, front.url) as socket:
+                await socket.receive()
+
+
+class TestDuration:
+    async def test_logging_out_ends_the_token(self, front: Front) -> None:
+        """The token of a login that has ended is of no use at the server."""
+        front.provider.person = person("maria", "dev")
+        async with front.program() as session:
+            await front.log_in(session)
+            [entry] = [each for each in front.server.tokens.tokens() if each.login is not None]
+            async with session.post(f"{front.url}/logout", headers={"Origin": front.url}) as answer:
+                assert answer.status == 204
+            await until(lambda: not front.server.tokens.in_force(entry.id), "the token's end")
+
+    async def test_roles_are_read_again(self, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With a refresh token the role and groups of now count; without any role the login is over."""
+        monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
+        front.provider.person = person("maria", "sre")
+        async with front.program() as session:
+            await front.log_in(session)
+
+            def rights() -> str | None:
+                found = [each for each in front.server.tokens.tokens() if each.login is not None]
+                return found[0].rights if found else None
+
+            assert rights() == "administer"
+            front.provider.person = person("maria", "dev")
+            await until(lambda: rights() == "decide", "the other role")
+            front.provider.down = True
+            await front.sign_in.look()
+            assert await front.is_in(session)
+            front.provider.down = False
+            front.provider.person = person("maria")
+            await until(lambda: rights() is None, "the login's end")
+            assert not await front.is_in(session)
+
+    async def test_who_is_locked_out_at_the_provider(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A refresh token that is refused ends the login."""
+        monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
+        front.provider.person = person("maria", "sre")
+        async with front.program() as session:
+            await front.log_in(session)
+            front.provider.refresh_tokens.clear()
+            await front.sign_in.look()
+            assert not await front.is_in(session)
+
+    async def test_a_login_survives_a_restart(self, tmp_path: Path) -> None:
+        """The browser goes on under the same token, which the file has sealed by its cookie."""
+        file = tmp_path / "web.json"
+        async with signing(tmp_path, file=file) as front, front.program() as session:
+            front.provider.person = person("maria", "dev")
+            await front.log_in(session)
+            [entry] = [each for each in front.server.tokens.tokens() if each.login is not None]
+            port = urlsplit(front.url).port or 0
+            await front.front.close()
+            async with front_of(front.server, front.provider, file=file, port=port) as again:
+                assert await again.is_in(session)
+                async with opened(session, again.url) as socket:
+                    await socket.receive()
+                [token] = again.tokens
+                identity = front.server.tokens.find(token)
+                assert identity is not None
+                assert identity.token == entry.id
+                assert token not in file.read_text()
+            # Without a provider, and so without its token, it is nobody's, and least of all the front's.
+            kept = Logins(file=LoginFile(file, "served"))
+            async with (
+                fronted(logins=kept, port=port) as plain,
+                session.get(f"{plain.url}/login/state") as answer,
+            ):
+                assert answer.status == 401
+
+    def test_a_sealed_token(self) -> None:
+        """It is read with its cookie, for its login, and unchanged."""
+        sealed = seal("secret", "cookie", "login")
+        assert unseal(sealed, "cookie", "login") == "secret"
+        assert unseal(sealed, "other", "login") is None
+        assert unseal(sealed, "cookie", "other") is None
+        assert unseal(sealed[:-4] + "AAA=", "cookie", "login") is None
+        assert unseal("", "cookie", "login") is None
+        assert seal("secret", "cookie", "login") != sealed
+
+
+class TestPhone:
+    async def test_a_phone_s_page_is_the_operator_s(self, front: Front) -> None:
+        """The page for phones shows the name of who logged in, beside one that shows the front's own."""
+        front.provider.person = person("maria", "staff")
+        async with front.program() as session:
+            await front.log_in(session)
+            async with session.post(f"{front.url}/m/challenge", headers={"Origin": front.url}) as answer:
+                challenge = (await answer.json())["challenge"]
+            proof = {
+                "challenge": challenge,
+                "signature": signature(KEY, front.url, challenge, "phone"),
+                "view": "/m/",
+            }
+            async with session.post(
+                f"{front.url}/m/tab", json=proof, headers={"Origin": front.url}
+            ) as answer:
+                assert answer.status == 200
+                text = await answer.text()
+            assert "maria" in text
+            assert "ada" not in text
