@@ -61,6 +61,7 @@ COMMANDS = {
     "approvals": ("server.approvals", "list, show, approve and deny a server's open requests"),
     "freeze": ("server.freeze", "hold every new call of all agents of a server, or lift that"),
     "rules": ("server.rules", "compare the rules of a running server with files"),
+    "login": ("server.login", "log in at a server's provider, for consoles and commands"),
     "token": ("server.token", "make, list, rotate and revoke tokens for agents and operators"),
     "protocol": ("server.protocol", "describe what is said over the wire"),
     "web": ("server.web", "show the console in a browser on this machine"),

@@ -192,16 +192,24 @@ def add_operator_connection(
 def operator_connection(args: argparse.Namespace) -> tuple[str | None, str | None]:
     """URL and token that a line names; `None` for what the client finds by itself.
 
-    Raises `TokenError`, and `ValueError` for a URL that would send a token in clear.
+    A login counts before a file that only a setting names, and that not beside the environment's token.
+    Raises `OperatorLoginError` for a login that is over, `TokenError`, and `ValueError` for a URL that
+    would send a token in clear.
     """
     from ...engine.gateway.protocol.address import TOKEN, check_private, server_url
     from ...engine.gateway.protocol.tokens import read_secret
+    from ..hosting.operator_login import current_login
 
     url: str | None = args.connect or None
     check_private(server_url(url))
-    # A file that only a setting names does not count beside the environment's token.
-    in_environment = TOKEN in os.environ and "token_file" not in args.typed
-    return url, None if in_environment or args.token_file is None else read_secret(args.token_file)
+    if "token_file" in args.typed:
+        return url, read_secret(args.token_file)
+    if TOKEN in os.environ:
+        return url, None
+    login = current_login(server_url(url))
+    if login is not None:
+        return url, login.token
+    return url, None if args.token_file is None else read_secret(args.token_file)
 
 
 def connection_options(args: argparse.Namespace) -> list[str]:

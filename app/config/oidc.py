@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ...engine.core.approvers import GROUP
 from ...engine.core.rights import KINDS, Rights
+from ...engine.gateway.oidc.login_terms import SESSION, LoginTerms
 from ...engine.gateway.oidc.provider import checked_issuer
-from ...engine.gateway.oidc.terms import SESSION, LoginTerms
 from ...engine.gateway.protocol.login_exchange import LoginOffer
 from ...engine.gateway.protocol.tokens import TokenError, read_private
 from .loader import Key, SettingsError
@@ -128,7 +128,7 @@ class OidcSettings(SettingsTable):
 
     @property
     def terms(self) -> LoginTerms:
-        """Who may log in, and as what."""
+        """Terms of logins here."""
         device = self.device_client
         return LoginTerms(
             issuer=self.issuer,

@@ -129,7 +129,7 @@ def _problems(found: FoundTable, error: ValidationError) -> list[str]:
 
 
 def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Mapping[str, str]:
-    """Who the operators are at the provider, by name. Raises `SettingsError`."""
+    """Identities of the operators at the provider, by name. Raises `SettingsError`."""
     logins: dict[str, str] = {}
     for name, each in table.root.items():
         if each.subject is None:

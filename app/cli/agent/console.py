@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from ...config.arguments import (
     BAD_INPUT,
@@ -88,7 +90,7 @@ def connect(args: argparse.Namespace) -> int:
             return refuse("console", f"{option} does not go with --connect: {reason}. Leave it out")
     try:
         return attach(
-            *operator_connection(args),
+            *_operator_connection(args),
             named=[*connection_options(args), *(["--read-only"] if args.read_only else [])],
             read_only=bool(args.read_only),
             appearance=args.appearance,
@@ -96,3 +98,27 @@ def connect(args: argparse.Namespace) -> int:
         )
     except (GatewayError, SettingsError, TokenError, ValueError) as error:
         return refuse("console", error, FAILED if isinstance(error, GatewayError) else BAD_INPUT)
+
+
+def _operator_connection(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """URL and token; whose login is over, or who has neither a login nor a token, logs in first.
+
+    Raises as `operator_connection` and `log_in_here` do.
+    """
+    from ....engine.gateway.client.connection import NotAdmittedError
+    from ....engine.gateway.protocol.address import TOKEN, server_url
+    from ....engine.gateway.protocol.token_paths import operator_token_file
+    from ...hosting.operator_login import OperatorLoginError
+    from ..server.login import log_in_here
+
+    try:
+        url, token = operator_connection(args)
+    except OperatorLoginError as error:
+        print(f"interlock console: {error}", file=sys.stderr)
+        return args.connect or None, log_in_here(args, server_url(args.connect or None))
+    if token is None and TOKEN not in os.environ and not operator_token_file().exists():
+        try:
+            return url, log_in_here(args, server_url(url))
+        except NotAdmittedError as error:
+            print(f"interlock console: {error}", file=sys.stderr)
+    return url, token

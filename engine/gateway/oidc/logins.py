@@ -22,8 +22,8 @@ from ...core.sanitize import visible
 from ..protocol.login_exchange import OpenLogin
 from ..protocol.server_proof import digest_of
 from ..protocol.tokens import PREFIXES, Person, TokenContent, TokenEntry, TokenFile
+from .login_terms import Claimant, LoginRefusedError, LoginTerms, claimant_of
 from .provider import FRESH, LEEWAY, InvalidIdTokenError, Provider
-from .terms import Claimant, LoginRefusedError, LoginTerms, claimant_of
 
 MAX_LOGINS = 16
 """Logins of one person at a time; one more ends the oldest."""

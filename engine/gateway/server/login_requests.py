@@ -8,9 +8,9 @@ from http import HTTPStatus
 from websockets.datastructures import Headers, MultipleValuesError
 
 from ...core.sanitize import visible
+from ..oidc.login_terms import LoginRefusedError
 from ..oidc.logins import OperatorLogins
 from ..oidc.provider import InvalidIdTokenError, ProviderError
-from ..oidc.terms import LoginRefusedError
 from ..protocol.login_exchange import END, ID_TOKEN_HEADER, NONCE_HEADER, OFFER, OPEN, LoginOffer
 from ..protocol.tokens import TokenError
 from .admission import Guard, Refused

@@ -22,9 +22,9 @@ from interlock.engine.core.approvers import Operators
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.client.login import LoginExchange
 from interlock.engine.gateway.oidc.client import ProviderClient
+from interlock.engine.gateway.oidc.login_terms import LoginTerms
 from interlock.engine.gateway.oidc.logins import OperatorLogins
 from interlock.engine.gateway.oidc.provider import Provider
-from interlock.engine.gateway.oidc.terms import LoginTerms
 from interlock.engine.gateway.protocol.login_exchange import LoginOffer
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.gateway.server.login_requests import LoginRequests

@@ -19,7 +19,7 @@ class TestWalk:
     async def test_from_the_login_page_to_the_console_and_out(
         self, browser: Browser, tmp_path: Path
     ) -> None:
-        """The button leads to the provider and back to where one was going; nothing secret stays behind."""
+        """The button leads to the provider and back to where one was going; no secret stays."""
         async with (
             signing(tmp_path) as front,
             pages(browser, 1, (900, 500)) as [page],

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 
 from interlock.engine.core.approvers import Operator, Operators, login_id
+from interlock.engine.gateway.oidc.login_terms import LoginRefusedError, LoginTerms
 from interlock.engine.gateway.oidc.logins import MAX_LOGINS, OperatorLogins
 from interlock.engine.gateway.oidc.provider import InvalidIdTokenError, ProviderError
-from interlock.engine.gateway.oidc.terms import LoginRefusedError, LoginTerms
 from interlock.engine.gateway.protocol.tokens import TokenError, TokenFile
 from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, Claims, OidcProvider, person, provided
 

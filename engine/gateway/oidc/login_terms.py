@@ -25,7 +25,7 @@ class LoginRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoginTerms:
-    """Who may log in, and as what.
+    """Terms on which a person may log in, and what they then are.
 
     `roles` and `groups` say which values of the claim `groups_claim` give a role or a group; the highest
     role counts. Who has none gets `default_role`, and without one does not get in. `audiences` are the

@@ -1,0 +1,187 @@
+"""`interlock login`: logs in by the device flow; other commands then act as that operator."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import stat
+import subprocess
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenContent
+from tests.app.web.oidc.signing import offering
+from tests.engine.gateway.served import Served, until
+from tests.support.command import command
+from tests.support.oidc_provider import OidcProvider, person, provided
+
+
+@dataclass
+class Desk:
+    """A server, its provider, and a user of the machine who has no token."""
+
+    server: Served
+    provider: OidcProvider
+    directory: Path
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def kept(self) -> list[Path]:
+        """The files with this user's logins."""
+        return [*(self.directory / "config").glob("login-*.json")]
+
+    async def run(self, *line: str, **env: str) -> subprocess.CompletedProcess[str]:
+        every = {"INTERLOCK_CONFIG_DIR": str(self.directory / "config"), **env}
+        return await asyncio.to_thread(command, self.directory, *line, env=every)
+
+    async def log_in(self, *line: str, answer: str = "done") -> subprocess.CompletedProcess[str]:
+        """Log in, and agree to it at the provider once the code is there."""
+        running = asyncio.ensure_future(self.run("login", "--connect", self.url, *line))
+
+        async def begun() -> bool:
+            return bool(self.provider.devices) or running.done()
+
+        await until(begun)
+        for each in self.provider.devices.values():
+            each.state = answer
+        return await running
+
+
+@pytest_asyncio.fixture
+async def desk(tmp_path: Path) -> AsyncGenerator[Desk, None]:
+    (tmp_path / "config").mkdir(mode=0o700)
+    address = Address(path=tmp_path / "s.sock")
+    async with provided() as provider, offering(tmp_path, provider, address=address) as server:
+        provider.person = person("maria", "dev")
+        yield Desk(server, provider, tmp_path)
+
+
+class TestLogin:
+    async def test_a_login_is_for_all_commands(self, desk: Desk) -> None:
+        """It shows address and code, and keeps a token that only its owner may read."""
+        done = await desk.log_in()
+        assert done.returncode == 0, done.stderr
+        assert f"Open {desk.provider.issuer}/activate in a browser" in done.stderr
+        assert "the code WDJB-MJHT" in done.stderr
+        assert f"Logged in at {desk.url} as maria, until" in done.stderr
+        [file] = desk.kept
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        listed = await desk.run("approvals", "list", "--connect", desk.url)
+        assert (listed.returncode, listed.stderr) == (0, "No request is open.\n")
+        frozen = await desk.run("freeze", "--connect", desk.url, "a test")
+        assert frozen.returncode == 0, frozen.stderr
+        freeze = desk.server.hub.current_freeze()
+        assert freeze is not None
+        assert freeze.by == "maria"
+
+    async def test_the_role_of_the_provider_is_enforced(self, desk: Desk) -> None:
+        """Who may only look changes nothing, whatever the command."""
+        desk.provider.person = person("maria", "staff")
+        await desk.log_in()
+        frozen = await desk.run("freeze", "--connect", desk.url, "a test")
+        assert frozen.returncode == 1
+        assert "needs a token of kind 'decide'" in frozen.stderr
+
+    async def test_logging_out(self, desk: Desk) -> None:
+        """The file goes, and the token is of no use at the server."""
+        await desk.log_in()
+        [entry] = [each for each in desk.server.tokens.tokens() if each.login is not None]
+        done = await desk.run("login", "--connect", desk.url, "--logout")
+        assert (done.returncode, done.stdout) == (0, f"Logged out at {desk.url}: maria\n")
+        assert desk.kept == []
+        assert not desk.server.tokens.in_force(entry.id)
+        again = await desk.run("login", "--connect", desk.url, "--logout")
+        assert again.stdout == f"Nobody is logged in at {desk.url}.\n"
+
+    async def test_a_token_counts_before_a_login(self, desk: Desk) -> None:
+        """Scripts go on with theirs."""
+        desk.provider.person = person("maria", "staff")
+        await desk.log_in()
+        frozen = await desk.run("freeze", "--connect", desk.url, "x", INTERLOCK_TOKEN=desk.server.ben)
+        assert frozen.returncode == 0, frozen.stderr
+
+    async def test_a_login_that_is_over(self, desk: Desk) -> None:
+        """The error names the command that logs in again."""
+        await desk.log_in()
+        [file] = desk.kept
+        old = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
+        file.write_text(re.sub(r'"ends":"[^"]*"', f'"ends":"{old}"', file.read_text()))
+        listed = await desk.run("approvals", "list", "--connect", desk.url)
+        assert listed.returncode == 1
+        assert f"log in again: interlock login --connect {desk.url}" in listed.stderr
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [("access_denied", "the login was denied there"), ("expired_token", "the code is over")],
+    )
+    async def test_nobody_agreed(self, desk: Desk, answer: str, said: str) -> None:
+        """A denied or expired code logs nobody in."""
+        done = await desk.log_in(answer=answer)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert desk.kept == []
+
+    async def test_no_role(self, desk: Desk) -> None:
+        """The server says why, and nothing is kept."""
+        desk.provider.person = person("eve", "sales")
+        done = await desk.log_in()
+        assert done.returncode == 1
+        assert "'eve' has no role here" in done.stderr
+        assert desk.kept == []
+
+    async def test_a_provider_that_is_down(self, desk: Desk) -> None:
+        """A clear error; who is logged in goes on."""
+        await desk.log_in()
+        desk.provider.down = True
+        done = await desk.run("login", "--connect", desk.url)
+        assert done.returncode == 1
+        assert "answers with status 503" in done.stderr
+        listed = await desk.run("approvals", "list", "--connect", desk.url)
+        assert listed.returncode == 0, listed.stderr
+
+    async def test_a_server_that_cannot_prove_itself(self, desk: Desk) -> None:
+        """Over TCP in clear nothing is sent to whoever listens."""
+        done = await desk.run("login", "--connect", "ws://127.0.0.1:9")
+        assert done.returncode == 1
+        assert "over wss:// or at a unix:PATH" in done.stderr
+
+
+class TestRoles:
+    async def test_roles_are_read_again(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A later command has the role of then, by the refresh token; without any the login is over."""
+        monkeypatch.setattr("interlock.app.hosting.operator_login.READ_AGAIN", 0.0)
+        await desk.log_in()
+        desk.provider.person = person("maria", "staff")
+        frozen = await desk.run("freeze", "--connect", desk.url, "a test")
+        assert "needs a token of kind 'decide'" in frozen.stderr
+        desk.provider.down = True
+        listed = await desk.run("approvals", "list", "--connect", desk.url)
+        assert listed.returncode == 0, listed.stderr
+        desk.provider.down = False
+        desk.provider.person = person("maria")
+        listed = await desk.run("approvals", "list", "--connect", desk.url)
+        assert "log in again" in listed.stderr
+        assert desk.kept == []
+        assert not [each for each in desk.server.tokens.tokens() if each.login is not None]
+
+    async def test_a_restart_keeps_a_login(self, desk: Desk) -> None:
+        """Tokens of logins are in the server's file, as digests, with the people's names."""
+        await desk.log_in()
+        text = desk.server.tokens.path.read_text()
+        content = TokenContent.model_validate_json(text)
+        assert [each.name for each in content.people or ()] == ["maria"]
+        [file] = desk.kept
+        token = file.read_text().partition('"token":"')[2].partition('"')[0]
+        assert token.startswith("ilk_operator_")
+        assert token not in text

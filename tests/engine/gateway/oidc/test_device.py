@@ -1,0 +1,100 @@
+"""The device flow: as often as the provider wants to be asked, until it is agreed, denied or over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+
+from interlock.engine.gateway.oidc.client import DeviceLogin, FlowError, ProviderClient
+from interlock.engine.gateway.oidc.provider import Provider, ProviderError
+from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, OidcProvider, provided
+
+
+class Waiting:
+    """The pauses of a flow, which pass at once; at the one of `agree_at` the person answers."""
+
+    def __init__(self, provider: OidcProvider, answer: str = "done", agree_at: int = 3) -> None:
+        self.provider = provider
+        self.answer = answer
+        self.agree_at = agree_at
+        self.pauses: list[float] = []
+        self.down_at: tuple[int, ...] = ()
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.provider.down = len(self.pauses) in self.down_at
+        if len(self.pauses) == self.agree_at:
+            for each in self.provider.devices.values():
+                each.state = self.answer
+
+    def clock(self) -> float:
+        return sum(self.pauses)
+
+
+@pytest_asyncio.fixture
+async def made() -> AsyncGenerator[OidcProvider, None]:
+    async with provided() as provider:
+        yield provider
+
+
+def client(made: OidcProvider) -> ProviderClient:
+    return ProviderClient(Provider(made.issuer), DEVICE_CLIENT, ("openid", "profile"))
+
+
+async def begun(made: OidcProvider) -> DeviceLogin:
+    found = await client(made).begin_device()
+    return found.model_copy(update={"interval": 5.0})
+
+
+class TestFlow:
+    async def test_until_the_person_agrees(self, made: OidcProvider) -> None:
+        """It is asked in the provider's interval, and ends with an ID token for this client."""
+        waiting = Waiting(made)
+        tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        assert waiting.pauses == [5.0, 5.0, 5.0]
+        claims = await Provider(made.issuer).check(tokens.id_token or "", [DEVICE_CLIENT])
+        assert claims.sub == "sub-ada"
+
+    async def test_slow_down(self, made: OidcProvider) -> None:
+        """Each `slow_down` makes the interval five seconds longer, for good (RFC 8628, 3.5)."""
+        made.slow = 2
+        waiting = Waiting(made, agree_at=4)
+        await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        assert waiting.pauses == [5.0, 10.0, 15.0, 15.0]
+
+    async def test_a_denial(self, made: OidcProvider) -> None:
+        """Who denies it ends it at once."""
+        waiting = Waiting(made, "access_denied")
+        with pytest.raises(FlowError, match="the login was denied there"):
+            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+
+    async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
+        """When the provider says so, or when its time is over anyhow."""
+        waiting = Waiting(made, "expired_token")
+        with pytest.raises(FlowError, match="the code is over: begin again"):
+            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        waiting = Waiting(made, "authorization_pending")
+        with pytest.raises(FlowError, match="the code is over: begin again"):
+            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        assert sum(waiting.pauses) < 300
+
+    async def test_a_provider_that_is_down_for_a_while(self, made: OidcProvider) -> None:
+        """It is asked on, more seldom; nothing is lost by it."""
+        waiting = Waiting(made, agree_at=3)
+        waiting.down_at = (1, 2)
+        tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        assert waiting.pauses == [5.0, 10.0, 20.0]
+        assert tokens.id_token is not None
+
+    async def test_a_provider_without_one(self, made: OidcProvider) -> None:
+        """Neither a provider that is down nor a client that it does not know begins a flow."""
+        made.down = True
+        with pytest.raises(ProviderError, match="status 503"):
+            await client(made).begin_device()
+        made.down, made.secret = False, "secret"
+        waiting = Waiting(made, agree_at=1)
+        confidential = ProviderClient(Provider(made.issuer), CLIENT, ("openid",))
+        with pytest.raises(FlowError, match="it does not take the client 'interlock'"):
+            await confidential.finish_device(await begun(made), waiting.sleep, waiting.clock)

@@ -1,0 +1,213 @@
+"""Logins at a server: who may ask for one, and what operators who logged in count for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from interlock.engine.core.approvers import Operator, Operators, login_id
+from interlock.engine.gateway.client.connection import NotAdmittedError, UnreachableError
+from interlock.engine.gateway.client.login import LoginExchange
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
+from tests.app.web.oidc.signing import offering
+from tests.support.oidc_provider import DEVICE_CLIENT, Claims, OidcProvider, person, provided
+
+from ..served import Served, served, until
+
+TWO = "require human-approval before deploy by 2 of security\n"
+
+
+class Place:
+    """A server with its provider."""
+
+    def __init__(self, server: Served, provider: OidcProvider) -> None:
+        self.server = server
+        self.provider = provider
+        self.exchange = LoginExchange(server.url, server.ada)
+
+    async def enter(self, claims: Claims) -> str:
+        """The token of a person who logs in."""
+        opened = await self.exchange.open(self.provider.id_token(claims, DEVICE_CLIENT))
+        assert opened.token is not None
+        return opened.token
+
+
+@pytest_asyncio.fixture
+async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
+    async with provided() as provider, offering(tmp_path, provider, rules=TWO) as server:
+        yield Place(server, provider)
+
+
+async def ask(place: Place, path: str, **headers: str) -> httpx2.Response:
+    url = place.server.url.replace("ws", "http", 1)
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        return await client.get(url + path, headers=headers)
+
+
+class TestRequests:
+    async def test_pages_are_refused(self, place: Place) -> None:
+        """Whatever page of a browser asks, with whatever token."""
+        for headers in ({"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "none"}):
+            for path in ("/login", "/login/open", "/login/renew", "/login/end"):
+                assert (await ask(place, path, **headers)).status_code == 403
+
+    async def test_another_name_of_the_server(self, place: Place) -> None:
+        """A name that somebody has pointed here by DNS is none."""
+        assert (await ask(place, "/login", Host="evil.example")).status_code == 421
+
+    async def test_the_offer_has_no_secret(self, place: Place) -> None:
+        """Whoever asks gets the provider, the public client and the scopes."""
+        answer = await ask(place, "/login")
+        assert answer.json() == {
+            "issuer": place.provider.issuer,
+            "client_id": DEVICE_CLIENT,
+            "scopes": ["openid", "profile"],
+        }
+        assert answer.headers["Cache-Control"] == "no-store"
+
+    async def test_a_long_id_token(self, place: Place) -> None:
+        """One of a person in hundreds of groups arrives in pieces."""
+        groups = [f"group-{number:04}" for number in range(1000)]
+        token = await place.enter(person("maria", "dev", *groups))
+        async with place.server.console(token) as console:
+            assert console.rights == "decide"
+
+    async def test_a_forged_token(self, place: Place) -> None:
+        """The reason is given, and too many of them have to wait."""
+        with pytest.raises(NotAdmittedError, match="The ID token is refused: it was made for another"):
+            await place.exchange.open(place.provider.id_token(aud="shop"))
+        for _ in range(60):
+            answer = await ask(place, "/login/open", **{"Interlock-Id-Token": "a.b.c"})
+        assert answer.status_code == 429
+        assert await place.enter(person("maria", "dev"))
+
+    async def test_a_provider_that_is_down(self, place: Place) -> None:
+        """It says so, as something that may pass."""
+        token = place.provider.id_token(person("maria", "dev"))
+        place.provider.down = True
+        with pytest.raises(UnreachableError, match="Nobody can log in now"):
+            await place.exchange.open(token)
+
+    async def test_a_server_without_logins(self, tmp_path: Path) -> None:
+        """It offers none, and the error says what to do."""
+        async with served(tmp_path) as server:
+            with pytest.raises(
+                NotAdmittedError, match=r"offers no logins: use a token, or have \[oidc\]"
+            ):
+                await LoginExchange(server.url, server.ada).offer()
+
+    async def test_who_listens_in_its_place(self, place: Place) -> None:
+        """A program that does not know the token is sent no ID token."""
+        got: list[bytes] = []
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            got.append(await reader.read(4096))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
+            await writer.drain()
+            writer.close()
+
+        listener = await asyncio.start_server(listen, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        async with listener:
+            exchange = LoginExchange(f"ws://127.0.0.1:{port}", place.server.ada)
+            with pytest.raises(NotAdmittedError):
+                await exchange.open(place.provider.id_token())
+        assert all(each.startswith(b"GET /proof ") for each in got)
+
+
+class TestOperators:
+    async def test_two_of_a_group_of_the_provider_s(self, place: Place) -> None:
+        """Their groups count as configured ones do, and the record says who they were at the provider."""
+        server = place.server
+        tokens = [await place.enter(person(name, "dev", "sec-team")) for name in ("maria", "cy")]
+        other = await place.enter(person("eve", "dev"))
+        async with server.agent_client() as agent:
+            gate = await agent.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+            [request] = await until(server.hub.approvals)
+            said: list[str] = []
+            for token in (other, *tokens):
+                async with server.console(token) as console:
+                    outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                    said.append(outcome.message)
+            assert said[0] == "eve is not in security: 2 of security must approve"
+            answer = await asyncio.wait_for(call, 10)
+            assert (answer.outcome, answer.approved_by) == ("allow", ("maria", "cy"))
+        bodies = [event.body for event in await server.hub.recorded(request.session)]
+        [given] = [each for each in bodies if isinstance(each, ApprovalGiven)]
+        [decided] = [each for each in bodies if isinstance(each, ApprovalDecided)]
+        issuer = place.provider.issuer
+        assert (given.login, decided.login) == (login_id(issuer, "sub-maria"), login_id(issuer, "sub-cy"))
+
+    async def test_who_has_logged_out_has_not_approved(self, place: Place) -> None:
+        """An approval that still needs another counts as long as its login does."""
+        server = place.server
+        maria = await place.enter(person("maria", "dev", "sec-team"))
+        cy = await place.enter(person("cy", "dev", "sec-team"))
+        async with server.agent_client() as agent:
+            gate = await agent.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+            [request] = await until(server.hub.approvals)
+            async with server.console(maria) as console:
+                assert (await console.decide(request.id, approved=True, digest=request.digest)).ok
+            await place.exchange.end(maria)
+            async with server.console(cy) as console:
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+            assert "the token of maria is no longer in force" in outcome.message
+            call.cancel()
+
+    async def test_a_group_that_was_taken_away(self, place: Place) -> None:
+        """What a renewed login is not in any more, its earlier approval does not count for."""
+        server = place.server
+        maria = await place.enter(person("maria", "dev", "sec-team"))
+        cy = await place.enter(person("cy", "dev", "sec-team"))
+        async with server.agent_client() as agent:
+            gate = await agent.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+            [request] = await until(server.hub.approvals)
+            async with server.console(maria) as console:
+                assert (await console.decide(request.id, approved=True, digest=request.digest)).ok
+            await place.exchange.renew(
+                maria, place.provider.id_token(person("maria", "dev"), DEVICE_CLIENT)
+            )
+            async with server.console(cy) as console:
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+            assert "maria is not in security" in outcome.message
+            call.cancel()
+
+    async def test_a_console_has_the_rights_of_now(self, place: Place) -> None:
+        """An open console of a login whose role changed comes back with the other one."""
+        token = await place.enter(person("maria", "sre"))
+        async with place.server.console(token) as console:
+            assert console.rights == "administer"
+            new = place.provider.id_token(person("maria", "staff"), DEVICE_CLIENT)
+            await place.exchange.renew(token, new)
+
+            async def looks() -> bool:
+                return console.rights == "look"
+
+            await until(looks)
+
+    async def test_a_configuration_that_changed(self, place: Place) -> None:
+        """A login counts no more where its name is somebody else's by now, or its provider is gone."""
+        token = await place.enter(person("maria", "dev"))
+        issuer = place.provider.issuer
+        hub = place.server.hub
+        for known in (
+            Operators((Operator("maria", "administer"),), issuer=issuer),
+            Operators(issuer="https://id.example.com"),
+            Operators(),
+        ):
+            hub.know_operators(known)
+            with pytest.raises(NotAdmittedError, match="does not count here"):
+                await place.server.console(token).open()
+        hub.know_operators(
+            Operators((Operator("maria", login=login_id(issuer, "sub-maria")),), issuer=issuer)
+        )
+        async with place.server.console(token) as console:
+            assert console.rights == "decide"
