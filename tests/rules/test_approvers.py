@@ -15,7 +15,7 @@ from interlock.engine.gate import GateManager
 from interlock.engine.gate.types import ApprovalAnswer, GateContext
 from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleError, compile_rules
-from interlock.rules.analysis.approvers import about_approvers
+from interlock.rules.analysis.approvers import ApproverFindings, about_approvers
 from interlock.rules.analysis.comparison import compare
 from interlock.rules.editing.next_words import next_rule_words
 
@@ -334,3 +334,17 @@ class TestMembers:
 
 
 OMAR = Operator("omar", groups=("oncall",))
+
+
+class TestGroupsOfAProvider:
+    def test_members_are_not_counted(self) -> None:
+        """A group whose members a provider names is known, with or without configured operators."""
+        nets = compile_rules(f"{HEAD} by 2 of security").nets
+        for listed in (None, (Operator("ada", groups=("dba",)),)):
+            assert about_approvers((net.rule for net in nets), Operators(listed, ("security",))) == (
+                ApproverFindings()
+            )
+        [unknown] = about_approvers(
+            (net.rule for net in nets), Operators((Operator("ada"),), ("secuirty",))
+        ).errors
+        assert unknown.remedy == "did you mean 'secuirty'?"

@@ -185,9 +185,15 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
         )
         if each.labels:
             more += f"  labels {', '.join(each.labels)}"
+        if each.login is not None:
+            more += f"  logged in as {visible(each.login)}"
         since = f"since {each.created:%Y-%m-%d %H:%M} UTC{ends}"
         print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
-    if not found:
+    here = {each.name for each in found}
+    away = [each for each in tokens.people() if each.name not in here]
+    for person in away:
+        print(f"person    {visible(person.name)}  not logged in  known as {visible(person.login)}")
+    if not found and not away:
         _print_note(
             "There is no token yet. `interlock serve` makes one for this user's agents and consoles."
         )

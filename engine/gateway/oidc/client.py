@@ -31,7 +31,7 @@ class FlowError(Exception):
 
 
 class ProviderTokens(BaseModel):
-    """What a flow ends with; `refresh_token` where the provider gives one."""
+    """Tokens at the end of a flow; `refresh_token` where the provider gives one."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -45,7 +45,8 @@ class TestOidc:
         text = LEAST + (
             'client_secret_file = "oidc.secret"\ndevice_client_id = "cli"\nscopes = ["openid", "email"]\n'
             'name_claim = "email"\ngroups_claim = "roles"\nsession = "1h"\ndefault_role = "look"\n'
-            '[oidc.roles]\nadminister = "sre"\ndecide = ["dev", "qa"]\n[oidc.groups]\nsecurity = ["sec"]\n'
+            '[oidc.roles]\nadminister = "sre"\ndecide = ["dev", "qa"]\n'
+            '[oidc.groups]\nsecurity = ["sec"]\n'
         )
         found = settings(tmp_path, text)
         assert found.terms.roles == {"look": (), "decide": ("dev", "qa"), "administer": ("sre",)}

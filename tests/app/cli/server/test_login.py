@@ -185,3 +185,21 @@ class TestRoles:
         token = file.read_text().partition('"token":"')[2].partition('"')[0]
         assert token.startswith("ilk_operator_")
         assert token not in text
+
+
+class TestTokens:
+    async def test_logins_are_listed_and_revoked(self, desk: Desk) -> None:
+        """`interlock token` shows who is logged in, and who was; revoking a name ends all of it."""
+        await desk.log_in()
+        env = {"INTERLOCK_CONFIG_DIR": str(desk.server.tokens.path.parent)}
+        listed = await desk.run("token", **env)
+        login = f"{desk.provider.issuer} sub-maria"
+        assert re.search(rf"operator  maria .* until .* decide  logged in as {login}\n", listed.stdout)
+        await desk.run("login", "--connect", desk.url, "--logout")
+        listed = await desk.run("token", **env)
+        assert f"person    maria  not logged in  known as {login}\n" in listed.stdout
+        await desk.log_in()
+        assert (await desk.run("token", "revoke", "maria", **env)).returncode == 0
+        assert "maria" not in (await desk.run("token", **env)).stdout
+        done = await desk.run("approvals", "list", "--connect", desk.url)
+        assert done.returncode == 1
