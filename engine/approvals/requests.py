@@ -47,6 +47,8 @@ from ..history.model.events import (
     ApprovalTakenBack,
     ApprovalUnclaimed,
     ApprovalWithdrawn,
+    CallLate,
+    CallRepeated,
     EventBody,
 )
 from ..history.model.records import ExtensionRecord
@@ -77,12 +79,14 @@ class ApprovalPolicy:
 
     `expire` is after how many seconds a request is denied; `None` lets it wait for ever. With
     `own_approvals` those who started a session may be among several people who approve its calls. `fuse`
-    is for how many seconds an approval of high risk can be taken back before its call is released.
+    is for how many seconds an approval of high risk can be taken back before its call is released. `late`
+    is for how many seconds a request stays open whose client has gone (G-102).
     """
 
     expire: float | None = None
     own_approvals: bool = False
     fuse: float = 0.0
+    late: float = 0.0
 
 
 TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
@@ -221,6 +225,7 @@ class RequestHost(WithdrawalHost, Protocol):
 class _Fuse:
     """The last approval that a request needs, which releases its call when the `timer` ends.
 
+    While the request is late there is no timer: its agent releases it by making the call again (G-102).
     `taken_back` is who took it back where the journal refused to say so.
     """
 
@@ -418,7 +423,7 @@ class ApprovalRequests:
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
             answer = replace(answer, by=by)
-            if approved and self._policy.fuse > 0 and shown.risk == "high":
+            if approved and (self._fuse_of(shown) > 0 or shown.late is not None):
                 return await self._light(approval_id, waits, shown, answer)
             if not await self._conclude(waits, shown, answer):
                 return None
@@ -481,11 +486,18 @@ class ApprovalRequests:
 
     # The fuse between an approval of high risk and the release of its call
 
+    def _fuse_of(self, shown: ApprovalState) -> float:
+        """Seconds for which an approval of a request can be taken back."""
+        return self._policy.fuse if shown.risk == "high" else 0.0
+
     async def _light(
         self, approval_id: str, waits: _Open, shown: ApprovalState, answer: OperatorAnswer
     ) -> Reply:
-        """Record an approval that can be taken back for a while, and release the call after it."""
-        seconds, credential = self._policy.fuse, answer.credential
+        """Record an approval that can be taken back for a while, and release the call after it.
+
+        That of a late request is held until its agent makes the call again, too.
+        """
+        seconds, credential = self._fuse_of(shown), answer.credential
         person = self._tokens.operator(answer.by, credential)
         fused = ApprovalFused(
             approval_id=approval_id,
@@ -498,6 +510,7 @@ class ApprovalRequests:
             token=None if credential is None else credential.token,
             groups=person.groups,
             login=person.login,
+            held=shown.late,
         )
         fuse = waits.fuse = _Fuse(answer)
         try:
@@ -509,8 +522,14 @@ class ApprovalRequests:
             # It burns also where who approved is gone by now: the record has it.
             if waits.fuse is fuse:
                 self._release_in(seconds, approval_id, waits, fuse)
-        time = format_duration(seconds)
-        return Reply(True, f"{shown.tool} approved by {answer.by}: it runs in {time} unless taken back")
+        return Reply(True, f"{shown.tool} approved by {answer.by}: {self._release_words(shown, seconds)}")
+
+    def _release_words(self, shown: ApprovalState, seconds: float) -> str:
+        """Words on the time at which an approved call runs; `seconds` are those of its fuse."""
+        if shown.late is None:
+            return f"it runs in {format_duration(seconds)} unless taken back"
+        left = format_duration(max(1.0, (shown.late - self._clock()).total_seconds()))
+        return f"its client has gone, so it runs once the agent makes the call again, within {left}"
 
     def _release_in(self, seconds: float, approval_id: str, waits: _Open, fuse: _Fuse) -> None:
         # The loop's clock is monotonic: no change of the machine's time makes it shorter.
@@ -524,6 +543,10 @@ class ApprovalRequests:
         answer = fuse.answer
         async with waits.turn:
             if waits.fuse is not fuse:
+                return
+            stands = self._host.state.approvals.get(approval_id)
+            if stands is not None and stands.late is not None:
+                fuse.timer = None
                 return
             try:
                 shown = await self._check_open(approval_id, waits, approved=True)
@@ -575,6 +598,47 @@ class ApprovalRequests:
                     waits.fuse = None
                     self._arm(approval_id, waits)
         return Reply(True, f"{shown.tool}: {by} took back the approval of {fuse.answer.by}")
+
+    # Late requests: their client has gone, and an answer waits until the agent makes the call again
+
+    async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
+        """Record that nobody waits for the answer about a call; its request stays open until then.
+
+        `None` where no request about it is open, or none stays so without a client. Raises
+        `JournalError`.
+        """
+        found = self._about(call_id)
+        if found is None or self._policy.late <= 0:
+            return None
+        approval_id, waits = found
+        async with waits.turn:
+            if self._shown(approval_id, waits) is None or waits.requested_input is not None:
+                return None
+            until = self._clock() + timedelta(seconds=self._policy.late)
+            await self._note(CallLate(call_id=call_id, until=until, subagent=subagent))
+        return until
+
+    async def rejoin(self, call_id: str, made_as: str) -> None:
+        """Record that an agent has made a late call again, and release it where it is approved.
+
+        Raises `JournalError`: its approval is then held as before.
+        """
+        again = CallRepeated(call_id=call_id, made_as=made_as)
+        found = self._about(call_id)
+        if found is None:
+            await self._host.record(again)
+            return
+        approval_id, waits = found
+        async with waits.turn:
+            await self._note(again)
+            fuse = waits.fuse
+            if fuse is not None and fuse.timer is None:
+                self._release_in(0.0, approval_id, waits, fuse)
+
+    def _about(self, call_id: str) -> tuple[str, _Open] | None:
+        """The open request about a call."""
+        found = self._open.items()
+        return next((each for each in found if each[1].request.call.tool_call_id == call_id), None)
 
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
         """Record that a person looks at the masked text of a request that may be more than secrets."""
@@ -962,7 +1026,8 @@ class ApprovalRequests:
         if answer.digest not in (None, waits.digest):
             return "This is not the request that was shown: look again"
         if waits.fuse is not None and answer.approved:
-            return f"{waits.fuse.answer.by} has approved it already: it runs in a moment"
+            when = "it runs in a moment" if shown.late is None else "it waits for its agent"
+            return f"{waits.fuse.answer.by} has approved it already: {when}"
         if waits.fuse is None and shown.expires is not None and self._clock() >= shown.expires:
             return f"Too late: {_expired(shown, waits.since)}"
         if not by:

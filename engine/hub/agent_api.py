@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal
 
 from pydantic import JsonValue
@@ -106,9 +107,13 @@ class AgentApi:
         call_id: str,
         tool: str,
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
+        subagent: str = "",
     ) -> asyncio.Future[CallAnswer]:
-        """Decide a call, as `call` does; no task waits for a call that needs no approval."""
-        return self._external(session_id).calls.submit(call_id, tool, input)
+        """Decide a call, as `call` does; no task waits for a call that needs no approval.
+
+        `subagent` is the agent's own subagent that makes it, by the agent's id for it.
+        """
+        return self._external(session_id).calls.submit(call_id, tool, input, subagent)
 
     async def result(
         self,
@@ -143,6 +148,20 @@ class AgentApi:
         it could not be recorded.
         """
         await self._external(session_id).calls.withdraw(call_id, reason)
+
+    async def give_up_call(
+        self, session_id: str, call_id: str, reason: str, subagent: str = ""
+    ) -> datetime | None:
+        """The client of a call waits no more: its request stays open until then (G-102), or is withdrawn.
+
+        It is withdrawn, for the `reason`, where the policy keeps none open without a client, and where no
+        request about the call is open; then there is no time. Raises as `withdraw_call`.
+        """
+        calls = self._external(session_id).calls
+        until = await calls.leave(call_id, subagent)
+        if until is None:
+            await calls.withdraw(call_id, reason)
+        return until
 
     def note_connection(self, session_id: str, call_id: str, *, connected: bool) -> None:
         """Show operators that no connection waits for a call any more, or that one waits again."""

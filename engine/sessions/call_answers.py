@@ -5,11 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 
 from pydantic import JsonValue
 
-from ..history.model.events import CallDecided, CallResult, EventBody, MessageAdded
+from ..history.model.events import (
+    ApprovalDecided,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallLate,
+    CallRepeated,
+    CallResult,
+    EventBody,
+    MessageAdded,
+    SessionResumed,
+)
 from ..history.model.fast_models import construct_model
 from ..history.model.records import CallRecord
 from ..recording.records import copied
@@ -20,12 +31,22 @@ NO_RESULT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LateCall:
+    """A call whose answer its agent gets until a time, by making it again (G-102)."""
+
+    call_id: str
+    until: datetime
+    subagent: str
+
+
 @dataclass(slots=True)
 class CallIndex:
     """Calls of a session's record and their decisions, by call id.
 
     `latest` is by an agent's own id the id of the last call made under it, where that is another;
-    `renamed` are those ids. `settled` are the calls that have a result.
+    `renamed` are those ids. `settled` are the calls that have a result. `late` are those whose client has
+    gone: undecided, or denied by a person in the meantime.
     """
 
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
@@ -33,6 +54,8 @@ class CallIndex:
     latest: dict[str, str] = field(default_factory=dict[str, str])
     renamed: set[str] = field(default_factory=set[str])
     settled: set[str] = field(default_factory=set[str])
+    late: dict[str, LateCall] = field(default_factory=dict[str, LateCall])
+    _denied: set[str] = field(default_factory=set[str])
 
     def current(self, own: str) -> str:
         """The id in the record of the last call that an agent made under its `own` id."""
@@ -46,6 +69,20 @@ class CallIndex:
         self._name(own, fresh)
         return fresh
 
+    def late_like(
+        self, tool: str, arguments: Mapping[str, JsonValue], subagent: str, now: datetime
+    ) -> str | None:
+        """The late call that is this one: the same tool, the same input, of the same subagent."""
+        same = None
+        for late in self.late.values():
+            if late.subagent != subagent or late.until <= now:
+                continue
+            made = self.asked[late.call_id]
+            same = same or digest(tool, arguments)
+            if digest(made.tool, made.input) == same:
+                return late.call_id
+        return None
+
     def _name(self, own: str, call_id: str) -> None:
         self.latest[own] = call_id
         self.renamed.add(call_id)
@@ -58,8 +95,23 @@ class CallIndex:
                     self.asked.setdefault(call.call_id, call)
                     if call.made_as is not None:
                         self._name(call.made_as, call.call_id)
+            case CallLate() if body.call_id in self.asked:
+                self.late[body.call_id] = LateCall(body.call_id, body.until, body.subagent)
+            case CallRepeated():
+                self.late.pop(body.call_id, None)
+                if body.made_as != body.call_id:
+                    self.latest[body.made_as] = body.call_id
+            case ApprovalDecided(approved=False) if body.call_id in self.late:
+                self._denied.add(body.call_id)
+            case ApprovalWithdrawn(again=False):
+                self.late.pop(body.call_id, None)
+            case SessionResumed():
+                # What its host held open is asked anew; what was denied stays so.
+                self.late = {key: late for key, late in self.late.items() if key in self._denied}
             case CallDecided():
                 self.decided[body.call_id] = body
+                if body.call_id not in self._denied or not is_blocked(body):
+                    self.late.pop(body.call_id, None)
             case CallResult() if body.anomaly is None and (not body.unknown or body.output == NO_RESULT):
                 # A turn that is over has nothing more to say of its calls; a host that died has.
                 self.settled.add(body.call_id)

@@ -59,7 +59,7 @@ class SubmittedSession(HostedSession):
 
         Returns whether that is new.
         """
-        calls = dict(self.disconnected or {})
+        call_id, calls = self.calls.index.current(call_id), dict(self.disconnected or {})
         if connected == (call_id not in calls):
             return False
         if connected:

@@ -7,13 +7,16 @@ often as it is asked for; what the record does not have was never answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
+from ..approvals.requests import ApprovalRequests
+from ..approvals.withdrawals import RETRY
 from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
 from ..gate.types import GateDecision, ResultRecord, ToolResult
@@ -23,6 +26,7 @@ from ..history.model.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
+    CallLate,
     EventBody,
     MessageAdded,
 )
@@ -34,6 +38,8 @@ from ..recording.records import copied, own_input
 from .call_answer import CallAnswer
 from .call_answers import NO_RESULT, CallIndex, answer_of, digest, is_blocked
 from .errors import CallIdUsed, CallWithdrawn, ResultRefusedError, UnknownCallError, UnknownSessionError
+
+log = logging.getLogger(__name__)
 
 EndingKind: TypeAlias = Literal["withdrawn", "denied", "closed"]
 
@@ -90,6 +96,7 @@ class CallHost(EventRecorder, Protocol):
     """The session whose calls these are; see `SubmittedSession`."""
 
     renews_ids: ClassVar[bool]
+    questions: ApprovalRequests
 
     @property
     def now(self) -> datetime: ...
@@ -115,11 +122,15 @@ class SubmittedCalls:
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
         self._unasked: set[str] = set()
+        self._late: dict[str, asyncio.TimerHandle] = {}
+        self._work: set[asyncio.Task[None]] = set()
         self._closed: str | None = None
 
     def note_written(self, body: EventBody) -> None:
         """The record has this event."""
         self.index.take(body)
+        if isinstance(body, CallLate):
+            self._end_late_in((body.until - self._host.now).total_seconds(), body.call_id)
         if isinstance(body, CallDecided):
             self._since[body.call_id] = self._host.now
             open_call = self._open.get(body.call_id)
@@ -151,14 +162,14 @@ class SubmittedCalls:
     # Calls
 
     def try_decide(
-        self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
+        self, call_id: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str = ""
     ) -> asyncio.Future[CallAnswer] | PendingQuestion | None:
         """Decide a call that needs no approval: its answer, once it is durable.
 
         For a call that needs approval its question, and nothing has happened. `None` for one that is
         decided or on its way, and where the gate has to be set back first: `submit`. Raises as that.
         """
-        call, known = self._call_record(call_id, tool, arguments)
+        call, known = self._call_record(call_id, tool, arguments, subagent)
         if call.call_id in self._open or call.call_id in self.index.decided:
             return None
         reached = self._try(call)
@@ -169,15 +180,16 @@ class SubmittedCalls:
         return answer
 
     def submit(
-        self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
+        self, call_id: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str = ""
     ) -> asyncio.Future[CallAnswer]:
         """The answer to a call, once it is durable; cancelling it takes nothing back.
 
-        A call that needs no approval is decided here and now. Raises `CallIdUsed` where the call under
+        A call that needs no approval is decided here and now. One that is a late call again, of the same
+        `subagent`, gets the answer to that (G-102). Raises `CallIdUsed` where the call under
         this id is another one, `UnknownSessionError` after `close`, `ValueError` for a call that is none.
         """
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
-        self._submit(answer, call_id, tool, arguments)
+        self._submit(answer, call_id, tool, arguments, subagent)
         return answer
 
     def _submit(
@@ -186,19 +198,22 @@ class SubmittedCalls:
         call_id: str,
         tool: str,
         arguments: Mapping[str, JsonValue],
+        subagent: str,
     ) -> None:
-        call, known = self._call_record(call_id, tool, arguments)
+        call, known = self._call_record(call_id, tool, arguments, subagent)
         open_call = self._open.get(call.call_id)
+
+        def submit_again(_: object = None) -> None:
+            if not answer.done():
+                try:
+                    self._submit(answer, call_id, tool, arguments, subagent)
+                except Exception as error:
+                    answer.set_exception(error)
+
         if open_call is not None and open_call.ending is not None:
-
-            def submit_again(_: object) -> None:
-                if not answer.done():
-                    try:
-                        self._submit(answer, call_id, tool, arguments)
-                    except Exception as error:
-                        answer.set_exception(error)
-
             open_call.decided.add_done_callback(submit_again)
+        elif call.call_id in self.index.late:
+            self._rejoin(call_id, call.call_id, answer, submit_again)
         elif call.call_id in self.index.decided:
             answer.set_result(self._answer(call.call_id, repeated=True))
         else:
@@ -208,13 +223,16 @@ class SubmittedCalls:
             open_call.answers.append((answer, known))
 
     def _call_record(
-        self, own: str, tool: str, arguments: Mapping[str, JsonValue]
+        self, own: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str
     ) -> tuple[CallRecord, bool]:
         """The call that an agent makes under its `own` id, and whether it was made before."""
         if not own or not tool:
             raise ValueError("A call needs an id and the name of a tool")
         index, call_id = self.index, self._id_of(own)
         own_arguments = own_input(arguments)
+        if index.late and call_id not in index.asked and call_id not in self._open:
+            late = index.late_like(tool, own_arguments, subagent, self._host.now)
+            call_id = call_id if late is None else late
         open_call = self._open.get(call_id)
         known = index.asked.get(call_id) if open_call is None else open_call.call
         if known is not None and digest(known.tool, known.input) != digest(tool, own_arguments):
@@ -233,6 +251,80 @@ class SubmittedCalls:
         foreign = call_id == own and own in index.renamed
         over = call_id in index.settled or call_id in self._settling
         return index.rename(own) if self._host.renews_ids and (foreign or over) else call_id
+
+    # Late calls: their client has gone, and the agent may make them again (G-102)
+
+    async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
+        """Nobody waits for a call any more; its request stays open until then.
+
+        `None` where there is none that may. Raises `JournalError`.
+        """
+        self._check_open()
+        call_id = self.index.current(call_id)
+        open_call = self._open.get(call_id)
+        if open_call is None or open_call.ending is not None:
+            return None
+        return await self._host.questions.leave(call_id, subagent)
+
+    def _rejoin(
+        self, own: str, call_id: str, answer: asyncio.Future[CallAnswer], resubmit: Callable[[], None]
+    ) -> None:
+        """Have a call wait for the answer to a late one, which from this moment no other call gets."""
+        index = self.index
+        late, latest = index.late.pop(call_id), index.latest.get(own)
+        if own != call_id:
+            index.latest[own] = call_id
+        if (timer := self._late.pop(call_id, None)) is not None:
+            timer.cancel()
+
+        async def work() -> None:
+            try:
+                await self._host.questions.rejoin(call_id, own)
+            except JournalError as error:
+                index.late[call_id] = late
+                self._end_late_in(0.0, call_id)
+                if latest is not None:
+                    index.latest[own] = latest
+                elif own != call_id:
+                    index.latest.pop(own, None)
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                resubmit()
+
+        self._start(work())
+
+    def _end_late_in(self, seconds: float, call_id: str) -> None:
+        if (timer := self._late.pop(call_id, None)) is not None:
+            timer.cancel()
+        self._late[call_id] = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._start(self._end_late(call_id))
+        )
+
+    async def _end_late(self, call_id: str) -> None:
+        """Withdraw a late call that was not made again in time."""
+        self._late.pop(call_id, None)
+        late, open_call = self.index.late.get(call_id), self._open.get(call_id)
+        if late is None:
+            return
+        if (left := (late.until - self._host.now).total_seconds()) > 0:
+            # The clock was set back.
+            self._end_late_in(left, call_id)
+        elif open_call is None:
+            self.index.late.pop(call_id, None)
+        else:
+            until = f"{late.until:%H:%M:%S} UTC"
+            reason = f"its client has gone, and the agent did not make the call again by {until}"
+            try:
+                await self._end([open_call], "withdrawn", reason)
+            except JournalError:
+                log.exception("Call '%s' is late no more, and the journal refused it", call_id)
+                self._end_late_in(RETRY, call_id)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
 
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.index.decided[call_id], repeated=repeated)
@@ -399,6 +491,8 @@ class SubmittedCalls:
     async def close(self, reason: str) -> None:
         """Nothing is asked or settled from here on; what is being recorded comes to its end."""
         self._closed = reason
+        for timer in self._late.values():
+            timer.cancel()
         for each in self._open.values():
             each.stop("closed", reason)
         work = [each.decided for each in self._open.values()]

@@ -17,6 +17,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
@@ -33,6 +34,7 @@ from ..protocol.agent_methods import (
     CLOSE,
     ENDED,
     EXPLAIN,
+    GIVE_UP,
     OPEN,
     PROMPT,
     REPORT_MESSAGE,
@@ -42,6 +44,7 @@ from ..protocol.agent_methods import (
     CallAnswer,
     CallTool,
     ExplainCall,
+    GiveUp,
     Mode,
     OpenSession,
     ReportMessage,
@@ -274,6 +277,23 @@ class AgentSession:
         """Withdraw a pending call."""
         params = WithdrawCall(session=self.id, call=call_id, reason=reason)
         await self._client.link.request(WITHDRAW, params, may_repeat=True)
+
+    async def give_up(self, call_id: str, reason: str = "") -> datetime | None:
+        """Wait no more for a call that was answered with `waiting`, without taking it back.
+
+        Returns the time until which its approval request stays open: the same tool with the same input,
+        called again under any id, then gets the answer. `None` where the call is withdrawn: the server
+        keeps no requests open without a client, or the call is decided already. Raises `GatewayError`.
+        """
+        params = GiveUp(session=self.id, call=call_id, reason=reason)
+        try:
+            return (await self._client.link.request(GIVE_UP, params, may_repeat=True)).until
+        except RequestFailedError as error:
+            if error.code != Code.METHOD:
+                raise
+        # The server is older than this.
+        await self.withdraw(call_id, reason)
+        return None
 
     async def result(
         self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, ParamSpec, Self, TypeVar, Unpack
 from uuid import uuid4
@@ -198,6 +199,10 @@ class SyncAgentSession:
     def withdraw(self, call_id: str, reason: str = "") -> None:
         """Withdraw a pending call."""
         self._thread.wait(self._session.withdraw(call_id, reason))
+
+    def give_up(self, call_id: str, reason: str = "") -> datetime | None:
+        """Wait no more for a call without taking it back; see `AgentSession.give_up`."""
+        return self._thread.wait(self._session.give_up(call_id, reason))
 
     def result(
         self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, StrictBool, field_validator
@@ -126,7 +127,9 @@ class CallTool(Payload):
     """A tool call that the agent wants to make.
 
     Asking again with the same `call` gives the same answer, or waits for the same approval request. With
-    `wait` the answer comes after that many seconds at the latest, if need be as `waiting`.
+    `wait` the answer comes after that many seconds at the latest, if need be as `waiting`. `subagent` is
+    the agent's own subagent that makes the call, by the agent's id for it: no other gets the answer to a
+    late call of it, see `GiveUp`.
     """
 
     session: str = _ID
@@ -134,6 +137,7 @@ class CallTool(Payload):
     tool: str = _NAME
     input: dict[str, JsonValue]
     wait: float | None = Field(default=None, ge=0)
+    subagent: str = Field(default="", max_length=200)
 
 
 class CallParams(Payload):
@@ -147,6 +151,24 @@ class WithdrawCall(CallParams):
     """Withdraw a pending call; its approval request leaves the queue."""
 
     reason: str = Field(default="", max_length=2000)
+
+
+class GiveUp(CallParams):
+    """Wait no more for the answer to a call, without taking it back; `subagent` is as in `CallTool`.
+
+    Its approval request stays open for a while, if one is open and the server has it so. The same tool
+    with the same input, called again in that time under any `call`, gets the answer: once, and in the
+    same session only. Otherwise the call is withdrawn for the `reason`.
+    """
+
+    reason: str = Field(default="", max_length=2000)
+    subagent: str = Field(default="", max_length=200)
+
+
+class GivenUp(ServerMessage):
+    """Time until which the request stays open; none where the call is withdrawn, or decided already."""
+
+    until: datetime | None = None
 
 
 class ToolResult(CallParams):
@@ -195,8 +217,27 @@ END_TURN = Method(
     "unknown, so that nothing waits for them; a result that comes later is recorded.",
 )
 WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Withdraw a call that still waits.")
+GIVE_UP = Method(
+    "tool.give_up",
+    "agent",
+    GiveUp,
+    GivenUp,
+    "Wait no more for a call, whose approval request may stay open for a while.",
+)
 RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Report the result of an allowed call.")
 EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "Explain a decision.")
 ENDED = NoticeType("session.ended", "agent", SessionEnded, "A session has ended on the server.")
 
-AGENT_METHODS = (OPEN, RESUME, END_TURN, CLOSE, REPORT_MESSAGE, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)
+AGENT_METHODS = (
+    OPEN,
+    RESUME,
+    END_TURN,
+    CLOSE,
+    REPORT_MESSAGE,
+    PROMPT,
+    CALL,
+    WITHDRAW,
+    GIVE_UP,
+    RESULT,
+    EXPLAIN,
+)

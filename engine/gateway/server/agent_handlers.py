@@ -11,6 +11,7 @@ from ..protocol.agent_methods import (
     CLOSE,
     END_TURN,
     EXPLAIN,
+    GIVE_UP,
     OPEN,
     PROMPT,
     REPORT_MESSAGE,
@@ -80,6 +81,7 @@ _MAKERS: Final[Mapping[str, Callable[[AgentHandlers], _NamedHandler]]] = dict(
         _plain(REPORT_MESSAGE, AgentSessions.report_message),
         _plain(PROMPT, AgentSessions.prompt),
         _plain(WITHDRAW, AgentSessions.withdraw),
+        _plain(GIVE_UP, AgentSessions.give_up),
         _plain(RESULT, AgentSessions.result),
         _plain(EXPLAIN, AgentSessions.explain),
     ]

@@ -23,6 +23,8 @@ from ..protocol.agent_methods import (
     CallAnswer,
     CallTool,
     ExplainCall,
+    GivenUp,
+    GiveUp,
     OpenSession,
     ReportMessage,
     ResumeSession,
@@ -231,6 +233,13 @@ class AgentSessions:
         reason = f"the agent took it back: {params.reason}".removesuffix(": ")
         await self.hub.withdraw_call(session.id, params.call, reason)
         return Nothing()
+
+    async def give_up(self, identity: Identity, params: GiveUp) -> GivenUp:
+        """Wait no more for a call; see `PendingCalls.give_up`."""
+        session = self._session(identity, params.session)
+        session.used = self._clock()
+        reason = f"the agent gave up: {params.reason}".removesuffix(": ")
+        return GivenUp(until=await self.calls.give_up(session, params.call, reason, params.subagent))
 
     async def result(self, identity: Identity, params: ToolResult) -> Nothing:
         """Record how an allowed call ended."""

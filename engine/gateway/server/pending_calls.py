@@ -1,7 +1,7 @@
 """Pending calls of external agents.
 
-A call that no client waits for any more is withdrawn after a while, so that no operator decides it in
-vain.
+A call that no client waits for any more is late after a while (G-102), or withdrawn, so that no operator
+decides it in vain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeAlias
 
 from ...history.errors import JournalError
@@ -29,10 +30,12 @@ log = logging.getLogger(__name__)
 class PendingCall:
     """Call of `size` bytes; without any client that waits, `withdrawal` ends it after a while.
 
-    `answers` are those that clients wait for, each with the time of its request.
+    `subagent` is the agent's own subagent that made it, if any. `answers` are those that clients wait
+    for, each with the time of its request.
     """
 
     size: int
+    subagent: str = ""
     answers: dict[asyncio.Future[CallAnswer], float] = field(
         default_factory=dict[asyncio.Future[CallAnswer], float]
     )
@@ -90,9 +93,9 @@ class PendingCalls:
         pending = session.pending.get(call.call)
         is_new = pending is None
         if pending is None:
-            pending = PendingCall(footprint(call.model_dump_json()))
+            pending = PendingCall(footprint(call.model_dump_json()), call.subagent)
             self._check(session, pending.size)
-        answer = self._hub.submit_call(session.id, call.call, call.tool, call.input)
+        answer = self._hub.submit_call(session.id, call.call, call.tool, call.input, call.subagent)
         if is_new:
             session.pending[call.call] = pending
             self.sizes[session.owner] += pending.size
@@ -127,6 +130,21 @@ class PendingCalls:
             timer = loop.call_later(call.wait, self._answer_waiting, session, answer)
             answer.add_done_callback(lambda _: timer.cancel())
         return answer
+
+    async def give_up(
+        self, session: TokenSession, call_id: str, reason: str, subagent: str
+    ) -> datetime | None:
+        """Have no client wait for a call any more; until when its request stays open all the same.
+
+        See `Hub.give_up_call`. Who still waits for it is told to ask again.
+        """
+        until = await self._hub.give_up_call(session.id, call_id, reason, subagent)
+        pending = session.pending.get(call_id)
+        if until is not None and pending is not None:
+            self._forget(session, call_id)
+            for answer in list(pending.answers):
+                self._answer_waiting(session, answer)
+        return until
 
     def note_lost(self, session: TokenSession) -> None:
         """Note that a session has no connection any more that could ask again about its calls."""
@@ -187,8 +205,8 @@ class PendingCalls:
         async def work() -> None:
             with suppress(UnknownSessionError, CallRefused):
                 try:
-                    await self._hub.withdraw_call(
-                        session.id, call_id, "the agent is gone: nobody waits for it"
+                    await self._hub.give_up_call(
+                        session.id, call_id, "the agent is gone: nobody waits for it", pending.subagent
                     )
                 except JournalError:
                     log.exception(

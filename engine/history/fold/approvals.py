@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import TypeAlias
 
 from ..errors import impossible
@@ -20,6 +21,8 @@ from ..model.events import (
     ApprovalTakenBack,
     ApprovalUnclaimed,
     ApprovalWithdrawn,
+    CallLate,
+    CallRepeated,
     EventBody,
     GrantGiven,
     GrantRevoked,
@@ -47,6 +50,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         since=event.at,
         original=original,
         opener=state.opened_by if state.kind == "outside" else None,
+        late=None if call is None else call.late,
         **{name: getattr(body, name) for name in _COPIED},
     )
     if call is None:
@@ -68,7 +72,41 @@ def answered(
         return
     call = find_call(state, body.call_id, {"waiting"})
     if call is not None:
-        replace_call(state, call, copy_with(call, {"status": "proposed"}))
+        goes_on = isinstance(body, ApprovalWithdrawn) and body.again
+        late = call.late if goes_on else None
+        replace_call(state, call, copy_with(call, {"status": "proposed", "late": late}))
+
+
+def left_open(state: SessionState, event: JournalEvent, body: CallLate) -> None:
+    """The client of a call has gone; the request about it stays open (G-102)."""
+    if not any(asked.call_id == body.call_id for asked in state.approvals.values()):
+        raise impossible(event, f"no request about call '{body.call_id}' is open")
+    _set_late(state, body.call_id, body.until)
+
+
+def repeated(state: SessionState, event: JournalEvent, body: CallRepeated) -> None:
+    """An agent has made a late call again (G-102)."""
+    call = state.calls.get(body.call_id)
+    if call is None:
+        raise impossible(event, f"there is no call '{body.call_id}'")
+    _set_late(state, body.call_id, None)
+    again = "" if body.made_as == body.call_id else f" as {body.made_as}"
+    say(state, "note", event.at, f"{call.tool} ({body.call_id}) made again{again}")
+
+
+def end_late(state: SessionState) -> None:
+    """No call is late any more: its host is gone, and what it held open is asked anew."""
+    for call in [call for call in state.calls.values() if call.late is not None]:
+        _set_late(state, call.call_id, None)
+
+
+def _set_late(state: SessionState, call_id: str, until: datetime | None) -> None:
+    for key, asked in state.approvals.items():
+        if asked.call_id == call_id:
+            state.approvals[key] = copy_with(asked, {"late": until})
+    call = find_call(state, call_id, UNDECIDED)
+    if call is not None:
+        replace_call(state, call, copy_with(call, {"late": until}))
 
 
 _Changed: TypeAlias = (

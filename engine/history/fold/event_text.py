@@ -31,6 +31,8 @@ from ..model.events import (
     ApprovalUnclaimed,
     ApprovalWithdrawn,
     CallDecided,
+    CallLate,
+    CallRepeated,
     CallResult,
     CallWaits,
     ChangeAgreed,
@@ -129,6 +131,10 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return step_headline(body)
         case CallWaits() as body:
             return f"call {body.call_id}", f"waits for {', '.join(body.waits_for) or 'no other call'}"
+        case CallLate() as body:
+            return f"call {body.call_id}", _late(body)
+        case CallRepeated() as body:
+            return f"call {body.call_id}", _repeated(body)
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -284,7 +290,19 @@ def _comment(body: ApprovalCommented) -> str:
 def _fused(body: ApprovalFused) -> str:
     edited = " with edited input" if body.input is not None else ""
     by = with_groups(body.by, body.groups)
-    return f"approved by {by}{edited}{_reason_suffix(body.reason)}, runs at {body.until:%H:%M:%S}"
+    runs = f"runs at {body.until:%H:%M:%S}"
+    if body.held is not None:
+        runs = f"runs once the agent makes the call again, until {body.held:%H:%M:%S}"
+    return f"approved by {by}{edited}{_reason_suffix(body.reason)}, {runs}"
+
+
+def _late(body: CallLate) -> str:
+    of = f" (of subagent {body.subagent})" if body.subagent else ""
+    return f"its client{of} is gone, open until {body.until:%H:%M:%S}"
+
+
+def _repeated(body: CallRepeated) -> str:
+    return "made again" if body.made_as == body.call_id else f"made again as {body.made_as}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -521,6 +539,10 @@ def _call_changes(before: SessionState, event: JournalEvent, after: SessionState
                 yield f"proposed: {call.tool} (call {call.call_id})"
         case CallWaits() as body:
             yield f"call {body.call_id} waits for {', '.join(body.waits_for) or 'no other call'}"
+        case CallLate() as body:
+            yield f"call {body.call_id}: {_late(body)}"
+        case CallRepeated() as body:
+            yield f"call {body.call_id} {_repeated(body)}"
         case CallResult(anomaly=str() as anomaly):
             yield f"anomaly, nothing changed: {shortened(anomaly)}"
         case (

@@ -28,6 +28,8 @@ from ..model.events import (
     ApprovalUnclaimed,
     ApprovalWithdrawn,
     CallDecided,
+    CallLate,
+    CallRepeated,
     CallResult,
     CallWaits,
     ChangeAgreed,
@@ -62,7 +64,18 @@ from ..model.state import (
     shown_status,
 )
 from . import switches
-from .approvals import answered, changed, forget_grants, granted, handed_over, requested, revoked
+from .approvals import (
+    answered,
+    changed,
+    end_late,
+    forget_grants,
+    granted,
+    handed_over,
+    left_open,
+    repeated,
+    requested,
+    revoked,
+)
 from .event_text import dollars
 from .flow_steps import speaker, stepped
 from .markings import (
@@ -182,6 +195,10 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             call = find_call(state, body.call_id, UNDECIDED)
             if call is not None:
                 replace_call(state, call, copy_with(call, {"waits_for": body.waits_for}))
+        case CallLate():
+            left_open(state, event, body)
+        case CallRepeated():
+            repeated(state, event, body)
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
@@ -266,6 +283,7 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.phase, state.error = "idle", None
     # One that lasts is recorded anew.
     state.frozen = None
+    end_late(state)
     state.started_by = body.by
     _take_part(state, body.by, "resumed")
     _take_part(state, body.owner, "owner")
@@ -419,6 +437,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "status": "blocked" if blocked else "running",
             "original": call.input if body.edited else None,
             "waits_for": (),
+            "late": None,
             **{name: getattr(body, name) for name in _DECIDED},
         },
     )

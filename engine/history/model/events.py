@@ -215,6 +215,26 @@ class CallWaits(Record):
     waits_for: tuple[str, ...] = ()
 
 
+class CallLate(Record):
+    """The client of a call waits no more for its approval; the request stays open until a time (G-102).
+
+    `subagent` is the agent's own subagent that made the call, by the agent's id for it, if any.
+    """
+
+    type: Literal["call.late"] = "call.late"
+    call_id: str
+    until: datetime
+    subagent: str = ""
+
+
+class CallRepeated(Record):
+    """The agent has made a late call again, under its id `made_as`: it waits for, or gets, the answer."""
+
+    type: Literal["call.repeated"] = "call.repeated"
+    call_id: str
+    made_as: str
+
+
 class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
@@ -374,7 +394,8 @@ class ApprovalFused(Record):
     """The last approval that a request needs, whose call is released at `until`, unless it is taken back.
 
     The request stays open until then; an `approval.decided` follows when the call is released. `input` is
-    as there, `token`, `groups` and `login` as in `ApprovalGiven`.
+    as there, `token`, `groups` and `login` as in `ApprovalGiven`. Of a late request (G-102) it is
+    released once the agent makes the call again; `held` is until when it can.
     """
 
     type: Literal["approval.fused"] = "approval.fused"
@@ -389,6 +410,7 @@ class ApprovalFused(Record):
     shell_fields: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     login: str | None = None
+    held: datetime | None = None
 
 
 class ApprovalTakenBack(Record):
@@ -674,6 +696,8 @@ EventBody = Annotated[
     | StepEnded
     | FlowStepped
     | CallWaits
+    | CallLate
+    | CallRepeated
     | CallDecided
     | CallResult
     | ApprovalRequested

@@ -107,7 +107,8 @@ class ApprovalState(BaseModel):
     had chosen another one, `None` where none had (G-75). `fuse` is the approval that releases the call in
     a moment, `taken_back` who took the last such approval back. `opener` is the token that opened the
     session of an external agent. `escalated` is when it was. `claim` is who has taken it on, `comments`
-    are what people said of it, oldest first. `disconnected` is when the last connection went that waited
+    are what people said of it, oldest first. `late` is until when the request of a call
+    stays open whose client has gone (G-102). `disconnected` is when the last connection went that waited
     for the answer, `readers` are those who have it before them: both are in no journal. For the rest see
     `ApprovalRequested`.
     """
@@ -160,6 +161,7 @@ class ApprovalState(BaseModel):
     comments: tuple[CommentRecord, ...] = ()
     readers: tuple[str, ...] = ()
     opener: str | None = None
+    late: datetime | None = None
     disconnected: datetime | None = None
 
     @property
@@ -253,7 +255,7 @@ class CallState(BaseModel):
     `judged_as` are as in `CallDecided`. While it is proposed it may wait for the decision on other calls,
     whose ids are in `waits_for` (G-68).
     `groups` are those that people in `approved_by` were in, by name. Of an edited call `original` is the
-    agent's own input and `edited_by` who chose the other last (G-75).
+    agent's own input and `edited_by` who chose the other last (G-75). `late` is as in `ApprovalState`.
     """
 
     call_id: str
@@ -281,6 +283,7 @@ class CallState(BaseModel):
     original: dict[str, JsonValue] | None = None
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+    late: datetime | None = None
 
     @property
     def approver_names(self) -> str:

@@ -22,7 +22,7 @@ from interlock.engine.gateway.server.admission import SUBPROTOCOL
 from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.rules import compile_rules
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ async def served(
     address: Address | None = None,
     limits: Limits | None = None,
     tls: ssl.SSLContext | None = None,
+    policy: ApprovalPolicy | None = None,
     **options: object,
 ) -> AsyncGenerator[Served, None]:
     """A server whose files are in `directory`; started again there it goes on with them."""
@@ -82,7 +83,7 @@ async def served(
         secrets.write_text("\n".join(made))
     agent, other, ada, ben = secrets.read_text().split()
     sets = rules if isinstance(rules, RuleSets) else RuleSets.of(compile_rules(rules).registry)
-    hub = Hub.open(directory / "interlock.db")
+    hub = Hub.open(directory / "interlock.db", policy=policy)
     gateway = Gateway(hub, tokens, rules=sets, limits=limits, **options)  # type: ignore[arg-type]
     try:
         where = await gateway.start(address or Address(port=0), tls=tls)

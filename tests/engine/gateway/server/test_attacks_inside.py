@@ -454,6 +454,7 @@ class TestAnAgentsReach:
                 "session.prompt": {},
                 "tool.call": {"call": "c1", "tool": "ls", "input": {}},
                 "tool.withdraw": {"call": "c1"},
+                "tool.give_up": {"call": "c1"},
                 "tool.result": {"call": "c1", "output": ""},
                 "tool.explain": {"tool": "ls", "input": {}},
             }

@@ -1,0 +1,448 @@
+"""A request stays open when its client gives up; the agent gets its answer by calling again (G-102)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalFused,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallLate,
+    CallRepeated,
+)
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, CallWithdrawn, Hub
+
+from ..support.external_agent import check_fold, events, opened, recorded, resumed
+from ..support.shop import until
+from .late_host import RULES as TWO_TOOLS
+
+PLAIN = "require human-approval before deploy"
+PROD = {"env": "prod"}
+LONG = 3600.0
+
+
+@asynccontextmanager
+async def left(
+    folder: Path, rules: str = PLAIN, late: float = LONG, **policy: float
+) -> AsyncGenerator[tuple[Hub, ApprovalState]]:
+    """A hub with a deploy `d1` whose client has given up, and its request."""
+    hub = Hub.open(folder / "hub.db", policy=ApprovalPolicy(late=late, **policy))
+    await opened(hub, rules)
+    heard = hub.subscribe()
+    first = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", PROD))
+    await until(heard, ApprovalRequested)
+    heard.close()
+    first.cancel()
+    assert await hub.give_up_call("robin-1", "d1", "nobody decided") is not None
+    [request] = await hub.approvals()
+    try:
+        yield hub, request
+    finally:
+        await hub.close()
+
+
+def again(hub: Hub, call_id: str = "d2", **other: str) -> asyncio.Future[CallAnswer]:
+    """The same call under another id."""
+    return hub.submit_call("robin-1", call_id, "deploy", PROD, **other)
+
+
+async def rejoined(hub: Hub, call_id: str = "d2") -> asyncio.Future[CallAnswer]:
+    """The same call, once the record says that it was made again."""
+    heard = hub.subscribe()
+    waits = again(hub, call_id)
+    await until(heard, CallRepeated)
+    heard.close()
+    return waits
+
+
+async def approve(hub: Hub, request: ApprovalState, by: str = "maria", **more: object) -> str:
+    outcome = await hub.decide(request.id, approved=True, by=by, digest=request.digest, **more)
+    assert outcome.ok, outcome.message
+    return outcome.message
+
+
+async def settled(hub: Hub) -> None:
+    """Return when all that was begun before this is in the record."""
+    await hub.record_message("robin-1", "assistant", "still here")
+
+
+class TestStaysOpen:
+    async def test_until_a_time(self, tmp_path: Path) -> None:
+        """G-102: the request stays in the queue and says that it is late, as does the record."""
+        async with left(tmp_path) as (hub, request):
+            assert request.late is not None
+            [body] = recorded(hub.database, CallLate)
+            assert (body.call_id, body.until) == ("d1", request.late)
+            assert "its client is gone, open until" in headline(events(hub.database)[-1])
+            assert recorded(hub.database, ApprovalWithdrawn) == []
+            await check_fold(hub)
+
+    async def test_not_where_it_is_off(self, tmp_path: Path) -> None:
+        """Without late answers the request is withdrawn, as is a call that is cancelled on purpose."""
+        async with left(tmp_path) as (hub, _):
+            hub._live.hosted("robin-1").questions._policy = ApprovalPolicy()
+            heard = hub.subscribe()
+            waits = hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
+            await until(heard, ApprovalRequested)
+            assert await hub.give_up_call("robin-1", "x1", "nobody decided") is None
+            with pytest.raises(CallWithdrawn):
+                await waits
+            await hub.withdraw_call("robin-1", "d1", "not wanted")
+            assert await hub.approvals() == []
+            await check_fold(hub)
+
+    async def test_ends_in_time(self, tmp_path: Path) -> None:
+        """A late call that nobody makes again is withdrawn, approved or not, and says why."""
+        async with left(tmp_path, late=0.2) as (hub, request):
+            heard = hub.subscribe()
+            await approve(hub, request)
+            body = (await until(heard, ApprovalWithdrawn)).body
+            assert "the agent did not make the call again by" in body.reason
+            await settled(hub)
+            assert recorded(hub.database, CallDecided) == []
+            await check_fold(hub)
+            waits = again(hub)
+            await until(heard, ApprovalRequested)
+            waits.cancel()
+
+    async def test_its_rule_s_time_goes_on(self, tmp_path: Path) -> None:
+        """A request whose rule's time is over is denied by itself; the call is asked about anew then."""
+        async with left(tmp_path, f"{PLAIN} within 1s") as (hub, _):
+            heard = hub.subscribe()
+            await until(heard, CallDecided)
+            waits = again(hub)
+            await until(heard, ApprovalRequested)
+            assert not waits.done()
+            waits.cancel()
+            await check_fold(hub)
+
+
+class TestMadeAgain:
+    async def test_waits_for_the_same_request(self, tmp_path: Path) -> None:
+        """While it is open the call waits for the request there is; nobody is asked twice."""
+        async with left(tmp_path) as (hub, request):
+            waits = await rejoined(hub)
+            await settled(hub)
+            [stands] = await hub.approvals()
+            assert (stands.id, stands.late, waits.done()) == (request.id, None, False)
+            await approve(hub, request)
+            answer = await waits
+            assert (answer.outcome, answer.input, answer.approved_by) == ("allow", PROD, ("maria",))
+            assert [b.made_as for b in recorded(hub.database, CallRepeated)] == ["d2"]
+            await hub.result("robin-1", "d2", output="ok", is_error=False)
+            assert (await hub.session("robin-1")).calls["d1"].status == "done"
+            await check_fold(hub)
+
+    async def test_an_approval_is_held_for_it(self, tmp_path: Path) -> None:
+        """G-103: approved meanwhile, nothing runs until the call is made again; then it runs, once."""
+        async with left(tmp_path) as (hub, request):
+            assert "it runs once the agent makes the call again" in await approve(hub, request)
+            [held] = await hub.approvals()
+            assert (held.fuse and held.fuse.by, held.late) == ("maria", request.late)
+            [fused] = recorded(hub.database, ApprovalFused)
+            assert fused.held == request.late
+            await settled(hub)
+            assert recorded(hub.database, CallDecided) == []
+            answer = await again(hub)
+            assert (answer.outcome, answer.approved_by) == ("allow", ("maria",))
+            assert await hub.approvals() == []
+            heard = hub.subscribe()
+            second = again(hub, "d3")
+            await until(heard, ApprovalRequested)
+            assert not second.done()
+            second.cancel()
+            await check_fold(hub)
+
+    async def test_of_two_at_once_one_passes(self, tmp_path: Path) -> None:
+        """G-103: two calls in one moment: the first takes the answer, the second is asked about."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            heard = hub.subscribe()
+            one, other = again(hub, "d2"), again(hub, "d3")
+            assert (await one).outcome == "allow"
+            await until(heard, ApprovalRequested)
+            assert not other.done()
+            [asked] = await hub.approvals()
+            assert asked.call_id == "d3"
+            other.cancel()
+            await check_fold(hub)
+
+    async def test_under_its_own_id(self, tmp_path: Path) -> None:
+        """A client that comes back and asks under the same id gets the answer, too."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            assert (await again(hub, "d1")).outcome == "allow"
+            await check_fold(hub)
+
+    @pytest.mark.parametrize(
+        ("tool", "given", "subagent"),
+        [
+            ("deploy", {"env": "lab"}, ""),
+            ("deploy", {}, ""),
+            ("Deploy", PROD, ""),
+            ("deploy", PROD, "a7"),
+        ],
+    )
+    async def test_nothing_else_gets_it(
+        self, tmp_path: Path, tool: str, given: dict[str, str], subagent: str
+    ) -> None:
+        """Another input, tool or subagent is asked about as usual; the held approval stays."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            heard = hub.subscribe()
+            other = hub.submit_call("robin-1", "x1", tool, given, subagent)
+            await until(heard, ApprovalRequested)
+            assert not other.done()
+            other.cancel()
+            assert (await again(hub)).outcome == "allow"
+
+    async def test_not_in_another_session(self, tmp_path: Path) -> None:
+        """The same call of another session is another agent's: it is asked about."""
+        from interlock.engine.sessions.config import SessionConfig
+        from interlock.rules import compile_rules
+
+        from ..support.external_agent import AGENT
+
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            config = SessionConfig(compile_rules(PLAIN).registry, by="ada")
+            await hub.open_external(AGENT, config, session_id="robin-2")
+            heard = hub.subscribe()
+            other = hub.submit_call("robin-2", "d2", "deploy", PROD)
+            await until(heard, ApprovalRequested)
+            assert not other.done()
+            other.cancel()
+
+    async def test_again_and_again(self, tmp_path: Path) -> None:
+        """A client that gives up a second time leaves the same request open for as long again."""
+        async with left(tmp_path) as (hub, request):
+            (await rejoined(hub)).cancel()
+            assert await hub.give_up_call("robin-1", "d2", "nobody decided") is not None
+            await approve(hub, request)
+            assert (await again(hub, "d3")).outcome == "allow"
+            assert len(recorded(hub.database, ApprovalRequested)) == 1
+            await check_fold(hub)
+
+    async def test_edited(self, tmp_path: Path) -> None:
+        """The agent calls with its own input, and what a person chose runs."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request, input={"env": "lab"})
+            answer = await again(hub)
+            assert (answer.input, answer.edited) == ({"env": "lab"}, True)
+            await check_fold(hub)
+
+    async def test_granted(self, tmp_path: Path) -> None:
+        """A grant that comes with the approval comes about with the call."""
+        async with left(tmp_path) as (hub, request):
+            terms = GrantTerms(scope="input", uses=2)
+            await approve(hub, request, grant=terms, reason="a release night")
+            assert (await hub.session("robin-1")).grants == {}
+            assert (await again(hub)).outcome == "allow"
+            assert (await again(hub, "d3")).outcome == "allow"
+            await check_fold(hub)
+
+
+class TestDenied:
+    async def test_says_so_once(self, tmp_path: Path) -> None:
+        """G-104: the next such call is refused with the person's reason, one after it is asked about."""
+        async with left(tmp_path) as (hub, request):
+            outcome = await hub.decide(
+                request.id, approved=False, by="ben", reason="not on a Friday", digest=request.digest
+            )
+            assert outcome.ok
+            await settled(hub)
+            answer = await again(hub)
+            assert answer.outcome == "block"
+            assert "not on a Friday" in (answer.reason or "")
+            heard = hub.subscribe()
+            second = again(hub, "d3")
+            await until(heard, ApprovalRequested)
+            second.cancel()
+            await check_fold(hub)
+
+    async def test_an_approval_that_is_held(self, tmp_path: Path) -> None:
+        """Who denies while an approval is held ends it."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            denied = await hub.decide(
+                request.id, approved=False, by="ben", reason="no", digest=request.digest
+            )
+            assert denied.ok
+            await settled(hub)
+            assert (await again(hub)).outcome == "block"
+
+    async def test_survives_a_restart(self, tmp_path: Path) -> None:
+        """The denial is in the record: the next host refuses the call with it, once."""
+        async with left(tmp_path) as (hub, request):
+            await hub.decide(
+                request.id, approved=False, by="ben", reason="no disk", digest=request.digest
+            )
+            await settled(hub)
+        hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(late=LONG))
+        await resumed(hub, rules=PLAIN)
+        assert "no disk" in ((await again(hub)).reason or "")
+        heard = hub.subscribe()
+        second = again(hub, "d3")
+        await until(heard, ApprovalRequested)
+        second.cancel()
+        await check_fold(hub)
+        await hub.close()
+
+
+class TestGuards:
+    async def test_several_people(self, tmp_path: Path) -> None:
+        """Where two must approve, one approval holds nothing."""
+        async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
+            assert "one more person" in await approve(hub, request)
+            waits = await rejoined(hub)
+            await settled(hub)
+            assert not waits.done()
+            await approve(hub, request, "ben")
+            assert (await waits).approved_by == ("maria", "ben")
+            await check_fold(hub)
+
+    async def test_the_last_of_several_is_held(self, tmp_path: Path) -> None:
+        """Both approve while no client waits."""
+        async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
+            await approve(hub, request)
+            assert "makes the call again" in await approve(hub, request, "ben")
+            assert (await again(hub)).approved_by == ("maria", "ben")
+            await check_fold(hub)
+
+    async def test_taken_back(self, tmp_path: Path) -> None:
+        """A held approval is taken back like one whose fuse burns; the request stays, late as before."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            assert (await hub.take_back(request.id, by="ben")).ok
+            [stands] = await hub.approvals()
+            assert (stands.fuse, stands.taken_back, stands.late) == (None, "ben", request.late)
+            waits = await rejoined(hub)
+            await settled(hub)
+            assert not waits.done()
+            waits.cancel()
+            await check_fold(hub)
+
+    async def test_other_rules_void_it(self, tmp_path: Path) -> None:
+        """Rules that are switched meanwhile void the approval: the request is asked anew, still late."""
+        async with left(tmp_path, f"{PLAIN}\nblock rm") as (hub, request):
+            await approve(hub, request)
+            heard = hub.subscribe()
+            assert (await hub.toggle_net("robin-1", "block-rm", False, by="ben", reason="x")).ok
+            await until(heard, ApprovalRequested)
+            [anew] = await hub.approvals()
+            assert (anew.id != request.id, anew.fuse, anew.late) == (True, None, request.late)
+            waits = await rejoined(hub)
+            await settled(hub)
+            assert not waits.done()
+            waits.cancel()
+            await check_fold(hub)
+
+    async def test_other_nets_judge_it_then(self, tmp_path: Path) -> None:
+        """What blocks the call by the time it is made again blocks it, whoever approved it."""
+        rules = f"{PLAIN}\nblock deploy after rm"
+        async with left(tmp_path, rules) as (hub, request):
+            await approve(hub, request)
+            assert (await hub.call("robin-1", "r1", "rm", {})).outcome == "allow"
+            answer = await again(hub)
+            assert answer.outcome == "block"
+            assert "maria" not in answer.approved_by
+            await check_fold(hub)
+
+    async def test_a_freeze_holds_it(self, tmp_path: Path) -> None:
+        """While all agents are frozen the call waits, approved or not."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            await hub.freeze(by="ben")
+            waits = await rejoined(hub)
+            await settled(hub)
+            assert (waits.done(), recorded(hub.database, ApprovalDecided)) == (False, [])
+            await hub.lift_freeze(by="ben", reason="looked at")
+            assert (await waits).outcome == "allow"
+
+    async def test_a_fuse_burns_to_its_end(self, tmp_path: Path) -> None:
+        """An approval of high risk whose fuse still burns is not released by making the call again."""
+        async with left(tmp_path, f"{PLAIN} risk high", fuse=LONG) as (hub, request):
+            await approve(hub, request)
+            waits = await rejoined(hub)
+            await settled(hub)
+            assert not waits.done()
+            assert (await hub.take_back(request.id, by="ben")).ok
+            waits.cancel()
+
+    async def test_an_interrupted_session_denies_it(self, tmp_path: Path) -> None:
+        """Who stops the agent ends what its late calls wait for: nothing of it runs later."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            await hub.abort("robin-1", by="ben")
+            assert await hub.approvals() == []
+            heard = hub.subscribe()
+            waits = again(hub)
+            await until(heard, ApprovalRequested)
+            waits.cancel()
+            await check_fold(hub)
+
+
+class TestFailures:
+    async def test_the_journal_refuses_the_return(self, tmp_path: Path) -> None:
+        """The call is not made where the record does not take it; the approval is held as before."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            questions = hub._live.hosted("robin-1").questions
+            rejoin = questions.rejoin
+
+            async def fails(call_id: str, made_as: str) -> None:
+                raise JournalError("the disk is full")
+
+            questions.rejoin = fails
+            with pytest.raises(JournalError):
+                await again(hub)
+            questions.rejoin = rejoin
+            [held] = await hub.approvals()
+            assert held.fuse is not None
+            assert (await again(hub)).outcome == "allow"
+            await check_fold(hub)
+
+    async def test_a_killed_host_voids_it(self, tmp_path: Path) -> None:
+        """Late requests of a host that was killed are withdrawn, approved or not; the calls ask anew."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.engine.approvals.late_host",
+            str(tmp_path / "hub.db"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        async with asyncio.timeout(60):
+            assert await child.stdout.readline() == b"held\n"
+        os.kill(child.pid, signal.SIGKILL)
+        await child.wait()
+        hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(late=LONG))
+        await resumed(hub, rules=TWO_TOOLS)
+        await check_fold(hub)
+        assert [b.reason for b in recorded(hub.database, ApprovalWithdrawn)] == [
+            "the process that asked has ended"
+        ] * 2
+        heard = hub.subscribe()
+        for call_id, tool in (("d2", "deploy"), ("m2", "migrate")):
+            waits = hub.submit_call("robin-1", call_id, tool, {})
+            await until(heard, ApprovalRequested)
+            assert not waits.done()
+            waits.cancel()
+        assert all(each.late is None for each in await hub.approvals())
+        assert recorded(hub.database, CallDecided) == []
+        await hub.close()

@@ -1,0 +1,97 @@
+"""Late requests under any order of what agents and operators do at once."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.history.model.events import ApprovalDecided, CallDecided
+from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, CallRefused, Hub
+from tests.support.laws import examples
+
+from ..support.external_agent import opened, recorded
+
+RULES = "require human-approval before deploy\nblock rm"
+ACTIONS = (
+    "call",
+    "call",
+    "give up",
+    "give up",
+    "approve",
+    "approve",
+    "deny",
+    "take back",
+    "switch",
+    "wait",
+)
+
+
+class Played:
+    """An agent that makes one call again and again, and operators, all at once."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.calls: list[tuple[str, asyncio.Future[CallAnswer]]] = []
+        self.work: list[asyncio.Task[None]] = []
+
+    async def act(self, action: str) -> None:
+        hub = self.hub
+        requests = await hub.approvals()
+        match action:
+            case "call":
+                call_id = f"d{len(self.calls)}"
+                self.calls.append((call_id, hub.submit_call("robin-1", call_id, "deploy", {})))
+            case "give up" if self.calls:
+                call_id, waits = self.calls[-1]
+                waits.cancel()
+                with suppress(CallRefused):
+                    await hub.give_up_call("robin-1", call_id, "nobody decided")
+            case "approve" | "deny" if requests:
+                first = requests[0]
+                approved = action == "approve"
+                await hub.decide(first.id, approved=approved, by="ada", digest=first.digest)
+            case "take back" if requests:
+                await hub.take_back(requests[0].id, by="ben")
+            case "switch":
+                net = (await hub.session("robin-1")).nets["block-rm"]
+                await hub.toggle_net("robin-1", "block-rm", not net.active, by="ben", reason="x")
+            case _:
+                await hub.record_message("robin-1", "assistant", "still here")
+
+
+async def play(folder: Path, moves: list[tuple[str, bool]]) -> None:
+    hub = Hub.open(folder / "hub.db", policy=ApprovalPolicy(late=3600.0))
+    await opened(hub, RULES)
+    played = Played(hub)
+    for action, at_once in moves:
+        task = asyncio.ensure_future(played.act(action))
+        played.work.append(task)
+        if not at_once:
+            await asyncio.wait(played.work)
+    await asyncio.wait(played.work)
+    assert [task.exception() for task in played.work] == [None] * len(moves)
+    await hub.record_message("robin-1", "assistant", "the end")
+    answers = [waits.result() for _, waits in played.calls if waits.done() and not waits.cancelled()]
+    given = Counter(b.call_id for b in recorded(hub.database, ApprovalDecided) if b.approved)
+    ran = Counter(b.call_id for b in recorded(hub.database, CallDecided) if b.outcome == "allow")
+    # An approval that was followed by a question anew is used once all the same.
+    assert all(ran[call_id] == 1 <= given[call_id] for call_id in ran)
+    assert sum(answer.outcome == "allow" for answer in answers) <= sum(ran.values())
+    await hub.close()
+    hub = Hub.open(folder / "hub.db")
+    await hub.close()
+
+
+class TestLaws:
+    @settings(max_examples=examples(200), deadline=None)
+    @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.booleans()), min_size=3, max_size=14))
+    def test_each_approval_runs_once(self, moves: list[tuple[str, bool]]) -> None:
+        """LAW (G-103): no call runs without its own approval, and none gets another's."""
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(play(Path(folder), moves))
