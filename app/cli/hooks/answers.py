@@ -30,6 +30,7 @@ from ....engine.gateway.hooks.events import (
 )
 from ....engine.gateway.hooks.transcript import exit_code
 from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
+from ....engine.gateway.protocol.late_calls import late_answer
 from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
 from .server import Connected, StartingError, connect
@@ -215,12 +216,14 @@ def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | 
 def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> str:
     opening = hook.opening(event)
     try:
-        judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
+        judged = client.judge(
+            opening, event.call, event.tool, event.input, hook.until, subagent=event.subagent
+        )
     except BaseException as error:
         # No operator should decide a call that is not made. A refused one is in no queue.
         if not isinstance(error, HookRefusedError):
             with suppress(HookError):
-                client.give_up(
+                client.withdraw(
                     opening.session, event.call, "the agent stopped waiting", _short_deadline()
                 )
         raise
@@ -252,8 +255,16 @@ def _undecided(
             f"its server took {start_seconds:.0f} s to start, and nobody decided in the {left:.0f} s left"
         )
     waited = f"all agents are {frozen}" if frozen else waited
+    session, until = hook.opening(event).session, None
+    asks_user = hook.settings.on_wait == "ask" and hook.agent.takes_ask and not frozen
     with suppress(HookError):
-        client.give_up(hook.opening(event).session, event.call, waited, _short_deadline())
+        if asks_user:
+            # Its user decides instead: nobody else does so later.
+            client.withdraw(session, event.call, waited, _short_deadline())
+        else:
+            until = client.give_up(
+                session, event.call, waited, _short_deadline(), subagent=event.subagent
+            )
     if frozen:
         # Not left to the agent's own question: whoever froze it is asked first.
         return _decision(
@@ -261,8 +272,12 @@ def _undecided(
             f"Interlock holds this call, {waited}, so it was not made. Make it again when an operator "
             "has lifted that.",
         )
-    if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
+    if asks_user:
         return _decision("ask", f"Interlock has a rule that requires approval for this, and {waited}")
+    if until is not None:
+        return _decision(
+            "deny", f"Interlock requested approval for this call. {late_answer(waited, until)}"
+        )
     return _decision(
         "deny",
         f"Interlock requested approval for this call and {waited}, so it was not made. Go on with "

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 JsonObject = dict[str, object]
 
 VERSION = 1
-UNKNOWN, REFUSED = -32001, -32000
+UNKNOWN, REFUSED, METHOD, PARAMS = -32001, -32000, -32601, -32602
 """Of `protocol.framing.Code`."""
 GRACE = 3.0
 """Seconds that an answer may take to arrive."""
@@ -190,20 +191,61 @@ class HookClient:
     # Calls
 
     def judge(
-        self, opening: Opening, call: str, tool: str, call_input: JsonObject, until: float
+        self,
+        opening: Opening,
+        call: str,
+        tool: str,
+        call_input: JsonObject,
+        until: float,
+        *,
+        subagent: str = "",
     ) -> HookVerdict:
         """Request a decision on a call; `waiting` at `until` at the latest."""
         params = {"session": opening.session, "call": call, "tool": tool, "input": call_input}
+        named = {"subagent": subagent} if subagent else {}
 
         def send() -> HookVerdict:
             wait = max(0.0, until - time.monotonic())
-            answer = self.ask("tool.call", params | {"wait": wait}, time.monotonic() + wait + GRACE)
+            asked = params | {"wait": wait}
+            try:
+                answer = self.ask("tool.call", asked | named, time.monotonic() + wait + GRACE)
+            except HookRefusedError as error:
+                if not named or error.code != PARAMS:
+                    raise
+                # The server is older than this.
+                answer = self.ask("tool.call", asked, time.monotonic() + wait + GRACE)
             return _read_verdict(answer, self.url)
 
         return self._in_session(send, lambda: self.open(opening, until + GRACE))
 
-    def give_up(self, session: str, call: str, reason: str, until: float) -> None:
-        """Withdraw a call that was not decided in time.
+    def give_up(
+        self, session: str, call: str, reason: str, until: float, *, subagent: str = ""
+    ) -> datetime | None:
+        """Wait no more for a call that was not decided in time; until when its request stays open.
+
+        `None` where it is withdrawn.
+        """
+        params = {"session": session, "call": call, "reason": reason[:2000]}
+        named = {"subagent": subagent} if subagent else {}
+        try:
+            open_until = self.ask("tool.give_up", params | named, until).get("until")
+        except HookRefusedError as error:
+            if error.code != METHOD:
+                raise
+            # The server is older than this.
+            self.withdraw(session, call, reason, until)
+            return None
+        if open_until is None:
+            with suppress(HookRefusedError):
+                self.not_run(session, call, reason, until)
+            return None
+        try:
+            return datetime.fromisoformat(str(open_until))
+        except ValueError as error:
+            raise HookError(f"{self.url} sent an answer that makes no sense") from error
+
+    def withdraw(self, session: str, call: str, reason: str, until: float) -> None:
+        """Withdraw a call.
 
         A decision of the last moment may be in the record already, so this also reports that nothing ran.
         """

@@ -41,13 +41,14 @@ class SessionStart:
 
 @dataclass(frozen=True, slots=True)
 class PreToolUse:
-    """A tool is about to be called."""
+    """A tool is about to be called, perhaps by a `subagent`, by its id at the agent."""
 
     session: str
     workdir: str | None
     call: str
     tool: str
     input: JsonObject
+    subagent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def read_event(data: bytes) -> HookEvent:
                 _call(envelope),
                 _text(envelope, "tool_name"),
                 cast("JsonObject", given),
+                _subagent(envelope),
             )
         case "PostToolUse":
             response = envelope.get("tool_response")
@@ -190,6 +192,12 @@ def _text(envelope: Mapping[str, object], key: str) -> str:
 
 def _optional(envelope: Mapping[str, object], key: str) -> str | None:
     return None if envelope.get(key) is None else _text(envelope, key)
+
+
+def _subagent(envelope: Mapping[str, object]) -> str:
+    """Id of the subagent that an event is of, as long as the wire takes it; empty for the agent."""
+    found = envelope.get("agent_id")
+    return found[:_LONGEST_CALL] if isinstance(found, str) else ""
 
 
 def _model(found: object) -> str:

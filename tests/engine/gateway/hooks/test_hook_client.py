@@ -7,6 +7,8 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TypeVar
 
 import pytest
@@ -15,6 +17,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from interlock.engine.gateway.hooks.client import (
+    METHOD,
+    PARAMS,
     REFUSED,
     UNKNOWN,
     VERSION,
@@ -227,11 +231,47 @@ class TestOrder:
             assert (judged.outcome, judged.approved) == ("allow", approved)
             assert [each["method"] for each in asked] == ["tool.call"]
 
-    async def test_given_up(self) -> None:
+    @pytest.mark.parametrize("method", ["withdraw", "give_up"])
+    async def test_withdrawn(self, method: str) -> None:
         """A call is taken back, and said not to have run in case it was allowed at the last moment."""
         async with answering(lambda _: [{"result": {}}]) as (url, asked):
-            await with_client(url, lambda client: client.give_up("s", "c", "too late", soon()))
-            assert [each["method"] for each in asked] == ["tool.withdraw", "tool.result"]
+            end = attrgetter(method)
+            until = await with_client(url, lambda client: end(client)("s", "c", "too late", soon()))
+            assert until is None
+            assert [each["method"] for each in asked] == [f"tool.{method}", "tool.result"]
             params = asked[1]["params"]
             assert isinstance(params, dict)
             assert params["is_error"] is True
+
+    async def test_given_up(self) -> None:
+        """A call whose request stays open is no call that did not run: its answer comes later."""
+        said: Message = {"result": {"until": "2026-11-26T14:05:00Z"}}
+        async with answering(lambda _: [said]) as (url, asked):
+            until = await with_client(url, lambda client: client.give_up("s", "c", "late", soon()))
+            assert until == datetime(2026, 11, 26, 14, 5, tzinfo=UTC)
+            assert [each["method"] for each in asked] == ["tool.give_up"]
+
+    async def test_an_older_server(self) -> None:
+        """One that knows neither subagents nor how to give up judges the call, and withdraws it."""
+
+        def answer(message: Message) -> list[Message | str]:
+            params = message["params"]
+            assert isinstance(params, dict)
+            if message["method"] == "tool.give_up":
+                return [{"error": {"code": METHOD, "message": "no such method"}}]
+            if "subagent" in params:
+                return [{"error": {"code": PARAMS, "message": "subagent: unknown"}}]
+            return [{"result": ALLOW}]
+
+        async with answering(answer) as (url, asked):
+            opening = Opening("s", "bot")
+            judged = await with_client(
+                url, lambda client: client.judge(opening, "c", "ls", {}, soon(), subagent="a7")
+            )
+            assert judged.outcome == "allow"
+            assert await with_client(url, lambda c: c.give_up("s", "c", "late", soon())) is None
+            assert [each["method"] for each in asked][2:] == [
+                "tool.give_up",
+                "tool.withdraw",
+                "tool.result",
+            ]
