@@ -7,9 +7,11 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ....engine.core.durations import parse_time
 from ...config.arguments import refuse
 
 if TYPE_CHECKING:
@@ -48,6 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="ID", help="share this session with an agent's other servers and programs"
     )
+    parser.add_argument(
+        "--wait",
+        metavar="TIME",
+        help="how long a call waits for an operator at most, e.g. 5m, or never for no limit "
+        "(default: 50s where the client asks for no progress, else never)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     # that no rule means them.
     typed = {
         name: getattr(args, name) if name in args.typed else None
-        for name in ("mcp_url", "header", "name", "prefix", "session")
+        for name in ("mcp_url", "header", "name", "prefix", "session", "wait")
     }
     url, command = typed["mcp_url"], args.server
     try:
@@ -70,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError("--header is for --url")
         headers = {} if url is None else _headers(typed["header"] or (), os.environ)
         gate = McpGate(prefix=typed["prefix"] or "")
-        return asyncio.run(_run(url, command, headers, gate, typed["name"], typed["session"]))
+        wait = None if typed["wait"] is None else _waiting_time(typed["wait"])
+        return asyncio.run(_run(url, command, headers, gate, typed["name"], typed["session"], wait))
     except OSError as error:
         command_name = command[0] if command else error.filename
         return refuse(
@@ -87,6 +96,7 @@ async def _run(
     gate: McpGate,
     name: str | None,
     session_id: str | None,
+    wait: float | None,
 ) -> int:
     from ....engine.gateway.client.agent import AgentClient
     from ....engine.gateway.mcp.child import run_child
@@ -102,8 +112,16 @@ async def _run(
         client=lambda: AgentClient(name="interlock mcp", patience=PATIENCE),
     )
     if url is None:
-        return await run_child(command, gate, session)
-    return await run_http(_checked(url), headers, gate, session)
+        return await run_child(command, gate, session, wait=wait)
+    return await run_http(_checked(url), headers, gate, session, wait=wait)
+
+
+def _waiting_time(text: str) -> float:
+    """Seconds for which a call waits. Raises `ValueError`."""
+    seconds = inf if text == "never" else parse_time(text)
+    if not seconds:
+        raise ValueError(f"--wait: expected a time such as 5m, or never, found {text!r}")
+    return float(seconds)
 
 
 def _checked(url: str) -> str:

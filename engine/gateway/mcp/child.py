@@ -24,8 +24,10 @@ PULSE: Final = 0.25
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-async def run_child(command: Sequence[str], gate: McpGate, session: ProxySession) -> int:
-    """Proxy a command until it or the client ends. Returns its exit code.
+async def run_child(
+    command: Sequence[str], gate: McpGate, session: ProxySession, *, wait: float | None = None
+) -> int:
+    """Proxy a command until it or the client ends. Returns its exit code. `wait` is as in `McpProxy`.
 
     Raises `OSError` for a command that cannot be started.
     """
@@ -41,7 +43,7 @@ async def run_child(command: Sequence[str], gate: McpGate, session: ProxySession
             stdin.write(line)
             await stdin.drain()
 
-    proxy = McpProxy(gate, session, output.send, to_server)
+    proxy = McpProxy(gate, session, output.send, to_server, wait=wait)
 
     async def read_client() -> None:
         async for line in own_lines():

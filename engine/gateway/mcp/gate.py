@@ -10,6 +10,7 @@ recorded.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast
@@ -63,6 +64,7 @@ class McpCall:
     state: Literal["waiting", "sent", "settled"] = "waiting"
     approved: Message = field(default_factory=dict[str, JsonValue])
     edited: bool = False
+    given_up: bool = False
     progress_count: int = 0
     takes_more: bool = False
     """True if the data of its result may have an additional field, see `results.Outputs`."""
@@ -91,9 +93,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A pending call that the client has cancelled; it is forgotten already."""
+    """A pending call that the client has cancelled; it is forgotten already.
+
+    `timed_out` says that the client cancelled it because it waited for too long, not because its user
+    did.
+    """
 
     call: McpCall
+    timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,10 @@ class CheckedLine:
     settled: tuple[Settle, ...] = ()
     note: str = ""
     back: bytes = b""
+
+
+_TIMED_OUT = re.compile(r"\btimed?[ -]?out\b", re.IGNORECASE)
+"""The reason of a cancellation where the client waited for too long, as the usual clients word it."""
 
 
 class _Members(tuple[tuple[str, JsonValue], ...]):
@@ -169,7 +180,7 @@ class McpGate:
         if message["method"] == CALL:
             return self._call(message)
         if self._is_withdrawal(message):
-            return (Withdraw(self._forget(message)),)
+            return (self._withdrawal(message),)
         return (*self._begin(message), ToServer(line))
 
     def _batch(self, found: list[JsonValue], line: bytes) -> tuple[Step, ...]:
@@ -193,7 +204,7 @@ class McpGate:
         steps: list[Step] = []
         for each in messages:
             if "method" in each and self._is_withdrawal(each):
-                steps.append(Withdraw(self._forget(each)))
+                steps.append(self._withdrawal(each))
             elif "method" in each:
                 steps += self._begin(each)
         return (*steps, ToServer(line))
@@ -261,10 +272,12 @@ class McpGate:
         request = self._open.get(key_of(_cancelled_id(message)))
         return request is not None and request.call is not None and request.call.state == "waiting"
 
-    def _forget(self, message: Message) -> McpCall:
+    def _withdrawal(self, message: Message) -> Withdraw:
         call = self._open.pop(key_of(_cancelled_id(message))).call
         assert call is not None
-        return call
+        params = message.get("params")
+        reason = params.get("reason") if is_object(params) else None
+        return Withdraw(call, isinstance(reason, str) and _TIMED_OUT.search(reason) is not None)
 
     def _check_new(self, message: Message) -> None:
         if key_of(message.get("id")) in self._open:

@@ -82,8 +82,18 @@ class Headers:
         return found
 
 
-async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session: ProxySession) -> int:
-    """Proxy the server at `url` until the client ends. Returns the exit code."""
+async def run_http(
+    url: str,
+    headers: Mapping[str, str],
+    gate: McpGate,
+    session: ProxySession,
+    *,
+    wait: float | None = None,
+) -> int:
+    """Proxy the server at `url` until the client ends. Returns the exit code.
+
+    `wait` is as in `McpProxy`.
+    """
     import anyio
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared.message import ClientMessageMetadata, SessionMessage
@@ -105,7 +115,7 @@ async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session:
             metadata = ClientMessageMetadata(headers=request_headers.headers_for(json.loads(line)))
             await write.send(SessionMessage(message, metadata))
 
-        proxy = McpProxy(gate, session, output.send, to_server)
+        proxy = McpProxy(gate, session, output.send, to_server, wait=wait)
 
         async def read_client() -> None:
             async for line in own_lines():

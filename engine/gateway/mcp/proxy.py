@@ -7,15 +7,18 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from math import inf
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
+from ...core.durations import format_duration
 from ...core.sanitize import visible
 from ..client.agent import AgentClient, AgentSession
 from ..client.connection import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
 from ..protocol.agent_methods import CallAnswer, CallTool
 from ..protocol.framing import Code
+from ..protocol.late_calls import late_answer
 from ..protocol.tokens import TokenError
 from .frames import error_line
 from .gate import (
@@ -45,6 +48,8 @@ LEAVING: Final = 2.0
 """Seconds for the last words to the gate."""
 PATIENCE: Final = 5.0
 """Seconds for which Interlock's server is looked for: clients of MCP wait a minute, most of them."""
+UNKEPT: Final = 50.0
+"""Seconds for which a call waits whose client gets no progress: most give up after a minute."""
 LISTING: Final = 20.0
 """Seconds for the server's list of tools; a call that needs it is refused after them."""
 _ROOM: Final = 4096
@@ -114,7 +119,11 @@ class ProxySession:
 
 
 class McpProxy:
-    """Traffic between the two sides. `to_client` and `to_server` send a line."""
+    """Traffic between the two sides. `to_client` and `to_server` send a line.
+
+    `wait` is for how many seconds a call waits for an operator; by default `UNKEPT`, or for ever where
+    the client asked for progress.
+    """
 
     def __init__(
         self,
@@ -123,6 +132,7 @@ class McpProxy:
         to_client: Send,
         to_server: Send,
         *,
+        wait: float | None = None,
         soon: float = SOON,
         often: float = OFTEN,
         listing: float = LISTING,
@@ -131,7 +141,7 @@ class McpProxy:
         self._session = session
         self._to_client = to_client
         self._to_server = to_server
-        self._soon, self._often = soon, often
+        self._wait, self._soon, self._often = wait, soon, often
         self._call_tasks: dict[McpCall, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._began: dict[McpCall, float] = {}
@@ -160,9 +170,11 @@ class McpProxy:
                 task = self._spawn(self._handle_call(call))
                 self._call_tasks[call] = task
                 task.add_done_callback(lambda _: self._call_tasks.pop(call, None))
-            case Withdraw(call):
+            case Withdraw(call, timed_out):
                 task = self._call_tasks.get(call)
-                if task is not None:
+                if task is not None and timed_out:
+                    self._spawn(self._leave(call, task))
+                elif task is not None:
                     task.cancel()
             case Settle():
                 self._spawn(self._settle_quietly(step))
@@ -224,6 +236,7 @@ class McpProxy:
         """Request a decision on a call; then pass it on, or answer it."""
         session: AgentSession | None = None
         began = time.monotonic()
+        line: bytes | None
         try:
             listed = await self._is_listed(call, began)
             session = await self._open_session(call, began)
@@ -240,6 +253,8 @@ class McpProxy:
         except Exception as error:
             report(f"{call.name} was not judged: {type(error).__name__}: {error}")
             line = self.gate.refusal_line(call, undecided_reason(call, error))
+        if line is None:
+            return
         if call.state == "sent":
             self._began[call] = time.monotonic()
             await self._to_server(line)
@@ -291,14 +306,20 @@ class McpProxy:
         finally:
             opening.cancel()
 
-    async def _decide(self, session: AgentSession, call: McpCall, began: float) -> bytes:
+    async def _decide(self, session: AgentSession, call: McpCall, began: float) -> bytes | None:
+        """The line that passes a call on, or answers it; `None` where the client has given it up."""
         params = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
         size = len(params.model_dump_json().encode())
         if size + _ROOM > self._session.largest:
             reason = f"its input has {size} bytes; the gate takes {self._session.largest} at most"
             return self.gate.refusal_line(call, f"{call.name} was not run: {reason}")
-        patience = self._soon
+        patience, wait = self._soon, self._wait
+        if wait is None:
+            wait = UNKEPT if call.token is None else inf
         while True:
+            left = max(0.0, wait - (time.monotonic() - began))
+            # However long it took to get here: the request is to be open before it is left.
+            patience = max(self._soon, min(patience, left))
             answer_task = asyncio.ensure_future(
                 session.call(call.tool, call.input, call_id=call.gate_id, wait=patience)
             )
@@ -308,8 +329,14 @@ class McpProxy:
                 )
             finally:
                 await _cancel(answer_task)
+            if call.given_up:
+                if answer.outcome == "allow":
+                    await session.result(call.gate_id, NOT_RUN.output, is_error=True)
+                return None
             if answer.outcome != "waiting":
                 return self._decision_line(call, answer)
+            if patience >= left:
+                return await self._give_up(session, call, wait, answer.reason)
             await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
 
@@ -317,6 +344,33 @@ class McpProxy:
         if answer.outcome != "allow":
             return self.gate.refusal_line(call, answer.reason or f"{call.name} is not allowed")
         return self.gate.allowed_line(call, answer.input, edited=answer.edited)
+
+    async def _give_up(
+        self, session: AgentSession, call: McpCall, wait: float, frozen: str | None
+    ) -> bytes:
+        """Answer a call that nobody decided in time; `frozen` says that all agents are, if so."""
+        undecided = f"nobody decided within {format_duration(wait)}"
+        undecided = undecided if frozen is None else f"all agents are {frozen}"
+        until = await session.give_up(call.gate_id, undecided)
+        if until is not None:
+            text = f"Interlock requested approval for {call.name}. {late_answer(undecided, until)}"
+            return self.gate.refusal_line(call, text)
+        with suppress(*Errors):
+            # If it was allowed at the same moment, the record has to say that it was not made.
+            await session.result(call.gate_id, NOT_RUN.output, is_error=True)
+        text = f"Interlock requested approval for {call.name} and {undecided}, so it was not made. "
+        text += "Go on with something else, or make it again when somebody is there to decide."
+        return self.gate.refusal_line(call, text)
+
+    async def _leave(self, call: McpCall, task: asyncio.Task[None]) -> None:
+        """Leave the request of a call open whose client has timed out, or else withdraw it."""
+        call.given_up = True
+        try:
+            until = await (await self._session.opened()).give_up(call.gate_id, "the client timed out")
+        except Errors:
+            until = None
+        if until is None:
+            task.cancel()
 
     async def _await_with_progress(
         self,

@@ -42,7 +42,11 @@ class Ends:
     """A client and a server that keep what they are sent."""
 
     def __init__(
-        self, connect: Callable[[], AgentClient], session: str | None = None, listing: float = LISTING
+        self,
+        connect: Callable[[], AgentClient],
+        session: str | None = None,
+        listing: float = LISTING,
+        wait: float | None = None,
     ) -> None:
         self.client: list[dict[str, Any]] = []
         self.server: list[dict[str, Any]] = []
@@ -56,6 +60,7 @@ class Ends:
             self.at_gate,
             self._to_client,
             self._to_server,
+            wait=wait,
             soon=0.01,
             often=0.01,
             listing=listing,
@@ -88,8 +93,8 @@ class Ends:
     async def send(self, **message: object) -> None:
         await self.proxy.handle_client(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
-    async def cancel(self, call_id: object) -> None:
-        await self.send(method="notifications/cancelled", params={"requestId": call_id})
+    async def cancel(self, call_id: object, **params: object) -> None:
+        await self.send(method="notifications/cancelled", params={"requestId": call_id, **params})
 
     async def answer(self, call_id: object, **answer: object) -> None:
         await self.line(json.dumps({"jsonrpc": "2.0", "id": call_id, **answer}))
@@ -131,9 +136,12 @@ class Ends:
 
 @asynccontextmanager
 async def between(
-    server: Served, session: str | None = None, listing: float = LISTING
+    server: Served,
+    session: str | None = None,
+    listing: float = LISTING,
+    wait: float | None = None,
 ) -> AsyncGenerator[Ends]:
-    ends = Ends(server.agent_client, session, listing)
+    ends = Ends(server.agent_client, session, listing, wait)
     try:
         yield ends
     finally:

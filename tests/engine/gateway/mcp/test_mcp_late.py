@@ -1,0 +1,113 @@
+"""Calls of an MCP client that nobody decides in time: refused, and answered when made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn, CallResult
+from interlock.engine.hub.hub import ApprovalPolicy
+
+from ..served import Served, served, until
+from .test_mcp_proxy import ASKING, between, calls, text, waiting
+
+LATE = ApprovalPolicy(late=900.0)
+
+
+async def is_late(server: Served) -> bool:
+    found = await server.hub.approvals()
+    return bool(found) and found[0].late is not None
+
+
+async def recorded(server: Served, kind: type) -> list[object]:
+    [state] = await server.hub.sessions()
+    return [e.body for e in await server.hub.recorded(state.id) if isinstance(e.body, kind)]
+
+
+class TestOutOfTime:
+    async def test_is_told_to_call_again(self, tmp_path: Path) -> None:
+        """The model reads until when, calls again, and runs what a person has approved meanwhile."""
+        async with (
+            served(tmp_path, rules=ASKING, policy=LATE) as server,
+            between(server, wait=2.0) as ends,
+        ):
+            await ends.ask(1, "deploy", {"env": "prod"})
+            refused = text(await ends.told(1))
+            assert "call the same tool again with exactly the same input" in refused
+            assert "15 min from now" in refused or "14 min" in refused
+            assert await is_late(server)
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            assert ends.server == []
+            await ends.ask(2, "deploy", {"env": "prod"})
+            assert (await ends.forwarded())["params"]["arguments"] == {"env": "prod"}
+            await ends.done(2)
+            await ends.told(2)
+            [call] = await calls(server)
+            assert (call.status, call.approved_by) == ("done", ("ada",))
+            assert len(await recorded(server, ApprovalRequested)) == 1
+
+    async def test_goes_on_waiting(self, tmp_path: Path) -> None:
+        """Called again before anybody decides, it waits for the same request."""
+        async with (
+            served(tmp_path, rules=ASKING, policy=LATE) as server,
+            between(server, wait=2.0) as ends,
+        ):
+            for number in (1, 2, 3):
+                await ends.ask(number, "deploy")
+                assert "stays open until" in text(await ends.told(number))
+            assert len(await recorded(server, ApprovalRequested)) == 1
+
+    async def test_without_late_answers(self, tmp_path: Path) -> None:
+        """Where they are off the request is withdrawn, and the text says so."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, wait=2.0) as ends:
+            await ends.ask(1, "deploy")
+            assert "make it again when somebody is there" in text(await ends.told(1))
+            assert await server.hub.approvals() == []
+
+    async def test_a_client_with_progress_waits(self, tmp_path: Path) -> None:
+        """One that asked for progress is kept waiting: it hears of it."""
+        async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
+            await ends.ask(1, "deploy", _meta={"progressToken": "t"})
+
+            async def heard() -> bool:
+                return len(ends.progress()) >= 3
+
+            await until(heard)
+            assert not await is_late(server)
+
+
+class TestCancelled:
+    @pytest.mark.parametrize("reason", ["McpError: MCP error -32001: Request timed out", "timeout"])
+    async def test_by_its_time(self, tmp_path: Path, reason: str) -> None:
+        """A client whose own time is over leaves the request open, and gets no answer any more."""
+        async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await waiting(server)
+            await ends.cancel(1, reason=reason)
+
+            async def late() -> bool:
+                return await is_late(server)
+
+            await until(late)
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            await ends.ask(2, "deploy")
+            assert (await ends.forwarded())["id"] == 2
+            await ends.done(2)
+            await ends.told(2)
+            assert [each for each in ends.client if each.get("id") == 1] == []
+            assert len(await recorded(server, CallResult)) == 1
+
+    @pytest.mark.parametrize("reason", [None, "the user pressed escape"])
+    async def test_on_purpose(self, tmp_path: Path, reason: str | None) -> None:
+        """Any other cancellation takes the request out of the queue."""
+        async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await waiting(server)
+            await ends.cancel(1, **({} if reason is None else {"reason": reason}))
+
+            async def gone() -> bool:
+                return await server.hub.approvals() == []
+
+            await until(gone)
+            assert len(await recorded(server, ApprovalWithdrawn)) == 1
