@@ -16,6 +16,12 @@ from .tables import SettingsTable
 NEVER = "never"
 LONGEST_FUSE = 600
 """Seconds for which an approval can be taken back at most."""
+LATE = 900
+"""Seconds for which a request stays open without its client, where nobody says otherwise.
+
+A person who was away for a while finds it, and what they saw is not old yet when the agent acts on it.
+"""
+LONGEST_LATE = 24 * 3600
 MAX_REASONS = 9
 """Reasons there can be: each has a digit."""
 
@@ -41,6 +47,18 @@ def _fuse(value: object) -> float:
         raise ValueError(f"{error}; or 'none'") from error
     if not 0 <= seconds <= LONGEST_FUSE:
         raise ValueError(f"expected at most {LONGEST_FUSE // 60} minutes, or 'none', found {value!r}")
+    return seconds
+
+
+def _late(value: object) -> float:
+    if value in (0, "0", "off"):
+        return 0.0
+    try:
+        seconds = age(str(value)).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"{error}; or 'off'") from error
+    if seconds > LONGEST_LATE:
+        raise ValueError(f"expected at most {LONGEST_LATE // 3600} hours, or 'off', found {value!r}")
     return seconds
 
 
@@ -82,10 +100,19 @@ class ApprovalSettings(SettingsTable):
         ),
     ] = 0.0
 
+    late_answers: Annotated[
+        float,
+        BeforeValidator(_late),
+        Key(
+            "how long a request stays open whose client has gone, for an answer that the agent gets when "
+            'it makes the same call again: `"15m"`, the default; `"off"`'
+        ),
+    ] = LATE
+
     @property
     def policy(self) -> ApprovalPolicy:
         """Policy where rules say nothing."""
-        return ApprovalPolicy(self.expire, self.own_approvals, self.fuse)
+        return ApprovalPolicy(self.expire, self.own_approvals, self.fuse, self.late_answers)
 
 
 def approval_settings(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from interlock.app.config.approvals import approval_settings
+from interlock.app.config.approvals import LATE, approval_settings
 from interlock.app.config.loader import SettingsError
 from interlock.engine.approvals.requests import ApprovalPolicy
 
@@ -33,7 +34,7 @@ class TestPolicy:
     )
     def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
         """Requests wait for ever, and starters do not count, unless the file says otherwise."""
-        assert policy(tmp_path, text) == expected
+        assert policy(tmp_path, text) == replace(expected, late=LATE)
 
     def test_own_approvals_are_the_users_to_allow(self, tmp_path: Path) -> None:
         """What loosens a rule is not taken from where agents may write."""
@@ -56,7 +57,8 @@ class TestPolicy:
             ('own_approvals = "yes"', "own_approvals: expected true or false, found 'yes'"),
             (
                 "expires = 1",
-                "unknown setting 'expires'; known: deny_reasons, expire, own_approvals, fuse",
+                "unknown setting 'expires'; known: deny_reasons, expire, own_approvals, fuse, "
+                "late_answers",
             ),
         ],
     )

@@ -39,3 +39,36 @@ class TestReasons:
         """Said with the place and what was found, before the console opens."""
         with pytest.raises(SettingsError, match=problem):
             reasons(tmp_path, f"[approvals]\ndeny_reasons = {value}\n")
+
+
+class TestLateAnswers:
+    @pytest.mark.parametrize(
+        ("value", "seconds"),
+        [('"30m"', 1800.0), ('"off"', 0.0), ('"0"', 0.0), ("0", 0.0), ('"24h"', 86400.0)],
+    )
+    def test_a_time_or_off(self, tmp_path: Path, value: str, seconds: float) -> None:
+        """How long a request stays open without its client; the policy has it."""
+        (tmp_path / "interlock.toml").write_text(f"[approvals]\nlate_answers = {value}\n")
+        found = approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+        assert found.policy.late == seconds
+
+    def test_a_quarter_of_an_hour(self, tmp_path: Path) -> None:
+        """Where nobody says otherwise."""
+        found = approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+        assert found.policy.late == 900.0
+
+    @pytest.mark.parametrize("value", ['"25h"', '"soon"', "true", '"-1m"'])
+    def test_what_is_no_time(self, tmp_path: Path, value: str) -> None:
+        """Refused with the place and what is expected."""
+        (tmp_path / "interlock.toml").write_text(f"[approvals]\nlate_answers = {value}\n")
+        with pytest.raises(SettingsError, match="or 'off'"):
+            approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+
+    def test_not_a_project_s(self, tmp_path: Path) -> None:
+        """A working directory, where an agent may write, cannot say it."""
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "interlock.toml").write_text('[approvals]\nlate_answers = "24h"\n')
+        with pytest.raises(SettingsError):
+            approval_settings(
+                environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path / "project"
+            )

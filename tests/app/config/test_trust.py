@@ -307,7 +307,7 @@ class TestLimits:
             (tmp_path / folder / "interlock.toml").write_text(f"[approvals]\n{text.replace('%s', own)}")
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         found = approval_settings(environ=environ, directory=tmp_path / "project")
-        assert found.policy == ApprovalPolicy(expire=300, own_approvals=True)
+        assert found.policy == ApprovalPolicy(expire=300, own_approvals=True, late=900)
         assert found.deny_reasons == ("here",)
 
 
