@@ -21,6 +21,8 @@ from ...engine.history.model.events import (
     ApprovalRevealed,
     ApprovalWithdrawn,
     CallDecided,
+    CallLate,
+    CallRepeated,
     CallWaits,
     GrantGiven,
     JournalEvent,
@@ -105,6 +107,11 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                         said = as_json(given.input)[:LONGEST]
                         rows[index] = "person", f"answered by {given.by}: {said}"
                 rows.append(("asked because", _step_before(recorded, number)))
+            case CallLate() as body:
+                rows.append(("late", f"its client is gone, open until {body.until:%H:%M:%S}"))
+            case CallRepeated() as body:
+                again = "" if body.made_as == body.call_id else f" as {body.made_as}"
+                rows.append(("late", f"made again{again}"))
             case CallWaits() as body:
                 rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
             case ApprovalRequested() as body:

@@ -23,6 +23,8 @@ from ...engine.history.model.events import (
     ApprovalRevealed,
     ApprovalTakenBack,
     ApprovalUnclaimed,
+    CallLate,
+    CallRepeated,
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
@@ -149,6 +151,8 @@ def news_of(
                 | ApprovalCommented(approval_id=i)
             ) if i == request.id:
                 news.changed = True
+            case CallLate(call_id=call) | CallRepeated(call_id=call):
+                news.changed |= (event.session, call) == (request.session, request.call_id)
             case ApprovalRequested(approval_id=i, call_id=call):
                 news.queue = True
                 same_call = (event.session, call) == (request.session, request.call_id)

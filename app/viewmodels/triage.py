@@ -151,6 +151,8 @@ def must_be_opened(request: ApprovalState) -> str | None:
         return f"{request.needs} must approve it"
     if not request.may_grant:
         return "its rule says 'no grants': each is to be looked at"
+    if request.late is not None:
+        return "its client is gone: an approval waits until the agent makes the call again"
     if request.disconnected is not None:
         return "no connection waits for the answer"
     if request.beyond is not None:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from ....engine.hub.api import Outcome, Revealed
 
 FAILED = 1
-LISTED = {"id", "session", "agent", "tool", "called", "since", "expires", "risk", "people", "given"}
+LISTED = {
+    "id",
+    "session",
+    "agent",
+    "tool",
+    "called",
+    "since",
+    "expires",
+    "risk",
+    "people",
+    "given",
+    "late",
+}
 """Members of a request in a list."""
 LOADING = 30.0
 """Seconds for which a long queue is read."""
@@ -114,6 +126,7 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
         people = f"  {len(each.given)} of {each.needs}" if each.asks_for else ""
         if each.escalated is not None and each.approvers is not None and each.approvers.escalation:
             people += f", escalated to {each.approvers.escalation.group}"
+        people += _absence(each)
         text = f"{each.id}  {each.since.astimezone():%H:%M:%S}  {each.agent}  {each.tool}{people}"
         print(visible_words(text))
     if unread := client.unread().requests:
@@ -121,6 +134,14 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
     elif not requests and not args.json:
         print("No request is open.", file=sys.stderr)
     return 0
+
+
+def _absence(request: ApprovalState) -> str:
+    """Words in a list on a request whose client is gone."""
+    if request.late is None:
+        return ""
+    held = "" if request.fuse is None else f", approved by {request.fuse.by}"
+    return f"{held}, late: its client is gone, open until {request.late.astimezone():%H:%M:%S}"
 
 
 async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
@@ -149,6 +170,10 @@ async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
         print(f"\n{visible(each.place)} unmasked:\n{visible(each.text, keep_newlines=True)}")
     if request.hidden and not texts:
         print("\nTo approve it, look at its masked text first: show --reveal")
+    if request.late is not None:
+        print(
+            f"\nLate: its client is gone, and an answer counts until {request.late.astimezone():%H:%M:%S}"
+        )
     print(f"\nid      {visible(request.id)}\ndigest  {visible(request.digest or 'none: use a console')}")
     return 0
 

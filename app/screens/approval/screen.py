@@ -309,6 +309,11 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             if now.taken_back is not None and now.fuse is None and not self.deciding:
                 self.say(f"{now.taken_back} took the approval back: it is asked again", bad=False)
             self.fall_asleep()
+        elif (now.late is None) != (before.late is None):
+            # What an approval does has changed: it releases the call at once, or waits for the agent.
+            gone = "Its client is gone: an approval waits until the agent makes the call again"
+            self.say("The agent has made the call again" if now.late is None else gone, bad=False)
+            self.fall_asleep()
         elif self._too_late:
             self._over = self._too_late = False
             self.fall_asleep()
@@ -377,7 +382,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return self._ending or NOTHING_LEFT
         match action:
             case "approve" | "edit" | "grant" if self.request.fuse is not None:
-                return f"{self.request.fuse.by} has approved it: it runs in a moment"
+                late = self.request.late is not None
+                when = "it runs once the agent makes the call again" if late else "it runs in a moment"
+                return f"{self.request.fuse.by} has approved it: {when}"
             case "edit" if not self.request.input:
                 return "This call has no input to edit"
             case "edit" if not can_be_edited(self.request.session, self._hub):

@@ -17,10 +17,14 @@ from ....engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
+    CallLate,
+    CallRepeated,
     JournalEvent,
 )
 from ....engine.hub.events import DisconnectedCalls, HubEvent
@@ -35,9 +39,11 @@ _OF_REQUESTS = (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalExtended,
+    ApprovalFused,
     ApprovalGiven,
     ApprovalRequested,
     ApprovalRevealed,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
 )
 
@@ -154,7 +160,8 @@ class HubConnection:
         self._note(None)
 
     def _take(self, event: HubEvent) -> None:
-        if isinstance(event, DisconnectedCalls):
+        late = isinstance(event, JournalEvent) and isinstance(event.body, CallLate | CallRepeated)
+        if late or isinstance(event, DisconnectedCalls):
             self._note(None)
         elif isinstance(event, JournalEvent) and isinstance(event.body, _OF_REQUESTS):
             if (end := end_of(event.body)) is not None:

@@ -88,7 +88,9 @@ def _glance(request: ApprovalState) -> str:
 
 def _notes(request: ApprovalState, now: datetime) -> list[str]:
     notes: list[str] = []
-    if request.disconnected is not None:
+    if request.late is not None:
+        notes.append("late: its client is gone")
+    elif request.disconnected is not None:
         notes.append("no connection waits for the answer")
     if request.people > 1:
         notes += [f"{len(request.given)} of {request.people} approved", *approver_names(request, now)]

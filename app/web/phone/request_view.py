@@ -166,7 +166,7 @@ def request_view(
     return RequestView(
         id=request.id,
         digest=request.digest or "",
-        state=f"{request.digest} {len(request.given)} {request.expires} {request.disconnected}",
+        state=_state(request),
         tool=shown(request.title) if asks else name_shown(request.tool),
         called=name_shown(request.called),
         label=quoted(label) if label else "",
@@ -178,7 +178,7 @@ def request_view(
         until=None if request.expires is None else millis(request.expires),
         risk=risk_of(request),
         effects="" if asks else ", ".join(map(name_shown, effects_of(request))),
-        lost="" if request.disconnected is None else "no connection waits for the answer",
+        lost=_absence(request),
         warnings=_warnings(request),
         question=text_of(shown_lines(request.message.strip("\n"))) if asks else None,
         runs=others[:OTHERS],
@@ -208,6 +208,19 @@ def request_view(
         edit=() if no_edit else _edit_fields(InputDraft(request.input)),
         no_edit=no_edit or "",
     )
+
+
+def _state(request: ApprovalState) -> str:
+    """Facts whose change has a page read again."""
+    facts = (request.digest, len(request.given), request.expires, request.disconnected, request.late)
+    return " ".join(map(str, (*facts, request.fuse and request.fuse.at, request.taken_back)))
+
+
+def _absence(request: ApprovalState) -> str:
+    """Sentence where no client waits for the answer."""
+    if request.late is not None:
+        return "its client is gone: an approval is held until the agent makes the call again"
+    return "" if request.disconnected is None else "no connection waits for the answer"
 
 
 def millis(at: datetime) -> int:

@@ -88,7 +88,10 @@ def people_lines(
     """
     if words := fuse_words(request, now):
         yield " · ".join(words)
-    elif request.taken_back is not None:
+    elif request.late is not None:
+        left = format_duration(max(1.0, seconds_between(now, request.late)))
+        yield f"its client is gone: an approval is held for the agent's next such call, for {left}"
+    if request.taken_back is not None and request.fuse is None:
         yield f"{name_shown(request.taken_back)} took the approval back: it is asked again"
     yield from handover_words(request, viewer)
     if request.fuse is not None:
@@ -177,11 +180,16 @@ def claim_words(name: str) -> str:
 
 
 def fuse_words(request: ApprovalState, now: datetime) -> tuple[str, ...]:
-    """`approved by maria`, `runs in 4 s`, `u takes it back`; none where no approval is under way."""
+    """`approved by maria`, `runs in 4 s`, `u takes it back`; none where no approval is under way.
+
+    That of a late request `runs when called again`, which its agent has to do.
+    """
     if (fuse := request.fuse) is None:
         return ()
     left = seconds_between(now, fuse.until)
     runs = f"runs in {ceil(left)} s" if left > 0 else "runs once it is looked at again"
+    if request.late is not None:
+        runs = "runs when called again"
     edited = " with an edited input" if fuse.edited else ""
     return f"approved by {name_shown(fuse.by)}{edited}", runs, f"{TAKE_BACK} takes it back"
 

@@ -35,18 +35,20 @@ def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
     return (f"! {left}", "bold $text-warning") if seconds < LAST_MINUTE else (left, MUTED)
 
 
-def time_disconnected(approval: ApprovalState, now: datetime) -> str:
-    """`disconnected 40 s` where no connection waits for the answer; else nothing."""
+def client_absence(approval: ApprovalState, now: datetime) -> tuple[str, ...]:
+    """`late: client gone`, `open 14:18`, or `disconnected 40 s`, where no client waits; else nothing."""
+    if approval.late is not None:
+        left = age(max(0.0, seconds_between(now, approval.late)))
+        return "late: client gone", f"open {left}"
     if approval.disconnected is None:
-        return ""
-    return f"disconnected {format_duration(seconds_between(approval.disconnected, now))}"
+        return ()
+    return (f"disconnected {format_duration(seconds_between(approval.disconnected, now))}",)
 
 
 def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
     """Facts shown before a request is opened, in pieces: lost connection, risk, time, people, doubts."""
     pieces: list[Content] = []
-    if lost := time_disconnected(approval, now):
-        pieces.append(Content.styled(lost, "bold $text-error"))
+    pieces += (Content.styled(each, "bold $text-error") for each in client_absence(approval, now))
     if approval.risk is not None:
         look = RISK[approval.risk]
         strong = "bold " if approval.risk == "high" else ""

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from ....engine.history.model.state import ApprovalState
 from ...format.text import age, clip, name_shown, seconds_between, width_of
-from .queue_lines import time_disconnected
+from .queue_lines import client_absence
 
 SOON = 60.0
 """Seconds before a request expires in which that stands out."""
@@ -23,8 +23,8 @@ def request_title(
     left = "" if request.expires is None or over else age(seconds_between(now, request.expires))
     more = f" · {others} more waiting" if others else ""
     expiry = f" · expires in {left}" if left else ""
-    lost = "" if over else time_disconnected(request, now)
-    lost = f" · {lost}" if lost else ""
+    absence = ", ".join(client_absence(request, now))
+    lost = f" · {absence}" if absence and not over else ""
     fixed = width_of(times) + width_of(lost) + width_of(expiry)
     if width - fixed - width_of(more) < 2 * LEAST:
         more = ""

@@ -41,7 +41,7 @@ from ...terminal.symbols import RISK
 from ...viewmodels.triage import INPUT, Difference, TriageGroup, must_be_opened
 from ..base.blocks import Block, BlockList
 from ..nets.list import dots_of
-from .queue_lines import approver_pieces, time_disconnected, time_left
+from .queue_lines import approver_pieces, client_absence, time_left
 from .reviewed_list import in_plain_view
 from .time_in_view import TimeInView
 
@@ -213,8 +213,7 @@ def _in_lines(parts: Sequence[Content], width: int) -> list[Content]:
 def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
     """Flags that set a request apart, in a word or two; claims belong here, too."""
     flags: list[Content] = []
-    if lost := time_disconnected(request, now):
-        flags.append(Content.styled(lost, "bold $text-error"))
+    flags += (Content.styled(each, "bold $text-error") for each in client_absence(request, now))
     if request.uninspectable is not None:
         flags.append(Content.styled("uninspectable", "bold $text-error"))
     if request.hidden:

@@ -14,6 +14,7 @@ import pytest
 
 from interlock.engine.gateway import AgentSession, CallAnswer
 from interlock.engine.history.model.events import ApprovalDecided
+from interlock.engine.hub.hub import ApprovalPolicy
 from tests.engine.gateway.served import Served, served, until
 from tests.support.command import command
 
@@ -58,9 +59,11 @@ class Shell:
 
 
 @asynccontextmanager
-async def shell(directory: Path, rules: str = ASKS) -> AsyncGenerator[Shell, None]:
+async def shell(
+    directory: Path, rules: str = ASKS, policy: ApprovalPolicy | None = None
+) -> AsyncGenerator[Shell, None]:
     async with (
-        served(directory, rules=rules) as server,
+        served(directory, rules=rules, policy=policy) as server,
         server.agent_client() as client,
         client.session("robin") as session,
     ):
@@ -109,6 +112,25 @@ class TestDecide:
             line = ("approve", request, "--digest", shown["digest"], "--json")
             assert json.loads((await operator.run(*line)).stdout)["ok"] is True
             assert (await waits).outcome == "allow"
+
+
+class TestLate:
+    async def test_says_that_its_client_is_gone(self, tmp_path: Path) -> None:
+        """List and show say until when an answer counts, and an approval that it waits for its agent."""
+        async with shell(tmp_path, policy=ApprovalPolicy(late=900.0)) as operator:
+            await operator.session.call("deploy", {}, call_id="c1", wait=0.05)
+            assert await operator.session.give_up("c1") is not None
+            [request] = await operator.server.hub.approvals()
+            assert "late: its client is gone, open until" in (await operator.run("list")).stdout
+            assert "Late: its client is gone" in (await operator.run("show", request.id)).stdout
+            digest = await operator.digest(request.id)
+            done = await operator.run("approve", request.id, "--digest", digest)
+            assert "it runs once the agent makes the call again, within 1" in done.stdout
+            assert "approved by ada, late: its client is gone" in (await operator.run("list")).stdout
+            [listed] = json.loads((await operator.run("list", "--json")).stdout)
+            assert listed["late"] is not None
+            answer = await operator.session.call("deploy", {}, call_id="c2")
+            assert (answer.outcome, answer.approved_by) == ("allow", ("ada",))
 
 
 class TestGuards:

@@ -1,0 +1,59 @@
+"""A late request in dialog, queue and triage: its client is gone, and an approval waits for its agent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from interlock.app.viewmodels.triage import must_be_opened
+from interlock.app.widgets.approval.progress import fuse_words
+from interlock.app.widgets.approval.queue_lines import risk_and_time
+from interlock.app.widgets.approval.title import request_title
+from interlock.app.widgets.approval.triage_list import flags_of
+from interlock.engine.history.model.records import FuseRecord
+
+from ...support.queue_scenes import asks
+from ...support.scenes import NOW
+from ...support.stage import stage
+from .test_approval_keys import asking
+
+UNTIL = NOW + timedelta(minutes=14, seconds=18)
+HELD = FuseRecord(by="ben", at=NOW, until=NOW)
+
+
+class TestSaysSo:
+    def test_in_queue_title_and_triage(self) -> None:
+        """Its client is gone, and for how long it is open; a line of the table is not enough for it."""
+        late = asks(1, late=UNTIL)
+        words = ["late: client gone", "open 14:18"]
+        assert [piece.plain for piece in risk_and_time(late, NOW)][:2] == words
+        assert [piece.plain for piece in flags_of(late, NOW)][:2] == words
+        assert f" · {', '.join(words)}" in request_title(late, NOW, 90).plain
+        assert "late" not in request_title(late, NOW, 90, over=True).plain
+        assert "its client is gone" in (must_be_opened(late) or "")
+
+    def test_what_runs_a_held_approval(self) -> None:
+        """An approval of a late request names no time at which it runs, but its agent."""
+        held = asks(1, late=UNTIL, fuse=HELD)
+        assert fuse_words(held, NOW) == ("approved by ben", "runs when called again", "u takes it back")
+
+
+class TestDialog:
+    async def test_says_what_an_approval_does(self) -> None:
+        """Before it is approved the dialog says that the approval is held for the agent."""
+        async with stage(asking(late=UNTIL), size=(120, 40)) as on:
+            await on.open_dialog()
+            shown = on.painted()
+            assert "late: client gone" in shown
+            assert "an approval is held for the agent's next such call" in shown
+
+    async def test_a_held_approval_is_taken_back(self) -> None:
+        """It is approved once, and `u` takes it back, as while a fuse burns."""
+        async with stage(asking(late=UNTIL, fuse=HELD), size=(120, 40)) as on:
+            await on.open_dialog()
+            assert "approved by ben · runs when called again · u takes it back" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.hub.answers == []
+            await on.press("u")
+            await on.settle()
+            assert ("take back", "ap1", "maria") in on.hub.asked
