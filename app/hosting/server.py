@@ -305,7 +305,7 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
         raise TokenError(
             f"{path}: the token in it is not in force; delete the file to have a new one made"
         )
-    kinds = {each.name: each.kind for each in tokens.tokens()}
+    kinds = {each.name: each.kind for each in tokens.tokens() if each.login is None}
     if kinds.get(name, kind) != kind:
         raise TokenError(
             f"'{name}' is the name of an {kinds[name]}'s token; revoke that, or choose another with --as"

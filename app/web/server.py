@@ -114,17 +114,19 @@ class ConsoleServer:
         self._failures = Failures(MAX_WRONG_LINKS)
         self._sign_in = sign_in
         self._operators = operators
-        if sign_in is not None:
-            sign_in.use(lambda: self._names, self.logins, self._set_cookie)
 
         def pages(connect: Callable[[], ConsoleClient]) -> PhonePages:
             return PhonePages(connect, self.logins, self._failures, self._renew, deny_reasons)
 
+        ended: Callable[[str], None] | None = None
         self._phone: PhonePages | PhonesOfLogins | None = None
         if phone is not None and sign_in is not None and operators is not None:
-            self._phone = PhonesOfLogins(pages, phone, operators.client, sign_in.token)
+            self._phone = of_logins = PhonesOfLogins(pages, phone, operators.client, sign_in.token)
+            ended = of_logins.forget
         elif phone is not None:
             self._phone = pages(phone)
+        if sign_in is not None:
+            sign_in.use(lambda: self._names, self.logins, self._set_cookie, ended)
         self._starts = Bucket(STARTS_PER_SECOND)
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()

@@ -77,12 +77,13 @@ async def _serve(
     provider = oidc_settings()
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
+        sign_in = _sign_in(provider, url, token)
         front = ConsoleServer(
             lambda link: Console(_line(args, url, link), environment),
             logins=logins,
             phone=lambda: ConsoleClient(url, token),
             deny_reasons=approval_settings().deny_reasons,
-            sign_in=_sign_in(provider, url, token),
+            sign_in=sign_in,
             operators=OperatorConsoles(
                 lambda link, own: Console(_line(args, url, link), tab_environment(own)),
                 lambda own: ConsoleClient(url, own),
@@ -110,6 +111,12 @@ async def _serve(
             print(
                 f"It logs one browser in, once, within 10 minutes. {another}Ctrl+C ends it.", flush=True
             )
+            if sign_in is not None:
+                print(
+                    f"People log in with {sign_in.issuer}, which has to know "
+                    f"{sign_in.redirect(front.url)}",
+                    flush=True,
+                )
             if listen.is_local:
                 print(
                     "A phone reaches this machine with --listen and --certificate, or by a tunnel.",

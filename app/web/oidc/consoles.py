@@ -67,6 +67,12 @@ class PhonesOfLogins:
         """Tell whether a request is of a tab that has shown its login's key."""
         return self._pages(request).proves(request)
 
+    def forget(self, token: str) -> None:
+        """Close the pages of a token whose login is over."""
+        pages = self._of_tokens.pop(token, None)
+        if pages is not None:
+            self._end(pages)
+
     async def end_streams(self) -> None:
         """End the streams of events."""
         await asyncio.gather(*(each.end_streams() for each in self._every))

@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -107,6 +108,7 @@ class SignIn:
         self._names: Callable[[], ServerNames] = lambda: ServerNames(())
         self._logins = Logins()
         self._set_cookie: Callable[[web.StreamResponse, str], None] = lambda response, cookie: None
+        self._ended: Callable[[str], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def use(
@@ -114,14 +116,20 @@ class SignIn:
         names: Callable[[], ServerNames],
         logins: Logins,
         set_cookie: Callable[[web.StreamResponse, str], None],
+        ended: Callable[[str], None] | None = None,
     ) -> None:
-        """Log in to this front."""
+        """Log in to this front; `ended` is called with each token whose login is over."""
         self._names, self._logins, self._set_cookie = names, logins, set_cookie
+        self._ended = ended
 
     @property
     def issuer(self) -> str:
         """The provider, as the login page names it."""
         return self._client.provider.issuer.partition("://")[2].rstrip("/")
+
+    def redirect(self, page: str) -> str:
+        """The redirect URI of a front whose pages begin with `page`, as the provider has to know it."""
+        return f"{page}{CALLBACK}"
 
     def routes(self) -> list[AbstractRouteDef]:
         """The routes, whose names are in `OPEN_TO_LOGGED_OUT`."""
@@ -160,7 +168,7 @@ class SignIn:
             cookie=_digest(cookie),
             nonce=secrets.token_urlsafe(32),
             verifier=secrets.token_urlsafe(48),
-            redirect=f"{self._names().page(request.headers['Host'])}{CALLBACK}",
+            redirect=self.redirect(self._names().page(request.headers["Host"])),
             key=key,
             ends=self._clock() + FLOW_LIFETIME,
         )
@@ -239,7 +247,7 @@ class SignIn:
         self._flows = {state: each for state, each in self._flows.items() if each.ends > now}
         flow = self._flows.get(_digest(request.query.get("state", "")))
         shown = _digest(request.cookies.get(self._cookie_name, ""))
-        here = f"{self._names().page(request.headers['Host'])}{CALLBACK}"
+        here = self.redirect(self._names().page(request.headers["Host"]))
         if flow is None or not hmac.compare_digest(flow.cookie, shown) or flow.redirect != here:
             if self._failures.too_many(address):
                 raise _NoLoginError(HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong answers; wait a minute")
@@ -254,9 +262,10 @@ class SignIn:
 
     @property
     def _cookie_name(self) -> str:
+        # Browsers send cookies to every port of a host: each server has one of its own.
         names = self._names()
-        port = names.hosts[0].rpartition(":")[2] if names.hosts else ""
-        return f"{'__Secure-' if names.secure else ''}interlock-oidc-{port}"
+        server = re.sub(r"[^a-z0-9]+", "-", names.hosts[0]) if names.hosts else ""
+        return f"{'__Secure-' if names.secure else ''}interlock-oidc-{server}"
 
     # While logins last
 
@@ -272,6 +281,8 @@ class SignIn:
         """Read roles again whose time it is, and end the tokens of logins that have ended."""
         for login_id, token in self._logins.take_tokens().items():
             self._refreshes.pop(login_id, None)
+            if self._ended is not None:
+                self._ended(token)
             with suppress(GatewayError):  # The token ends by itself.
                 await self._exchange.end(token)
         for login_id, each in list(self._refreshes.items()):

@@ -259,6 +259,12 @@ class TokenFile:
         with alone(self.path):
             every = self.tokens()
             old = [each for each in every if each.name == name and each.login is None]
+            if not old and any(each.name == name for each in self.people()):
+                raise TokenError(
+                    f"'{name}' logs in at a provider and has no lasting token to rotate; to end the "
+                    "logins run: "
+                    f"interlock token revoke {quote(name)}"
+                )
             if not old:
                 raise self._unknown(name)
             ends = self._clock() + timedelta(seconds=overlap)

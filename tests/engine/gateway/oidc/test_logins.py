@@ -169,7 +169,7 @@ class TestNames:
         for name in ("ada", "ADA"):
             with pytest.raises(TokenError, match="who logs in as"):
                 place.tokens.issue("operator", name)
-        with pytest.raises(TokenError, match="no token is named 'ada'"):
+        with pytest.raises(TokenError, match="'ada' logs in at a provider"):
             place.tokens.rotate("ada")
 
 
