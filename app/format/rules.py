@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...engine.core.approvers import Approvers
+from ...engine.core.approvers import PASSKEY, Approvers
 from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
@@ -142,14 +142,16 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
         yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:
         yield f"risk {rule.risk}"
-    if not rule.grants:
+    if not rule.may_grant:
         yield "no grants"
 
 
 def _approvers(terms: Approvers | None) -> Iterator[str]:
-    """Lines on people who do not count, and on those called when nobody has decided for a while."""
+    """Lines on keys, on people who do not count, and on those called when nobody has decided."""
     if terms is None:
         return
+    if terms.passkey:
+        yield f"{PASSKEY}: each approval is signed by a key that its person enrolled"
     if not terms.author:
         yield "not by whoever is behind the session"
     if terms.escalation is not None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ...engine.approvals.requests import Credential
+from ...engine.core.approvers import KEYED_RULE
 from ...engine.core.durations import format_duration
 from ...engine.core.people import is_among
 from ...engine.core.rule import approvers_of, people_to_loosen
@@ -80,7 +81,8 @@ class _Proposal:
 class _Change:
     """A change of rules: those that apply to fewer calls after it, and what differs.
 
-    `loosened` has the number of other people each takes, `groups` those that all of them must be in;
+    `loosened` has the number of other people each takes, `groups` those that all of them must be in,
+    and `keyed` says that one of these rules asks for a passkey, which nobody loosens in a running server;
     `sets` are the rules of external agents, `plans` what it does to live sessions.
     """
 
@@ -91,6 +93,7 @@ class _Change:
     sets: RuleSets
     plans: Sequence[SessionPlan] = ()
     groups: tuple[str, ...] = ()
+    keyed: bool = False
 
     @property
     def people(self) -> int:
@@ -214,7 +217,9 @@ class ReplaceableRules:
         people = {key: people_to_loosen(net.rule) for key, net in loosened.items()}
         terms = [approvers_of(net.rule) for net in loosened.values()]
         groups = dict.fromkeys(each.group for each in terms if each is not None and each.group)
-        return _Change(rules, to, changes, people, self._external.compiled(rules), groups=tuple(groups))
+        keyed = any(each is not None and each.passkey for each in terms)
+        compiled = self._external.compiled(rules)
+        return _Change(rules, to, changes, people, compiled, groups=tuple(groups), keyed=keyed)
 
     async def _agree(self, change: _Change, terms: OperatorTerms) -> Outcome:
         proposal = self._open_proposal()
@@ -226,6 +231,8 @@ class ReplaceableRules:
         if proposal is not None and proposal.to != change.to:
             theirs = "live sessions, too" if proposal.to == "all" else "the sessions to come only"
             return _refused(f"{proposal.names[0]} has proposed these for {theirs}. Agree to that instead")
+        if change.keyed:
+            return _refused(f"this may loosen {KEYED_RULE}: start the server anew under other rules")
         outside = [group for group in change.groups if group not in self._groups_of(terms)]
         if outside:
             return _refused(

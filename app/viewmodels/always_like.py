@@ -32,6 +32,8 @@ def no_always_reason(request: ApprovalState, session: SessionState | None) -> st
         return "A map implies this rule: it stands in no file"
     if request.uninspectable is not None or UNCLEAR in (request.tool, *request.names):
         return "This call cannot be read to its end: no rule may let calls like it pass"
+    if request.passkey:
+        return "Each call is approved with a passkey: this rule stays as it is"
     if request.people > 1:
         return f"{request.people} people must approve each call: this rule stays as it is"
     if request.risk == "high":

@@ -103,6 +103,8 @@ def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
 
 def too_much(request: ApprovalState) -> str | None:
     """Reason why a request must be approved by itself; `None` if it may be approved in a batch."""
+    if request.passkey:
+        return "approve it by itself: its rule asks for a passkey"
     if request.wants is not None:
         return "answer it by itself: it wants to be filled in"
     if request.hidden:

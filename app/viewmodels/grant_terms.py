@@ -25,6 +25,8 @@ def no_grant_reason(request: ApprovalState) -> str | None:
         return None
     if request.people > 1:
         return f"No grants: {request.people} people must approve each call"
+    if request.passkey:
+        return "No grants: the rule asks for a passkey, each time"
     return "No grants: the rule allows none"
 
 

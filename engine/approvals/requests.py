@@ -1202,6 +1202,7 @@ def _refused_grant(shown: ApprovalState, grant: GrantTerms) -> str | None:
     """Reason why this request gives no such grant; `None` when it does."""
     if not shown.may_grant:
         why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
+        why = "its rule asks for a passkey, each time" if shown.passkey else why
         return f"{shown.tool} cannot be granted beyond this call: {why}"
     if grant.scope == "names" and shown.exact_only is not None:
         return f"Only this exact input can be granted: {shown.exact_only}"

@@ -1,7 +1,8 @@
 """Operators with their rights and groups, and the terms on which approvals of theirs count.
 
-`by 2 of security not by author escalate to oncall after 10m`. Pure values: whoever reads a configuration
-or takes a login makes them. Names are compared as people's are everywhere, groups as they are written.
+`by 2 of security not by author escalate to oncall after 10m with passkey`. Pure values: whoever reads a
+configuration or takes a login makes them. Names are compared as people's are everywhere, groups as they are
+written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,13 @@ from dataclasses import dataclass, field
 from .durations import as_typed
 from .people import person_key
 from .rights import FULL, Rights, lesser, may
+
+PASSKEY = "with passkey"
+"""The option of a rule whose approvals need the proof of a key, as rules write it."""
+
+KEYED_RULE = "a rule that asks for a passkey, and no change of rules carries one"
+KEYED = f"this is {KEYED_RULE}: end the session, and begin another under other rules"
+"""Reason why nobody loosens such a rule: no change of rules carries the proof of a key (G-102)."""
 
 GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """A group's name, as configurations and rules write it."""
@@ -49,12 +57,13 @@ class Operators:
 
     `listed` is `None` where it lists none at all: then nobody is in a group, but for those whose provider
     says so. It may say so of the groups in `claimed`. Logins of the provider `issuer` count, and no
-    others.
+    others. `keyed` are the names of those who enrolled a passkey, `None` where that is not known.
     """
 
     listed: tuple[Operator, ...] | None = None
     claimed: tuple[str, ...] = ()
     issuer: str | None = None
+    keyed: tuple[str, ...] | None = None
     _by_key: Mapping[str, Operator] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -126,17 +135,19 @@ class Approvers:
 
     Only members of `group` count, of any where there is none. Without `author` nobody counts who is
     behind the session (G-77). Members of the group of an `escalation` count once a request is escalated;
-    where there is no `group` that only calls them.
+    where there is no `group` that only calls them. With `passkey` an approval counts only with the proof
+    of a key that its person enrolled (G-102).
     """
 
     group: str | None = None
     author: bool = True
     escalation: Escalation | None = None
+    passkey: bool = False
 
     @property
     def guards(self) -> bool:
         """Tell whether not everybody's approval counts."""
-        return self.group is not None or not self.author
+        return self.group is not None or not self.author or self.passkey
 
     def groups(self, *, escalated: bool = False) -> tuple[str, ...]:
         """The groups whose members count; none where everybody does."""
@@ -157,6 +168,7 @@ class Approvers:
             "" if self.group is None else f"of {self.group}",
             "" if self.author else "not by author",
             "" if self.escalation is None else self.escalation.words,
+            PASSKEY if self.passkey else "",
         ]
         return " ".join(filter(None, parts))
 
@@ -166,7 +178,7 @@ class Approvers:
             return True
         if other.group is not None and self.group != other.group:
             return False
-        if self.author and not other.author:
+        if (self.author and not other.author) or (other.passkey and not self.passkey):
             return False
         mine, theirs = self._widening, other._widening
         if mine is None or other.group is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from .amounts import SumField
-from .approvers import Approvers, are_as_strict
+from .approvers import ANYBODY, Approvers, are_as_strict
 from .condition import Condition
 from .sanitize import folded_name
 from .shared_limit import Reach
@@ -121,6 +121,16 @@ class ApprovalRule:
         """Tell whether not everybody's approval counts."""
         return self.approvers is not None and self.approvers.guards
 
+    @property
+    def passkey(self) -> bool:
+        """Tell whether each approval needs the proof of a key."""
+        return self.approvers is not None and self.approvers.passkey
+
+    @property
+    def may_grant(self) -> bool:
+        """Tell whether one answer may let later calls pass: never where each needs a key of its own."""
+        return self.grants and not self.passkey
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRule:
@@ -221,7 +231,10 @@ def _strictest_approvers(each: Sequence[Approvers | None]) -> Approvers | None:
     for one in each:
         if all(are_as_strict(one, other) for other in each):
             return one
-    return next((one for one in each if one is not None and one.guards), None)
+    keyed = any(one is not None and one.passkey for one in each)
+    people = (one for one in each if one is not None and replace(one, passkey=False).guards)
+    found = next(people, ANYBODY if keyed else None)
+    return replace(found, passkey=True) if found is not None and keyed else found
 
 
 def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
@@ -232,7 +245,7 @@ def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
     return (
         rule is None
         or rule.people < other.people
-        or (rule.grants and not other.grants)
+        or (rule.may_grant and not other.may_grant)
         or (other.risk == "high" != rule.risk)
         or not are_as_strict(rule.approvers, other.approvers)
     )
@@ -241,7 +254,7 @@ def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
 def people_to_loosen(rule: Rule | None) -> int:
     """Number of other people it takes to turn a rule off; 0 where anyone may for a reason (G-67)."""
     if isinstance(rule, ApprovalRule) and (
-        rule.people > 1 or not rule.grants or rule.risk == "high" or rule.guards
+        rule.people > 1 or not rule.may_grant or rule.risk == "high" or rule.guards
     ):
         return rule.people
     return 0

@@ -184,7 +184,7 @@ def next_question(
 
 def _is_short(answer: ApprovalAnswer, people: int, terms: Approvers | None) -> bool:
     """Tell whether fewer people than must, of those who count, are known to have given an answer."""
-    if people == 1 and (terms is None or terms.group is None):
+    if people == 1 and (terms is None or (terms.group is None and not terms.passkey)):
         return False
     return len(approvers(answer, terms)) < people
 
@@ -194,6 +194,7 @@ def approvers(answer: ApprovalAnswer, terms: Approvers | None = None) -> set[str
     names = {name for name in (*answer.others, answer.by or "") if person_key(name)}
     if terms is not None:
         names = {n for n in names if terms.counts(answer.groups.get(n, ()), escalated=answer.escalated)}
+        names = {n for n in names if not terms.passkey or n in answer.keys}
     return {person_key(name) for name in names}
 
 
@@ -254,7 +255,7 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     if not checked.approved or checked.again or not _is_short(checked, request.people, request.approvers):
         return checked
     did = len(approvers(checked, request.approvers))
-    reason = reasons.too_few(request.people, did, request.approvers.group)
+    reason = reasons.too_few(request.people, did, request.approvers)
     return replace(checked, approved=False, reason=reason)
 
 
@@ -291,6 +292,7 @@ def _well_formed(answer: ApprovalAnswer) -> bool:
         and all(isinstance(name, str) for name in cast("tuple[object, ...]", others))
         and isinstance(_untyped(answer.groups), Mapping)
         and isinstance(_untyped(answer.escalated), bool)
+        and isinstance(_untyped(answer.keys), tuple)
         and isinstance(_untyped(answer.grant), GrantTerms | None)
     )
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Container, Iterable
 
 from ..core.amounts import SumField
-from ..core.approvers import Approvers, some_of
+from ..core.approvers import PASSKEY, Approvers, some_of
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.rule import (
@@ -122,6 +122,7 @@ def _approved_by(people: int, who: Approvers | None) -> str:
     """` by 2 of security, not by whoever started it or gave the task`; the escalation is not theirs."""
     group = None if who is None else who.group
     by = f" by {some_of(people, group)}" if people > 1 or group is not None else ""
+    by += f" {PASSKEY}" if who is not None and who.passkey else ""
     return by if who is None or who.author else f"{by}, not by whoever started this or gave the task"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..core.amounts import SumField
-from ..core.approvers import some_of
+from ..core.approvers import ANYBODY, PASSKEY, Approvers, some_of
 from ..core.condition import condition_text
 from ..core.durations import as_typed
 from ..core.excerpt import excerpt
@@ -127,9 +127,10 @@ def applying(reason: str, note: str) -> str:
     return f"{reason.removesuffix('.')} (it applies because {note})."
 
 
-def too_few(people: int, did: int, group: str | None = None) -> str:
+def too_few(people: int, did: int, terms: Approvers = ANYBODY) -> str:
     """Not as many different people as must approve are known to have done so."""
-    return f"{some_of(people, group)} must approve; {did or 'nobody known'} did"
+    key = f" {PASSKEY}" if terms.passkey else ""
+    return f"{some_of(people, terms.group)} must approve{key}; {did or 'nobody known'} did"
 
 
 EDITED_EFFECTS = "the edit changes what the call counts as, so nothing that was shown can be granted"

@@ -129,7 +129,9 @@ class ApprovalRequest:
 
         For some calls even so only with the same input: see `classify.exact_input_reason`.
         """
-        return self.people == 1 and not (isinstance(self.rule, ApprovalRule) and not self.rule.grants)
+        if self.people > 1 or self.approvers.passkey:
+            return False
+        return not isinstance(self.rule, ApprovalRule) or self.rule.may_grant
 
     @property
     def title(self) -> str:
@@ -191,6 +193,7 @@ class ApprovalAnswer:
     the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
     Without `asked` it is a refusal that was given, for `reason`, without asking an operator. `groups` are
     those that each of them was in, by name; `escalated` says that those of an escalation count, too.
+    `keys` are the names of those whose approval came with the proof of their passkey.
     """
 
     approved: bool
@@ -203,13 +206,14 @@ class ApprovalAnswer:
     asked: bool = True
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     escalated: bool = False
+    keys: tuple[str, ...] = ()
 
     @classmethod
     def of_enough(cls, request: ApprovalRequest, kind: str) -> ApprovalAnswer:
         """An approval by as many people as must, `kind 1` and so on, all of them of the rule's group."""
         names = tuple(f"{kind} {number}" for number in range(1, request.people + 1))
         groups = dict.fromkeys(names, request.approvers.groups())
-        return cls(True, by=names[0], others=names[1:], groups=groups)
+        return cls(True, by=names[0], others=names[1:], groups=groups, keys=names)
 
 
 Answer: TypeAlias = "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from ..agents import Message, ProposedCall
 from ..agents.messages import open_calls
 from ..agents.turn.run import UNKNOWN_OUTCOME
-from ..core.approvers import are_as_strict
+from ..core.approvers import KEYED, are_as_strict
 from ..core.rule import ApprovalRule, RuleSource, approvers_of, people_to_loosen, restricted
 from ..core.sanitize import visible
 from ..core.value_key import split_key
@@ -187,6 +187,7 @@ def guarded(record: NetRecord) -> int:
 
 _GUARDED = re.compile(
     r"\brequire\s+(?P<people>[2-9]|[1-9]\d+)\s+human-approvals|\bno\s+grants\b|\brisk\s+high\b"
+    r"|\bwith\s+passkey\b"
 )
 
 
@@ -215,6 +216,12 @@ def check_no_looser(
         found.append("shadow mode instead of enforce mode")
     if not found:
         return
+    keyed = [key for key in held if (who := state.nets[key].net.approvers) is not None and who.passkey]
+    if keyed:
+        raise ResumeError(
+            f"Session '{visible(state.id)}' cannot go on under less than its record says: "
+            f"{'; '.join(found)}. {visible(', '.join(keyed))}: {KEYED}."
+        )
     most = max(held.values())
     others = "1 other person has" if most == 1 else f"{most} other people have"
     raise ResumeError(

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from ..core.approvers import Approvers, some_of
+from ..core.approvers import KEYED_RULE, Approvers, some_of
 from ..core.sanitize import visible
 from ..gate.classify import maps_digest
 from ..gate.grants.net import Grant
@@ -106,6 +106,8 @@ class RulesChange:
             return f"this may loosen {visible(', '.join(self.loosened))}, and no reason is given"
         for key, people in sorted(self.loosened.items(), key=lambda each: -each[1]):
             terms = self._terms(key)
+            if terms is not None and terms.passkey:
+                return f"this may loosen {visible(key)}, {KEYED_RULE}"
             did = agreed(terms)
             if did < people:
                 group = None if terms is None else terms.group

@@ -27,7 +27,7 @@ from ..approvals.requests import (
     Reply,
 )
 from ..approvals.withdrawals import RETRY, Tasks
-from ..core.approvers import Approvers
+from ..core.approvers import KEYED, Approvers
 from ..core.durations import LONGEST, format_duration
 from ..core.people import involvement_reason, is_among
 from ..core.rule import approvers_of, people_to_loosen
@@ -193,7 +193,10 @@ class Switching:
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
         if same is not None:
             return await self._agree(same, by, credential)
-        own = self._not_counting(by, self._terms(net, active=active), credential)
+        given = self._terms(net, active=active)
+        if any(each.passkey for each in given):
+            return Reply(False, f"Not switched: {KEYED}")
+        own = self._not_counting(by, given, credential)
         if not people or (own is None and people == 1):
             return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
         proposed = ChangeProposed(
@@ -244,6 +247,8 @@ class Switching:
             await self._drop(change, "nobody else agreed in time")
             return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it anew")
         terms = self._terms(change.net, active=change.active)
+        if any(each.passkey for each in terms):
+            return Reply(False, f"Not confirmed: {KEYED}")
         own = self._not_counting(by, terms, credential)
         if own is not None:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")

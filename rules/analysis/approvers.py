@@ -5,12 +5,14 @@ Only what is proved is reported: as many members as must, who may decide, have t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from ...engine.core.approvers import Approvers, Operator, Operators, some_of
+from ...engine.core.approvers import PASSKEY, Approvers, Operator, Operators, some_of
 from ...engine.core.durations import format_duration
+from ...engine.core.people import is_among
+from ...engine.core.rights import may
 from ...engine.core.rule import ApprovalRule, Rule, RuleSource
 from ..errors.problems import Problem, quote
 from .lint import at_word
@@ -25,7 +27,7 @@ class ApproverFindings:
 
 
 def about_approvers(rules: Iterable[Rule | None], operators: Operators) -> ApproverFindings:
-    """Compare the groups that rules name with the operators of a configuration.
+    """Compare the groups and keys that rules name with the operators of a configuration.
 
     Without a configuration nobody is in a group, which is a warning: whoever runs the rules may have one.
     """
@@ -34,6 +36,8 @@ def about_approvers(rules: Iterable[Rule | None], operators: Operators) -> Appro
     for rule in rules:
         if not isinstance(rule, ApprovalRule) or rule.approvers is None or rule.source is None:
             continue
+        if rule.passkey and operators.keyed is not None:
+            warnings += _keyless(rule, rule.source, rule.approvers, operators, operators.keyed)
         if not operators.configured:
             if rule.group is not None and rule.group not in operators.claimed:
                 warnings.append(_unconfigured(rule.source, rule.people, rule.group))
@@ -85,6 +89,29 @@ def _members(
         who = every[0].name if len(every) == 1 else "one of them"
         message = f"{needs}: nobody can approve a session that {who} starts or gives its task"
         yield False, at_word(source, group, message, "add members in [operators]")
+
+
+def _keyless(
+    rule: ApprovalRule,
+    source: RuleSource,
+    terms: Approvers,
+    operators: Operators,
+    keyed: Sequence[str],
+) -> Iterator[Problem]:
+    """A warning where fewer have a passkey than must approve; more can be enrolled at any time."""
+    having = keyed
+    if operators.configured:
+        groups = terms.groups(escalated=True)
+        anybody = (each for each in operators.listed or () if may(each.rights, "decide"))
+        counting = operators.deciding(groups) if groups else anybody
+        having = [each.name for each in counting if is_among(each.name, keyed)]
+    if len(having) < rule.people:
+        names = f" ({', '.join(having)})" if having else ""
+        message = (
+            f"needs {some_of(rule.people, terms.group)} {PASSKEY}, and {len(having) or 'nobody'} "
+            f"has enrolled one{names}"
+        )
+        yield at_word(source, "passkey", message, "enroll keys on the page /m/keys of `interlock web`")
 
 
 def _listed(members: tuple[Operator, ...]) -> str:

@@ -21,7 +21,7 @@ from .problems import cut, quote
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "from")
 EXAMPLE = 'write for example: when input.<field> = "<text>"'
 _WORDS = OPERATORS[6:]
-_OPTIONS = {"by", "of", "within", "risk", "no", "escalate"}
+_OPTIONS = {"by", "of", "within", "risk", "no", "escalate", "with"}
 
 _MEANT = {
     **dict.fromkeys(("==", "===", ":", ":=", "is", "eq", "equals", "equal", "are"), "="),

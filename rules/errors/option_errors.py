@@ -19,7 +19,7 @@ from .problems import quote
 TIME = f"a time such as 90s, 15m, 1h or 2d, at most {MOST}"
 PEOPLE = f"a number of people from 1 to {MAX_PEOPLE}"
 
-_KEYWORDS = ("by", "of", "within", "risk", "no", "not", "escalate", "when", "because")
+_KEYWORDS = ("by", "of", "within", "risk", "no", "not", "escalate", "with", "when", "because")
 _OPTION = {
     **dict.fromkeys(("when", "whenever", "if", "where", "while", "iff"), "when"),
     **dict.fromkeys(("within", "timeout", "expires", "expire", "expiring"), "within"),
@@ -28,6 +28,7 @@ _OPTION = {
     **dict.fromkeys(("of", "from-group", "group"), "of"),
     **dict.fromkeys(("not", "not-by"), "not by author"),
     **dict.fromkeys(("escalate", "escalates", "escalation"), "escalate"),
+    **dict.fromkeys(("with", "passkey", "passkeys", "with-passkey", "webauthn"), "with passkey"),
     **dict.fromkeys(("no", "grants", "no-grants", "no-grant", "nogrants", "no_grants"), "no grants"),
     **dict.fromkeys(("high-risk", "highrisk"), "risk high"),
     **dict.fromkeys(("medium-risk", "mediumrisk"), "risk medium"),
@@ -49,6 +50,7 @@ _EXAMPLES = {
     "REASON": '"<reason>"',
     "GROUP": "security",
     "AUTHOR": "author",
+    "PASSKEY": "passkey",
 }
 _END = "$END"
 _WHAT = {
@@ -192,6 +194,9 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
     elif "AUTHOR" in accepted:
         instead, otherwise = "author", ""
         message = f"expected 'author' after 'not by', got {quote(word)}"
+    elif "PASSKEY" in accepted:
+        instead, otherwise = "passkey", ""
+        message = f"expected 'passkey' after 'with', got {quote(word)}"
     elif "LOW" in accepted:
         instead, otherwise = _RISK.get(word.lower()) or closest(word, fixed), f"write {either(fixed)}"
         message = f"expected {either(fixed)} after 'risk', got {quote(word)}"
@@ -246,7 +251,8 @@ def twice(line: str, option: Token, last: Token) -> Fault:
     """An option that was given before."""
     begin, end = start(option), start(last) + len(last)
     gap = begin - len(line[:begin].rstrip())
-    name = {"no": "no grants", "not": "not by author"}.get(str(option), str(option))
+    whole = {"no": "no grants", "not": "not by author", "with": "with passkey"}
+    name = whole.get(str(option), str(option))
     remedy = write(line, begin - gap, end - begin + gap, "")
     return Fault(begin, end - begin, f"'{name}' is given twice", remedy)
 

@@ -146,7 +146,12 @@ class Clauses:
         """Terms on who approves; a request that ends `within` some time is escalated before."""
         of = self._value("of_group")
         group = str(of) if of is not None and of.type == "GROUP" else None
-        found = Approvers(group, "not_author" not in self._options, self._escalation(group, within))
+        found = Approvers(
+            group,
+            "not_author" not in self._options,
+            self._escalation(group, within),
+            "with_passkey" in self._options,
+        )
         return None if found == Approvers() else found
 
     def _escalation(self, group: str | None, within: float | None) -> Escalation | None:

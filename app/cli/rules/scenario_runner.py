@@ -137,6 +137,8 @@ class _Ongoing:
                 others=others if approved else (),
                 groups=dict(self._given),
                 escalated=self._escalated,
+                # Whoever approves in a scenario has their key.
+                keys=tuple(self._given),
             )
             self._give(answer)
         return None

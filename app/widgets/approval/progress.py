@@ -9,7 +9,7 @@ from math import ceil
 
 from textual.content import Content
 
-from ....engine.core.approvers import Approvers
+from ....engine.core.approvers import PASSKEY, Approvers
 from ....engine.core.durations import format_duration
 from ....engine.core.people import PARTS, is_among, part_in, same_person
 from ....engine.core.value_key import value_net
@@ -126,7 +126,8 @@ def _terms_lines(
     if terms.guards:
         given = f" · {len(request.given)} given" if request.people > 1 or request.given else ""
         names = f" ({', '.join(approver_names(request, now))})" if request.given else ""
-        who = request.needs if terms.group is not None else "another person"
+        who = request.needs if terms.group is not None or terms.author else "another person"
+        who += f" {PASSKEY}" if terms.passkey else ""
         obstacle = approval_obstacle(request, session, viewer)
         not_you = "" if obstacle is None else f", not you: {obstacle}"
         yield f"needs {who}{given}{names}{not_you}"

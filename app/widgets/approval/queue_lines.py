@@ -7,6 +7,7 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ....engine.core.approvers import PASSKEY
 from ....engine.core.durations import format_duration
 from ....engine.history.model.state import ApprovalState
 from ....engine.history.redaction.shell.masking import is_shell_field
@@ -73,6 +74,8 @@ def approver_pieces(approval: ApprovalState) -> list[Content]:
     pieces: list[Content] = []
     if terms.group is not None:
         pieces.append(Content.styled(f"needs {approval.needs}", "$text-warning"))
+    if terms.passkey:
+        pieces.append(Content.styled(PASSKEY, "$text-warning"))
     if not terms.author:
         pieces.append(Content.styled("not by author", MUTED))
     if terms.escalation is not None and approval.escalated is not None:

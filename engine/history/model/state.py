@@ -170,6 +170,11 @@ class ApprovalState(BaseModel):
         return some_of(self.people, self.approvers and self.approvers.group)
 
     @property
+    def passkey(self) -> bool:
+        """Tell whether each approval needs the proof of a key (G-102)."""
+        return self.approvers is not None and self.approvers.passkey
+
+    @property
     def asks_for(self) -> bool:
         """Tell whether it asks for more than anybody's approval."""
         return self.people > 1 or (self.approvers is not None and self.approvers.guards)

@@ -101,6 +101,11 @@ CLAUSES = [
         "approval",
         ["WORD b", "ESCALATE escalate", "TO to", "GROUP to", "AFTER after", "DURATION 5m"],
     ),
+    (
+        "require human-approval before with with passkey",
+        "approval",
+        ["WORD with", "WITH with", "PASSKEY passkey"],
+    ),
     ('block a because "b # c" # d', "block", ["WORD a", 'REASON "b # c"']),
     ('block because because "b"', "block", ["WORD because", 'REASON "b"']),
     ('require a before b because "c"', "sequence", ["WORD a", "WORD b", 'REASON "c"']),

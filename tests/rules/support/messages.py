@@ -75,7 +75,7 @@ def no_operator(word: str) -> str:
 
 def no_option(word: str, after: str = "") -> str:
     behind = f" after '{after}'" if after else ""
-    options = "'by', 'of', 'within', 'risk', 'no', 'not', 'escalate', 'when', 'because'"
+    options = "'by', 'of', 'within', 'risk', 'no', 'not', 'escalate', 'with', 'when', 'because'"
     return f"expected {options} or the end of the line{behind}, got '{word}'"
 
 

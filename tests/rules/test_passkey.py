@@ -1,0 +1,188 @@
+"""`with passkey`: an approval that counts only with the proof of a key, from text to net."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.core.approvers import Approvers, Operator, Operators
+from interlock.engine.core.rule import ApprovalRule, is_weaker_approval, people_to_loosen, strictest
+from interlock.engine.gate import GateManager
+from interlock.engine.gate.types import ApprovalAnswer, ApprovalRequest, GateContext
+from interlock.engine.net.net import ToolCall
+from interlock.rules import RuleError, compile_rules
+from interlock.rules.analysis.approvers import about_approvers
+from interlock.rules.analysis.comparison import compare
+from interlock.rules.editing.next_words import next_rule_words
+
+HEAD = "require human-approval before deploy"
+SECURITY = (
+    Operator("ada", "decide", ("security",)),
+    Operator("maria", "decide", ("security",)),
+    Operator("omar", "look"),
+)
+
+
+def rule(options: str) -> ApprovalRule:
+    [net] = compile_rules(f"{HEAD} {options}").nets
+    assert isinstance(net.rule, ApprovalRule)
+    return net.rule
+
+
+class TestSyntax:
+    @pytest.mark.parametrize(
+        ("options", "approvers"),
+        [
+            ("with passkey", Approvers(passkey=True)),
+            ("risk high with passkey", Approvers(passkey=True)),
+            ("with passkey by 2 of security", Approvers("security", passkey=True)),
+            ("not by author with passkey within 1h", Approvers(author=False, passkey=True)),
+            ('with passkey when input.env = "prod"', Approvers(passkey=True)),
+        ],
+    )
+    def test_it_stands_among_the_other_options(self, options: str, approvers: Approvers) -> None:
+        """In any order, once (G-102)."""
+        made = rule(options)
+        assert made.approvers == approvers
+        assert made.passkey
+        assert made.guards
+        assert not made.may_grant
+
+    def test_the_other_forms_of_an_approval(self) -> None:
+        """A number before, a cause before, and a block until an approval take it as well."""
+        for text in (
+            "require 2 human-approvals before deploy with passkey",
+            "after read require human-approval before deploy with passkey",
+            "block deploy after read until human-approval with passkey",
+        ):
+            [net] = compile_rules(text).nets
+            assert isinstance(net.rule, ApprovalRule)
+            assert net.rule.passkey
+
+    @pytest.mark.parametrize(
+        ("options", "message", "remedy"),
+        [
+            ("with", "expected 'passkey' after 'with', got the end", f"write: {HEAD} with passkey"),
+            ("with key", "expected 'passkey' after 'with', got 'key'", f"write: {HEAD} with passkey"),
+            ("passkey", "'with', 'when'", f"write: {HEAD} with passkey"),
+            ("with passkey with passkey", "'with passkey' is given twice", f"write: {HEAD} with passkey"),
+            ("when input.a = 1 with passkey", "'with' stands before 'when'", "with passkey when input.a"),
+        ],
+    )
+    def test_faults_with_their_remedies(self, options: str, message: str, remedy: str) -> None:
+        """What was found, what was expected, and what to write."""
+        with pytest.raises(RuleError) as raised:
+            compile_rules(f"{HEAD} {options}")
+        [problem] = raised.value.problems
+        assert message in problem.message
+        assert remedy in problem.remedy
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "require test before deploy with passkey",
+            "block deploy with passkey",
+            "limit deploy to 3 per session with passkey",
+        ],
+    )
+    def test_only_approvals_take_it(self, text: str) -> None:
+        """Elsewhere nobody approves, and the message says where it belongs."""
+        with pytest.raises(RuleError, match="'with passkey' is an option of 'require human-approval"):
+            compile_rules(text)
+
+    def test_editors_propose_it(self) -> None:
+        """Both words are known where they may stand."""
+        assert "with" in next_rule_words(f"{HEAD} ").words
+        assert next_rule_words(f"{HEAD} with ").words == ("passkey",)
+
+
+class TestNet:
+    def test_the_manual_transition_says_so(self) -> None:
+        """A record, a picture and a resume know it without the text."""
+        [net] = compile_rules(f"{HEAD} by 2 with passkey").nets
+        [terms] = [each.approvers for each in net.transitions if each.type == "manual"]
+        assert terms == Approvers(passkey=True)
+        assert terms.words == "with passkey"
+
+    def test_an_implied_rule_asks_for_it_whatever_else_asks(self) -> None:
+        """What cannot be read may be the call that takes a key, and that of a group (G-64)."""
+        text = "map bash.command ./deploy as deploy\nmap bash.command ./migrate as migrate\n"
+        rules = compile_rules(f"{text}require human-approval before migrate of dba\n{HEAD} with passkey")
+        [implied] = [net.rule for net in rules.nets if net.rule and net.rule.source.implied]
+        assert implied.approvers == Approvers("dba", passkey=True)
+
+
+class TestGate:
+    @pytest.mark.parametrize(
+        ("answer", "outcome"),
+        [
+            (True, "block"),
+            (ApprovalAnswer(True, by="ada"), "block"),
+            (ApprovalAnswer(True, by="ada", keys=("maria",)), "block"),
+            (ApprovalAnswer(True, by="ada", keys=("ada",)), "allow"),
+        ],
+    )
+    async def test_an_answer_without_the_proof_is_too_few(
+        self, answer: bool | ApprovalAnswer, outcome: str
+    ) -> None:
+        """The gate itself counts nobody whose approval came without a key (G-102)."""
+        manager = GateManager(compile_rules(f"{HEAD} with passkey").nets)
+
+        def confirm(request: ApprovalRequest) -> bool | ApprovalAnswer:
+            return answer
+
+        decision = await manager.handle_tool_call(
+            ToolCall("c1", "deploy", {}), GateContext(confirm=confirm)
+        )
+        assert decision.outcome == outcome
+        if outcome == "block":
+            assert "1 person must approve with passkey" in (decision.reason or "")
+
+    async def test_each_of_several_needs_one(self) -> None:
+        """Two people of whom one has proved a key are one person."""
+        manager = GateManager(compile_rules(f"{HEAD} by 2 with passkey").nets)
+        for keys, outcome in ((("ada",), "block"), (("ada", "maria"), "allow")):
+            answer = ApprovalAnswer(True, by="ada", others=("maria",), keys=keys)
+            decision = await manager.handle_tool_call(
+                ToolCall(f"c{len(keys)}", "deploy", {}), GateContext(confirm=lambda _, a=answer: a)
+            )
+            assert decision.outcome == outcome
+
+
+class TestComparison:
+    def test_to_take_it_away_is_looser(self) -> None:
+        """`check --against` says so, and the other way round it is stricter."""
+        old, new = compile_rules(f"{HEAD} with passkey"), compile_rules(HEAD)
+        assert [each.kind for each in compare(old, new).differences] == ["weaker"]
+        assert [each.kind for each in compare(new, old).differences] == ["stricter"]
+
+    def test_terms(self) -> None:
+        """A rule without it is weaker, and the strictest of several has it."""
+        one, other = rule("with passkey"), rule("of security")
+        assert is_weaker_approval(rule("risk low"), one)
+        found = strictest([one, other])
+        assert found is not None
+        assert found.approvers == Approvers("security", passkey=True)
+        assert people_to_loosen(one) == 1
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("options", "keyed", "message"),
+        [
+            ("with passkey", (), "needs 1 person with passkey, and nobody has enrolled one"),
+            ("with passkey", ("ada",), None),
+            ("with passkey", ("omar",), "nobody has enrolled one"),
+            ("by 2 of security with passkey", ("ada",), "needs 2 of security with passkey, and 1 has"),
+            ("by 2 of security with passkey", ("ada", "Maria"), None),
+            ("with passkey", None, None),
+        ],
+    )
+    def test_enough_operators_have_a_key(
+        self, options: str, keyed: tuple[str, ...] | None, message: str | None
+    ) -> None:
+        """Of those who count and may decide, where it is known who has enrolled one."""
+        [net] = compile_rules(f"{HEAD} {options}").nets
+        found = about_approvers([net.rule], Operators(SECURITY, keyed=keyed))
+        warnings = [each for each in found.warnings if "passkey" in each.message]
+        assert not found.errors
+        assert [message in each.message for each in warnings] == ([True] if message else [])
