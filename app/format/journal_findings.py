@@ -30,8 +30,8 @@ class JournalFindings:
     """Findings of a verification: hash chains in their order, then findings on the whole file.
 
     `otherwise` are sessions whose listing differs from their events, `compared` exports that the journal
-    was compared with. `own` is the public key of this machine, `trusted` are keys of others that were
-    named.
+    was compared with, `keys` the faults of the log of passkeys. `own` is the public key of this
+    machine, `trusted` are keys of others that were named.
     """
 
     checks: tuple[ChainCheck, ...]
@@ -41,6 +41,7 @@ class JournalFindings:
     compared: tuple[ExportComparison, ...] = ()
     own: bytes | None = None
     trusted: frozenset[bytes] = frozenset()
+    keys: tuple[str, ...] = ()
 
     def knows(self, stub: StubCheck) -> bool:
         """Tell whether a stub is signed with a known key: anybody can make a key and sign with it."""
@@ -71,7 +72,8 @@ class JournalFindings:
         return bool(
             self.file.missing
             or self.otherwise
-            or any(check.fault for check in self.checks)
+            or self.keys
+            or any(check.fault or check.unproved for check in self.checks)
             or any(compared.found.fault for compared in self.compared)
             or any(not stub.good for stub in self.stubs)
         )
@@ -84,13 +86,16 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
         name = visible(check.session).ljust(width)
         if check.fault is not None:
             yield f"✗ {name}  {visible(check.fault.message)}"
+            yield from _unproved(check)
             continue
         imported = ", imported" if check.imported else ""
         masked = f", {check.masked} masked" if check.masked else ""
         head = check.head.hex()[:16] if check.head else "none"
         sure = found.vouches(check)
-        mark = "✓" if sure else "?"
-        yield f"{mark} {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
+        mark = "✗" if check.unproved else "✓" if sure else "?"
+        proofs = f", {count(check.proofs, 'passkey proof')}" if check.proofs else ""
+        yield f"{mark} {name}  {count(check.events, 'event')}{imported}{masked}{proofs}, hash {head}"
+        yield from _unproved(check)
         if not sure:
             yield f"    {_unsure(check)}"
     for stub in found.stubs:
@@ -112,6 +117,8 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
         yield "    same, trust the key's public half: interlock history verify --trust FILE"
     if found.masked:
         yield "  Of masked events the inputs and texts cannot be checked here, all else is."
+    for fault in found.keys[:MOST_LISTED]:
+        yield f"✗ {visible(fault)}"
     missing = found.file.missing
     if missing > 0:
         were = "was" if missing == 1 else "were"
@@ -133,6 +140,14 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
     yield f"{count(len(found.checks), 'session')}, {count(total, 'event')}: {_verdict(found)}."
 
 
+def _unproved(check: ChainCheck) -> Iterator[str]:
+    """Lines on approvals whose passkeys prove nothing."""
+    for fault in check.unproved[:MOST_LISTED]:
+        yield f"    {visible(fault.message)}"
+    if len(check.unproved) > MOST_LISTED:
+        yield f"    and {len(check.unproved) - MOST_LISTED} more"
+
+
 def _unsure(check: ChainCheck) -> str:
     """Reason why a session may not have been imported as it is."""
     if check.unvouched:
@@ -148,6 +163,10 @@ def _verdict(found: JournalFindings) -> str:
     broken = sum(check.fault is not None for check in found.checks)
     if broken:
         verdict = f"{broken} broken"
+    elif unproved := sum(bool(check.unproved) for check in found.checks):
+        verdict = f"{count(unproved, 'session')} with approvals that no passkey proves"
+    elif found.keys:
+        verdict = "the log of passkeys is not whole"
     elif found.file.missing or any(not stub.good for stub in found.stubs):
         verdict = "the file is not whole"
     elif found.otherwise:
@@ -191,6 +210,7 @@ def findings_json(found: JournalFindings) -> dict[str, object]:
             for gap in found.file.gaps
         ],
         "listed_otherwise": list(found.otherwise),
+        "passkey_log": list(found.keys),
         "sessions": [
             {
                 "session": check.session,
@@ -200,6 +220,8 @@ def findings_json(found: JournalFindings) -> dict[str, object]:
                 "proven": found.vouches(check),
                 "head": check.head.hex() if check.head else None,
                 "fault": _fault(check.fault),
+                "passkey_proofs": check.proofs,
+                "unproved": [{"event": each.seq, "message": each.message} for each in check.unproved],
             }
             for check in found.checks
         ],

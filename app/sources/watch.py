@@ -131,6 +131,10 @@ class WatchedJournal(RecordedFile):
         """None: nobody decides here."""
         return ()
 
+    def key_link(self, approval_id: str) -> str | None:
+        """None: nobody decides here."""
+        return None
+
     async def precedents(self, approval_id: str) -> Precedents:
         views = self._views.values()
         view = next((each for each in views if approval_id in each.shown.approvals), None)

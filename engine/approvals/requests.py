@@ -32,6 +32,7 @@ from ..gate.grants.net import from_subagent
 from ..gate.reasons import EDITED_EFFECTS
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
 from ..history.audit.canonical_json import canonical
+from ..history.audit.passkeys import ApprovedRequest, KeyProofError
 from ..history.errors import JournalError
 from ..history.model.events import (
     ApprovalClaimed,
@@ -51,17 +52,20 @@ from ..history.model.events import (
     CallRepeated,
     EventBody,
 )
-from ..history.model.records import ExtensionRecord
+from ..history.model.records import ExtensionRecord, KeyProof
 from ..history.model.state import ApprovalState, SessionState
 from ..recording.records import json_input, net_record, rule_record
 from ..recording.resume_checks import Deadline
 from .input_form import RequestedInput
+from .passkeys import Challenge, KeyAnswer, Passkeys
 from .withdrawals import RETRY, Tasks, WithdrawalHost, Withdrawals
 
 CLAIM = 600.0
 """Seconds for which a person has a request that they took on."""
 MOST_COMMENTS = 50
 """Comments on one request."""
+NO_KEYS = "this hub knows no passkeys, and the rule asks for one"
+KEY_GONE = "their passkey was removed"
 CHANGED = "the request has changed"
 AGAIN = "asked again"
 JUDGED = "judged again"
@@ -111,12 +115,13 @@ class OperatorTokens:
 
     A server that lets them reach the hub sets `check`; without one no token can be looked up, and none is
     in force. `operators` are those of the configuration, `person` looks up who has logged in at a
-    provider, by name.
+    provider, by name. `keys` are the passkeys that operators enrolled.
     """
 
     check: TokenCheck | None = None
     operators: Operators = field(default_factory=Operators)
     person: Callable[[str], Operator | None] | None = None
+    keys: Passkeys | None = None
 
     def operator(self, name: str, credential: Credential | None = None) -> Operator:
         """The operator of this name, with a `credential`; without one the name is only claimed."""
@@ -162,7 +167,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class OperatorAnswer:
-    """An operator's answer to a request; `edited` is an input instead, `digest` of what was shown."""
+    """An operator's answer to a request; `edited` is an input instead, `digest` of what was shown.
+
+    `passkey` is what their browser said to the challenge for it, where the rule asks for a passkey.
+    """
 
     approved: bool
     by: str
@@ -171,6 +179,7 @@ class OperatorAnswer:
     digest: str | None = None
     grant: GrantTerms | None = None
     credential: Credential | None = None
+    passkey: KeyAnswer | None = None
 
 
 @dataclass(slots=True)
@@ -226,10 +235,11 @@ class _Fuse:
     """The last approval that a request needs, which releases its call when the `timer` ends.
 
     While the request is late there is no timer: its agent releases it by making the call again (G-102).
-    `taken_back` is who took it back where the journal refused to say so.
+    `taken_back` is who took it back where the journal refused to say so. `proof` is that of a passkey.
     """
 
     answer: OperatorAnswer
+    proof: KeyProof | None = None
     timer: asyncio.TimerHandle | None = None
     taken_back: str | None = None
 
@@ -404,10 +414,15 @@ class ApprovalRequests:
             if lapsed is not None:
                 await self._void(approval_id, waits, lapsed)
                 return Reply(False, f"{lapsed}: everybody is asked anew")
-            if approved and shown.people > 1 and edited is not None and waits.requested_input is None:
+            shared = shown.people > 1 or shown.passkey
+            if approved and shared and edited is not None and waits.requested_input is None:
                 if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
                     return None
                 return Reply(True, "The edited call is asked about anew: everybody approves that one")
+            try:
+                proof = self._proof(waits, shown, answer, by) if approved and shown.passkey else None
+            except KeyProofError as error:
+                return Reply(False, self._unproved(shown, error))
             person = self._tokens.operator(by, credential)
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
@@ -419,13 +434,14 @@ class ApprovalRequests:
                     token=None if credential is None else credential.token,
                     groups=person.groups,
                     login=person.login,
+                    proof=proof,
                 )
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
             answer = replace(answer, by=by)
             if approved and (self._fuse_of(shown) > 0 or shown.late is not None):
-                return await self._light(approval_id, waits, shown, answer)
-            if not await self._conclude(waits, shown, answer):
+                return await self._light(approval_id, waits, shown, answer, proof)
+            if not await self._conclude(waits, shown, answer, proof):
                 return None
         return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}")
 
@@ -456,7 +472,9 @@ class ApprovalRequests:
             shown = self._shown(approval_id, waits) or shown
         return shown
 
-    async def _conclude(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer) -> bool:
+    async def _conclude(
+        self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
+    ) -> bool:
         """Record an answer that decides, then release the call. False when that has gone."""
         ran = answer.edited if waits.requested_input is None else None
         person = self._tokens.operator(answer.by, answer.credential)
@@ -469,6 +487,10 @@ class ApprovalRequests:
             answer.grant,
             groups={**dict(zip(shown.given, shown.given_groups, strict=False)), answer.by: person.groups},
             escalated=shown.escalated is not None,
+            keys=(
+                *(name for name, key in zip(shown.given, shown.given_keys, strict=False) if key),
+                *([answer.by] if proof is not None else []),
+            ),
         )
         body = ApprovalDecided(
             approval_id=shown.id,
@@ -481,6 +503,7 @@ class ApprovalRequests:
             digest=waits.digest,
             groups=person.groups,
             login=person.login,
+            proof=proof,
         )
         return await self._end(waits, body, outcome)
 
@@ -491,7 +514,12 @@ class ApprovalRequests:
         return self._policy.fuse if shown.risk == "high" else 0.0
 
     async def _light(
-        self, approval_id: str, waits: _Open, shown: ApprovalState, answer: OperatorAnswer
+        self,
+        approval_id: str,
+        waits: _Open,
+        shown: ApprovalState,
+        answer: OperatorAnswer,
+        proof: KeyProof | None,
     ) -> Reply:
         """Record an approval that can be taken back for a while, and release the call after it.
 
@@ -511,8 +539,9 @@ class ApprovalRequests:
             groups=person.groups,
             login=person.login,
             held=shown.late,
+            proof=proof,
         )
-        fuse = waits.fuse = _Fuse(answer)
+        fuse = waits.fuse = _Fuse(answer, proof)
         try:
             await self._note(fused)
         except JournalError:
@@ -553,11 +582,11 @@ class ApprovalRequests:
                 if not isinstance(shown, ApprovalState):
                     return
                 void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None
-                void = void or self._expired_approval(shown, answer)
+                void = void or self._expired_approval(shown, answer, fuse.proof)
                 if void is not None:
                     await self._void(approval_id, waits, void)
                 else:
-                    await self._conclude(waits, shown, answer)
+                    await self._conclude(waits, shown, answer, fuse.proof)
             except JournalError:
                 log.exception("Request '%s' was approved, and the journal refused it", approval_id)
                 self._release_in(RETRY, approval_id, waits, fuse)
@@ -1121,19 +1150,72 @@ class ApprovalRequests:
             return None
         return first if self._tokens.in_force(first.token, credential) else None
 
+    # Passkeys
+
+    def key_challenge(
+        self, approval_id: str, digest: str, by: str, origin: str, credential: Credential | None = None
+    ) -> Challenge | Reply | None:
+        """A challenge for a person's key, to approve what was shown; else why there is none.
+
+        `None` when the request is over.
+        """
+        by = by.strip()
+        waits = self._open.get(approval_id)
+        shown = None if waits is None else self._shown(approval_id, waits)
+        if waits is None or shown is None:
+            return None
+        if not shown.passkey:
+            return Reply(False, "The rule of this request asks for no passkey")
+        problem = self._unfit(
+            waits, shown, OperatorAnswer(True, by, digest=digest, credential=credential), by
+        )
+        if problem is not None:
+            return Reply(False, problem)
+        if self._tokens.keys is None:
+            return Reply(False, NO_KEYS)
+        try:
+            return self._tokens.keys.challenge(self._approved(waits, by), origin)
+        except KeyProofError as error:
+            return Reply(False, f"Not approved: {error}")
+
+    def _proof(self, waits: _Open, shown: ApprovalState, answer: OperatorAnswer, by: str) -> KeyProof:
+        """The proof of the key of a person who approves. Raises `KeyProofError`."""
+        if self._tokens.keys is None:
+            raise KeyProofError(NO_KEYS)
+        return self._tokens.keys.prove(self._approved(waits, by), answer.passkey)
+
+    def _approved(self, waits: _Open, by: str) -> ApprovedRequest:
+        return ApprovedRequest(self._host.id, waits.approval_id, waits.digest, by)
+
+    def _unproved(self, shown: ApprovalState, error: KeyProofError) -> str:
+        """Message to a person whose approval came without a proof that holds."""
+        keys = self._tokens.keys
+        remedy = "" if keys is None else f"; {keys.remedy(shown.id)}"
+        return f"Not approved: {error}{remedy}"
+
+    def _holds(self, name: str, key: str | None) -> bool:
+        """Tell whether a key with which a person approved is still theirs."""
+        return self._tokens.keys is not None and self._tokens.keys.holds(name, key)
+
+    # Lapsed approvals
+
     def _lapsed(self, shown: ApprovalState, credential: Credential | None) -> str | None:
         """Reason why an approval that was given before does not count any more; `None` when all do."""
-        for name, token in zip_longest(shown.given, shown.tokens):
+        for name, token, key in zip_longest(shown.given, shown.tokens, shown.given_keys):
             why = self._same(shown, name)
             if why is None and not self._tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
             if why is None:
                 why = self._outside(shown, name, self._tokens.operator(name))
+            if why is None and shown.passkey and not self._holds(name, key):
+                why = KEY_GONE
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
 
-    def _expired_approval(self, shown: ApprovalState, answer: OperatorAnswer) -> str | None:
+    def _expired_approval(
+        self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
+    ) -> str | None:
         """Reason why an approval that is to release its call does not count any more."""
         by, credential = answer.by, answer.credential
         why = self._unapprovable(shown, by, credential)
@@ -1141,6 +1223,8 @@ class ApprovalRequests:
             why = f"the token of {by} is no longer in force"
         needed = "decide" if answer.grant is None else "administer"
         why = why or self._tokens.overstepped(by, credential, needed)
+        if why is None and shown.passkey and not self._holds(by, proof and proof.credential):
+            why = KEY_GONE
         if why is not None:
             return f"The approval of {by} no longer counts, {why}"
         return self._lapsed(shown, credential)

@@ -1,8 +1,8 @@
 """Operators with their rights and groups, and the terms on which approvals of theirs count.
 
 `by 2 of security not by author escalate to oncall after 10m with passkey`. Pure values: whoever reads a
-configuration or takes a login makes them. Names are compared as people's are everywhere, groups as they are
-written.
+configuration or takes a login makes them. Names are compared as people's are everywhere, groups as they
+are written.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from ..agents import KEEP_LAST
+from ..approvals.passkeys import KeyAnswer, NewKey
 from ..approvals.request_order import Unread
 from ..gate.types import GrantTerms, Mode
 from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
@@ -82,6 +83,8 @@ RuleTexts: TypeAlias = Annotated[
     Mapping[str, str], Field(min_length=1, max_length=1000), AfterValidator(_check_size)
 ]
 """Texts of rules by file name: the files are on the operator's machine, and nets hold code."""
+PageOrigin: TypeAlias = Annotated[str, Field(min_length=1, max_length=300)]
+"""Origin of a page in a browser, as `https://laptop.example:8738`."""
 Operator: TypeAlias = Annotated[str, NotSent()]
 """Name of the operator who acts. A server takes it from the token."""
 
@@ -97,6 +100,38 @@ class Outcome(BaseModel):
     ok: bool
     message: str
     needs_reason: bool = False
+
+
+class KeyRequest(Outcome):
+    """What a browser is asked to do with a passkey: `options` for it, of the challenge `id`.
+
+    Without options the person at the server's terminal has a code.
+    """
+
+    id: str = ""
+    options: dict[str, JsonValue] | None = None
+
+
+class PasskeyView(BaseModel):
+    """A passkey that an operator enrolled, for pages of `origin`; how it was `confirmed`, and when."""
+
+    model_config = ConfigDict(frozen=True)
+
+    passkey: str
+    operator: str
+    name: str
+    origin: str
+    at: datetime
+    confirmed: Literal["code", "key"]
+
+
+class PasskeyList(BaseModel):
+    """The passkeys in force. `faults` are lines of the log of keys that do not count."""
+
+    model_config = ConfigDict(frozen=True)
+
+    passkeys: tuple[PasskeyView, ...]
+    faults: tuple[str, ...] = ()
 
 
 class Revealed(Outcome):
@@ -375,6 +410,7 @@ class HubApi(HistoryApi, DecisionApi):
         digest: Digest,
         grant: GrantTerms | None = None,
         stop: StrictBool = False,
+        passkey: KeyAnswer | None = None,
     ) -> Outcome:
         """Answer an approval request.
 
@@ -382,7 +418,8 @@ class HubApi(HistoryApi, DecisionApi):
         was shown: an answer to another one counts for nothing. `input` replaces the call's input. An
         approval with a `grant` also lets later calls pass, and needs a `reason`, which is recorded with
         it, and a token of kind `administer`; a denial with `stop` also stops the agent. Where several
-        people must approve, the outcome says how many are missing.
+        people must approve, the outcome says how many are missing. Where the rule asks for a passkey, an
+        approval counts only with `passkey`, which answers the challenge of `passkey.challenge` (G-102).
         """
         ...
 
@@ -446,6 +483,62 @@ class HubApi(HistoryApi, DecisionApi):
 
         This is in no record. Of one console it is the last request that it says so of.
         """
+        ...
+
+    # Passkeys
+
+    @query
+    def key_link(self, approval_id: str) -> str | None:
+        """The page where a request is approved with a passkey; `None` where no address is known."""
+        ...
+
+    @remote("passkey.list")
+    async def passkeys(self) -> PasskeyList:
+        """List the passkeys that operators have enrolled, oldest first."""
+        ...
+
+    @remote("passkey.challenge", "decide")
+    async def challenge_key(
+        self, approval_id: Id, *, digest: Digest, origin: PageOrigin, by: Operator
+    ) -> KeyRequest:
+        """Ask for a challenge that a passkey of the operator signs, to approve what was shown.
+
+        The `options` are those of a browser's `navigator.credentials.get`. It counts once, for a request
+        with this `digest`, on a page of this `origin`, and for five minutes.
+        """
+        ...
+
+    @remote("passkey.begin", "decide", may_repeat=False)
+    async def begin_key(self, *, origin: PageOrigin, by: Operator) -> KeyRequest:
+        """Begin to enroll a passkey: the options of a browser's `navigator.credentials.create`."""
+        ...
+
+    @remote("passkey.register", "decide", may_repeat=False)
+    async def register_key(self, key: NewKey, *, by: Operator) -> KeyRequest:
+        """Take a passkey that a browser made. It counts once it is confirmed.
+
+        An operator's first one is confirmed by a code, which is shown in the terminal of the process that
+        has the journal, each further one by an earlier one: then there are `options`.
+        """
+        ...
+
+    @remote("passkey.confirm", "decide", done="enrolled", may_repeat=False)
+    async def confirm_key(
+        self,
+        key_id: Id,
+        *,
+        code: Annotated[str, Field(max_length=40)] = "",
+        passkey: KeyAnswer | None = None,
+        by: Operator,
+    ) -> Outcome:
+        """Confirm a passkey that was made, by its code or an earlier passkey: from then on it counts."""
+        ...
+
+    @remote("passkey.remove", "decide", done="removed", may_repeat=False)
+    async def remove_key(
+        self, passkey: Annotated[str, Field(max_length=2000)], *, by: Operator
+    ) -> Outcome:
+        """Remove a passkey of one's own; approvals that it gave to open requests count no more."""
         ...
 
     # Rules of a session

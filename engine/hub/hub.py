@@ -56,7 +56,7 @@ from .events import (
 )
 from .flow_api import FlowApi
 from .freeze_api import FreezeApi
-from .operator_api import OperatorActions
+from .passkey_api import PasskeyApi
 
 __all__ = [
     "DIED",
@@ -91,7 +91,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, OperatorActions):
+class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
     """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from ..approvals.passkeys import KeyAnswer
 from ..approvals.readers import Readers
 from ..approvals.request_order import Unread, longest_first
 from ..approvals.requests import ApprovalRequests, Credential, OperatorAnswer, Reply
@@ -60,6 +61,7 @@ class OperatorActions(HubApi):
         digest: str | None = None,
         grant: GrantTerms | None = None,
         stop: bool = False,
+        passkey: KeyAnswer | None = None,
         credential: Credential | None = None,
     ) -> Outcome:
         hosted = self._asker(approval_id)
@@ -70,7 +72,9 @@ class OperatorActions(HubApi):
             if approved and edited is not None and hosted.is_as_asked(approval_id, edited):
                 return Outcome(ok=False, message=f"Not decided: {UNCHANGED}")
             asked = hosted.shown.approvals.get(approval_id)
-            answer = OperatorAnswer(approved, by, reason or None, edited, digest, grant, credential)
+            answer = OperatorAnswer(
+                approved, by, reason or None, edited, digest, grant, credential, passkey
+            )
             reply = await hosted.questions.answer(approval_id, answer)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")

@@ -19,12 +19,14 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from ..agents import Agent, Previews, Runtime, Session
+from ..approvals.passkeys import Passkeys
 from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
 from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..gate.shared_uses import SharedUses
 from ..history.journal.freeze_log import FreezeLog
 from ..history.journal.journal import Journal, JournalError
+from ..history.journal.key_log import KeyLog
 from ..history.journal.shared_uses import recorded_uses
 from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from ..history.model.state import SessionState, SessionSummary
@@ -97,7 +99,7 @@ class SessionRegistry:
     ) -> None:
         self._redaction = redaction
         self._policy = policy
-        self.tokens = OperatorTokens()
+        self.tokens = OperatorTokens(keys=Passkeys(KeyLog(journal.path), journal.clock))
         self.requests = OpenRequests()
         self.freeze = CallFreeze(FreezeLog(journal.path, journal.clock))
         self._tasks = Tasks()

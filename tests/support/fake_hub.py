@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from interlock.engine.approvals.passkeys import KeyAnswer, NewKey, page_link
 from interlock.engine.approvals.request_order import Unread, longest_first
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.precedents import Precedents
@@ -28,7 +29,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from interlock.engine.history.redaction.hidden_text import RevealedText
-from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi
+from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi, KeyRequest, PasskeyList, PasskeyView
 from interlock.engine.hub.backtest_api import BacktestSource
 from interlock.engine.hub.hub import (
     FreezeChanged,
@@ -90,6 +91,8 @@ class FakeHub(BacktestSource, HubApi):
         self.spawn: object = None
         self.lacking = Unread()
         self.groups: dict[str, tuple[str, ...]] = {}
+        self.page: str | None = None
+        self.keys: tuple[PasskeyView, ...] = ()
         self.reads: str | None = None
         self.freeze_in_force: FreezeRecord | None = None
         self.journal: list[JournalEvent] = []
@@ -111,6 +114,26 @@ class FakeHub(BacktestSource, HubApi):
     def groups_of(self, name: str) -> tuple[str, ...]:
         return self.groups.get(name, ())
 
+    def key_link(self, approval_id: str) -> str | None:
+        return page_link(self.page, approval_id)
+
+    async def passkeys(self) -> PasskeyList:
+        return PasskeyList(passkeys=self.keys)
+
+    async def challenge_key(
+        self, approval_id: str, *, digest: str | None, origin: str, by: str
+    ) -> KeyRequest:
+        return KeyRequest(ok=False, message="no challenge")
+
+    async def begin_key(self, *, origin: str, by: str) -> KeyRequest:
+        return KeyRequest(ok=False, message="no key")
+
+    async def register_key(self, key: NewKey, *, by: str) -> KeyRequest:
+        return KeyRequest(ok=False, message="no key")
+
+    confirm_key = noted("confirm_key", "confirm key")
+    remove_key = noted("remove_key", "remove key")
+
     def unread(self) -> Unread:
         return self.lacking
 
@@ -125,6 +148,7 @@ class FakeHub(BacktestSource, HubApi):
         digest: str | None = None,
         grant: GrantTerms | None = None,
         stop: bool = False,
+        passkey: KeyAnswer | None = None,
     ) -> Outcome:
         self.asked.append(("decide", approval_id, approved, by, reason))
         self.answers.append(Answer(approval_id, approved, by, reason, input, digest, grant, stop))

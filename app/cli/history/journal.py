@@ -25,6 +25,7 @@ from ....engine.history.audit.prune import prune, stubs
 from ....engine.history.audit.signing import public_key, trusted_key
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.errors import JournalError, SessionNotFound
+from ....engine.history.journal.key_log import KeyLog
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
 from ....engine.history.model.since import moment
@@ -70,7 +71,8 @@ def _verify(args: argparse.Namespace, journal: Path) -> int:
         checks = tuple(verify_journal(journal))
         broken = {check.session for check in checks if check.fault}
         otherwise = tuple(index_mismatches(journal, broken))
-        found = JournalFindings(checks, tuple(stubs(journal)), check_file(journal), otherwise)
+        keys = KeyLog(journal).read().faults
+        found = JournalFindings(checks, tuple(stubs(journal)), check_file(journal), otherwise, keys=keys)
     compared = tuple(_compared(path.expanduser(), journal) for path in args.against or ())
     found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())

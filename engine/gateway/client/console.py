@@ -20,6 +20,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from ...approvals.passkeys import page_link
 from ...approvals.request_order import Unread, longest_first
 from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
@@ -173,6 +174,11 @@ class ConsoleClient(RemoteHub):
         """The groups of this console's operator, who is the only one it asks about."""
         welcome = self.link.welcome
         return () if welcome is None or welcome.name != name else welcome.groups
+
+    def key_link(self, approval_id: str) -> str | None:
+        """The page of a request where a passkey can be used, as the server says."""
+        welcome = self.link.welcome
+        return None if welcome is None else page_link(welcome.page, approval_id)
 
     @property
     def server(self) -> str:

@@ -36,7 +36,8 @@ class Welcome(ServerMessage):
     """Protocol version of both, the client's name by its token, and the largest frame in bytes.
 
     `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
-    `groups` are its operator's by the server's configuration.
+    `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
+    which is known of `[web] address` and of a server of `interlock web`.
     """
 
     version: int
@@ -46,6 +47,7 @@ class Welcome(ServerMessage):
     frame: int
     rights: Rights | None = None
     groups: tuple[str, ...] = ()
+    page: str | None = None
 
 
 class OpenSession(Payload):

@@ -290,6 +290,7 @@ class Gateway:
             frame=self.limits.frame,
             rights=connection.rights,
             groups=connection.identity.groups,
+            page=None if connection.rights is None else self.hub.web_page,
         )
         await peer.send(result_frame(request_id, welcome), text=True)
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -23,10 +23,13 @@ from pydantic import JsonValue
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
 from ..errors import JournalError
+from ..journal.key_log import KeyLog
 from ..journal.rows import in_pages
 from ..journal.schema import inspect, name_of, reading
 from .attestation import Vouch, is_vouched, vouch_in
 from .hash_chain import ChainPosition, event_hash, event_hash_of_body
+from .passkeys import KeyEntry
+from .proof_check import ProofCheck, ProofFault
 
 _BEFORE_ALL = -math.inf
 _MOST_GAPS = 10
@@ -72,7 +75,8 @@ class ChainCheck:
     `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
     could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
     their masked content, but not for `unvouched` events: an older version imported them, or the session
-    was marked by hand, or their salts were taken.
+    was marked by hand, or their salts were taken. So many `proofs` of passkeys were checked, and those in
+    `unproved` do not hold (G-104).
     """
 
     session: str
@@ -83,6 +87,8 @@ class ChainCheck:
     imported: bool = False
     unvouched: int = 0
     keys: frozenset[bytes] = frozenset()
+    proofs: int = 0
+    unproved: tuple[ProofFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +127,13 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
     Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read.
     """
     require_journal(path)
+    known = KeyLog(path).read().entries
     with reading(path) as connection:
         connection.execute("BEGIN")
         lines = connection.execute(sql.SELECT_LENGTHS).fetchall()
         for session, events, imported in lines:
             if isinstance(session, str):
-                yield check_session(connection, session, events, imported)
+                yield check_session(connection, session, events, imported, known)
             else:
                 fault = ChainFault(1, "changed", "the session's line has an id that is no text")
                 yield ChainCheck(str(session), 0, None, fault=fault)
@@ -142,7 +149,7 @@ def verify_session(path: Path, session: str) -> ChainCheck:
     with reading(path) as connection:
         connection.execute("BEGIN")
         line = connection.execute(sql.SELECT_LENGTH, (session,)).fetchone()
-        return check_session(connection, *line)
+        return check_session(connection, *line, KeyLog(path).read().entries)
 
 
 def require_journal(path: Path) -> None:
@@ -152,17 +159,25 @@ def require_journal(path: Path) -> None:
 
 
 def check_session(
-    connection: sqlite3.Connection, session: str, events: int, imported: bool | int
+    connection: sqlite3.Connection,
+    session: str,
+    events: int,
+    imported: bool | int,
+    known: Mapping[str, KeyEntry] | None = None,
 ) -> ChainCheck:
-    """Check one session, whose line counts `events`, on a connection that sees one state of the file."""
+    """Check one session, whose line counts `events`, on a connection that sees one state of the file.
+
+    `known` are the passkeys of the journal's log; those of an imported session were enrolled elsewhere.
+    """
+    own, keys = not imported, None if imported else known
     try:
-        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+        found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
     except sqlite3.OperationalError as error:
         if "decode" not in str(error):
             raise
         # Text that is none was written into an event: it is read all the same, to say which it is.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
-        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+        found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
         connection.text_factory = str
     if found.fault is None:
         misplaced = connection.execute(sql.SELECT_MISPLACED, (session,)).fetchone()
@@ -188,12 +203,31 @@ def check_file(path: Path) -> FileCheck:
 
 
 def check_chain(
-    session: str, events: Iterable[LinkedEvent], *, expected: int | None = None, own: bool = False
+    session: str,
+    events: Iterable[LinkedEvent],
+    *,
+    expected: int | None = None,
+    own: bool = False,
+    known: Mapping[str, KeyEntry] | None = None,
 ) -> ChainCheck:
     """Check `events`, which are all that there are of `session`, in order; `expected` is their number.
 
     None of a journal's `own` events is masked: without its salt, an event's content could be anything.
+    `known` are the passkeys that were enrolled, where there is a log of them.
     """
+    proofs = ProofCheck(known)
+    found = _check_links(session, events, proofs, expected=expected, own=own)
+    return replace(found, proofs=proofs.proofs, unproved=tuple(proofs.faults))
+
+
+def _check_links(
+    session: str,
+    events: Iterable[LinkedEvent],
+    proofs: ProofCheck,
+    *,
+    expected: int | None,
+    own: bool,
+) -> ChainCheck:
     prev: LinkedEvent | None = None
     masked = unvouched = 0
     keys: set[bytes] = set()
@@ -213,6 +247,7 @@ def check_chain(
             fault = ChainFault(event.seq, "changed", message)
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
+        proofs.follow(event.place, event.kind, event.body)
         masked += event.salt is None
         if event.vouch is not None:
             keys.add(event.vouch.key)

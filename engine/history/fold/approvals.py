@@ -37,6 +37,9 @@ from .transcript import UNDECIDED, find_call, propose, replace_call, say
 _COPIED = ApprovalRequested.model_fields.keys() & ApprovalState.model_fields.keys()
 """Members that a request's state has from its event."""
 
+_GIVEN = ("given", "given_at", "tokens", "given_groups", "given_keys")
+"""Members of a request's state on those who have approved it so far."""
+
 
 def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
     if body.approval_id in state.approvals:
@@ -144,7 +147,7 @@ def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
         case ApprovalTakenBack(by=by):
             if approval.fuse is None:
                 raise impossible(event, f"no approval of '{body.approval_id}' can be taken back")
-            none: dict[str, object] = dict.fromkeys(("given", "given_at", "tokens", "given_groups"), ())
+            none: dict[str, object] = dict.fromkeys(_GIVEN, ())
             update = {"fuse": None, "taken_back": by, **none}
         case ApprovalGiven(by=by):
             if approval.fuse is not None:
@@ -158,6 +161,10 @@ def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
                 "given_at": (*approval.given_at, event.at),
                 "tokens": (*approval.tokens, body.token),
                 "given_groups": (*approval.given_groups, body.groups),
+                "given_keys": (
+                    *approval.given_keys,
+                    None if body.proof is None else body.proof.credential,
+                ),
             }
     state.approvals[body.approval_id] = copy_with(approval, update)
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ...core.clock import Clock
 from ..model.records import FreezeRecord, Record
+from .line_log import append_line
 from .schema import name_of
 
 UNREADABLE = "interlock"
@@ -57,31 +58,11 @@ class FreezeLog:
 
     def begin(self, freeze: FreezeRecord) -> None:
         """Note a freeze; durable when this returns. Raises `OSError`."""
-        self._append(_Entry(step="frozen", freeze=freeze))
+        append_line(self.path, _Entry(step="frozen", freeze=freeze).model_dump_json())
 
     def lift(self, lift: FreezeRecord) -> None:
         """Note that a freeze was lifted: by whom, when and why. Raises as `begin`."""
-        self._append(_Entry(step="lifted", freeze=lift))
-
-    def _append(self, entry: _Entry) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(self.path, flags, 0o600)
-        try:
-            size = os.fstat(handle).st_size
-            # After a line that was cut short by a crash another one begins.
-            cut = size and os.pread(handle, 1, size - 1) != b"\n"
-            line = ("\n" if cut else "") + entry.model_dump_json() + "\n"
-            data = line.encode()
-            if os.write(handle, data) != len(data):
-                raise OSError(f"only a part of a line was written to '{name_of(self.path)}'")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        append_line(self.path, _Entry(step="lifted", freeze=lift).model_dump_json())
 
     def _unreadable(self, why: str) -> FreezeRecord:
         reason = f"the record of freezes '{name_of(self.path)}' cannot be read: {why}"

@@ -24,6 +24,7 @@ from .records import (
     FlowRecord,
     FlowStepped,
     GrantRecord,
+    KeyProof,
     Kind,
     NetRecord,
     Record,
@@ -377,7 +378,8 @@ class ApprovalGiven(Record):
     """One of several people who must approve has done so; the request waits for the others.
 
     `token` is the id of the token they came with, `None` where none is needed. `groups` are those they
-    were in then, `login` who they were at the provider where they logged in, if at any.
+    were in then, `login` who they were at the provider where they logged in, if at any. `proof` is that
+    of their passkey, where the rule asks for one (G-103).
     """
 
     type: Literal["approval.given"] = "approval.given"
@@ -388,14 +390,15 @@ class ApprovalGiven(Record):
     token: str | None = None
     groups: tuple[str, ...] = ()
     login: str | None = None
+    proof: KeyProof | None = None
 
 
 class ApprovalFused(Record):
     """The last approval that a request needs, whose call is released at `until`, unless it is taken back.
 
     The request stays open until then; an `approval.decided` follows when the call is released. `input` is
-    as there, `token`, `groups` and `login` as in `ApprovalGiven`. Of a late request (G-102) it is
-    released once the agent makes the call again; `held` is until when it can.
+    as there, `token`, `groups`, `login` and `proof` as in `ApprovalGiven`. Of a late request (G-102) it
+    is released once the agent makes the call again; `held` is until when it can.
     """
 
     type: Literal["approval.fused"] = "approval.fused"
@@ -411,6 +414,7 @@ class ApprovalFused(Record):
     groups: tuple[str, ...] = ()
     login: str | None = None
     held: datetime | None = None
+    proof: KeyProof | None = None
 
 
 class ApprovalTakenBack(Record):
@@ -479,7 +483,7 @@ class ApprovalDecided(Record):
 
     `input` is what the call runs with where a person changed that, and what they filled in where the
     request wants something. `others` have approved before, where several people must. `groups` are those
-    that `by` was in then, `login` as in `ApprovalGiven`.
+    that `by` was in then, `login` and `proof` as in `ApprovalGiven`.
     """
 
     type: Literal["approval.decided"] = "approval.decided"
@@ -494,6 +498,7 @@ class ApprovalDecided(Record):
     shell_fields: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     login: str | None = None
+    proof: KeyProof | None = None
 
 
 class ApprovalExpired(Record):

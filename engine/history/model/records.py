@@ -56,6 +56,45 @@ class AppliedRules(Record):
     reason: str | None = None
 
 
+class KeyProof(Record):
+    """Proof of a person's passkey: what it signed, and the signature (G-103). Bytes are base64url.
+
+    `client` is the client's data, whose challenge is made of what was approved and of the `nonce`;
+    `authenticator` says for which domain, `rp`, and that the person was verified. `key` is the public key
+    of the `credential`, and `enrolment` the hash of the line of the log of keys that says whose it is.
+    """
+
+    credential: str
+    key: str
+    rp: str
+    authenticator: str
+    client: str
+    signature: str
+    nonce: str
+    enrolment: str = ""
+
+
+class EnrolledKey(Record):
+    """A passkey that an operator enrolled: the public `key` of a `credential`, for the domain `rp`.
+
+    It was made at the page's `origin`, `at` a time, and is named by its operator. The first one of an
+    operator is `confirmed` by a code from the terminal of the process that writes the journal, each
+    further one by the `proof` of an earlier one.
+    """
+
+    credential: str
+    key: str
+    operator: str
+    name: str
+    rp: str
+    origin: str
+    at: datetime
+    uses: int = 0
+    confirmed: Literal["code", "key"] = "code"
+    nonce: str = ""
+    proof: KeyProof | None = None
+
+
 class FreezeRecord(Record):
     """A freeze of all agents of a hub, or its end: by whom, when and why.
 

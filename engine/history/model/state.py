@@ -101,7 +101,8 @@ class ApprovalState(BaseModel):
     """An open approval request; `session` and `agent` make it complete on its own in a queue.
 
     `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
-    each of them did; `tokens` are those they came with, `given_groups` the groups they were in.
+    each of them did; `tokens` are those they came with, `given_groups` the groups they were in, and
+    `given_keys` the ids of the passkeys that they proved, where the rule asks for one.
     `extension` is the time that one person wants it to have and that takes a second one. `revealed` are
     the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
     had chosen another one, `None` where none had (G-75). `fuse` is the approval that releases the call in
@@ -140,6 +141,7 @@ class ApprovalState(BaseModel):
     given_at: tuple[datetime, ...] = ()
     tokens: tuple[str | None, ...] = ()
     given_groups: tuple[tuple[str, ...], ...] = ()
+    given_keys: tuple[str | None, ...] = ()
     extension: ExtensionRecord | None = None
     expires: datetime | None = None
     may_grant: bool = False

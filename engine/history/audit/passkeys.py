@@ -1,0 +1,249 @@
+"""Proofs of passkeys: what a person signed, and whether a proof is one of that.
+
+A challenge is a hash over what was approved, by whom and in which request, so that a proof holds for
+this and for nothing else; whoever has the event can make it again. Checks do no I/O.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from ...core.people import person_key, same_person
+from ...core.sanitize import visible
+from ..model.records import EnrolledKey, KeyProof
+from .canonical_json import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_BYTES = 4096
+"""Bytes of a part of a proof, at most."""
+
+
+class KeyProofError(ValueError):
+    """A proof that proves nothing; the message says what does not match."""
+
+
+def new_nonce() -> str:
+    """A nonce that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def encoded(data: bytes) -> str:
+    """Bytes as base64url without padding, as browsers write them."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of a base64url text. Raises `KeyProofError`."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise KeyProofError("a part of the proof is no base64url") from error
+    if len(data) > MOST_BYTES:
+        raise KeyProofError(f"a part of the proof has {len(data)} bytes, more than {MOST_BYTES}")
+    return data
+
+
+# Challenges
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedRequest:
+    """What the approval of a request is about: the digest covers the input, what asks, and the rules."""
+
+    session: str
+    approval_id: str
+    digest: str
+    operator: str
+
+    def challenge(self, nonce: str) -> bytes:
+        """The challenge that a person signs to approve it."""
+        return _challenge(
+            "approve",
+            nonce,
+            session=self.session,
+            approval=self.approval_id,
+            digest=self.digest,
+            operator=self.operator,
+        )
+
+
+def enrolment_challenge(operator: str, nonce: str) -> bytes:
+    """The challenge with which a key is made for an operator."""
+    return _challenge("enroll", nonce, operator=operator)
+
+
+def confirmation_challenge(key: EnrolledKey, nonce: str) -> bytes:
+    """The challenge that an operator signs with an earlier key, so that another one is theirs."""
+    return _challenge(
+        "confirm",
+        nonce,
+        operator=key.operator,
+        credential=key.credential,
+        key=key.key,
+        origin=key.origin,
+        name=key.name,
+    )
+
+
+def _challenge(act: str, nonce: str, **parts: JsonValue) -> bytes:
+    bound: dict[str, JsonValue] = {"v": 1, "act": act, "nonce": nonce, **parts}
+    return sha256(canonical(bound).encode()).digest()
+
+
+# Checks
+
+
+def rp_of(origin: str) -> str:
+    """The domain that keys made on a page of this origin are for.
+
+    Raises `KeyProofError` for a page on which browsers make no passkeys.
+    """
+    try:
+        parts = urlsplit(origin)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise KeyProofError(f"'{visible(origin)}' is no page's origin") from error
+    if not host or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        raise KeyProofError(f"'{visible(origin)}' is no page's origin")
+    if ":" in host or host.replace(".", "").isdigit():
+        raise KeyProofError(
+            f"passkeys are made for names, and {visible(host)} is an address: open the page under a name "
+            "(interlock web --listen localhost:8738 on this machine, else a name of the certificate)"
+        )
+    if parts.scheme != "https" and not (parts.scheme == "http" and host == "localhost"):
+        raise KeyProofError(
+            "browsers make passkeys on pages with TLS and on http://localhost, not on "
+            f"{visible(origin)}: serve it with --certificate and --key"
+        )
+    return host
+
+
+def check_proof(
+    proof: KeyProof, challenge: bytes, *, origin: str | None = None, uses: int | None = None
+) -> int:
+    """Check a proof of this challenge; returns how often its key says that it was used.
+
+    `origin` is the page where it must have been made, `uses` the number that was known before. Raises
+    `KeyProofError`.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from webauthn import verify_authentication_response
+    from webauthn.helpers.exceptions import WebAuthnException
+    from webauthn.helpers.structs import AuthenticationCredential, AuthenticatorAssertionResponse
+
+    client = decoded(proof.client)
+    said = _client_data(client)
+    if said.get("challenge") != encoded(challenge):
+        raise KeyProofError("what was signed is another approval, or that of another person")
+    page = said.get("origin")
+    if not isinstance(page, str) or (origin is not None and page != origin):
+        raise KeyProofError(f"it was signed on {visible(str(page))}, not on {visible(str(origin))}")
+    if said.get("crossOrigin") is True:
+        raise KeyProofError("it was signed on a page inside of another one")
+    credential = decoded(proof.credential)
+    given = AuthenticationCredential(
+        id=proof.credential,
+        raw_id=credential,
+        response=AuthenticatorAssertionResponse(
+            client_data_json=client,
+            authenticator_data=decoded(proof.authenticator),
+            signature=decoded(proof.signature),
+        ),
+    )
+    try:
+        found = verify_authentication_response(
+            credential=given,
+            expected_challenge=challenge,
+            expected_rp_id=proof.rp,
+            expected_origin=page,
+            credential_public_key=decoded(proof.key),
+            credential_current_sign_count=uses or 0,
+            require_user_verification=True,
+        )
+    except (WebAuthnException, UnsupportedAlgorithm, ValueError) as error:
+        raise KeyProofError(visible(str(error)) or type(error).__name__) from error
+    return found.new_sign_count
+
+
+def _client_data(client: bytes) -> Mapping[str, object]:
+    try:
+        said: object = json.loads(client)
+    except ValueError as error:
+        raise KeyProofError("the client's data is no JSON") from error
+    if not isinstance(said, dict):
+        raise KeyProofError("the client's data is no object")
+    return cast("Mapping[str, object]", said)
+
+
+# The log of keys
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A key as the log has it: the `hash` of its line, and when it was `removed`, in UTC milliseconds."""
+
+    key: EnrolledKey
+    hash: str
+    at: int
+    removed: int | None = None
+    uses: int = 0
+
+    def in_force(self, at: int | None = None) -> bool:
+        """Tell whether it counts, at a time or now."""
+        if at is None:
+            return self.removed is None
+        return self.at <= at and (self.removed is None or at <= self.removed)
+
+
+def check_enrolment(key: EnrolledKey, before: Iterable[KeyEntry]) -> None:
+    """Check that a key may be its operator's, whose other keys are among those enrolled `before`.
+
+    Raises `KeyProofError`.
+    """
+    own = [each for each in before if each.in_force() and same_person(each.key.operator, key.operator)]
+    if key.confirmed == "code":
+        if own:
+            raise KeyProofError(f"{visible(key.operator)} has a key already, which did not confirm it")
+        return
+    proof = key.proof
+    if proof is None:
+        raise KeyProofError("the proof of an earlier key is missing")
+    earlier = next((each for each in own if each.key.credential == proof.credential), None)
+    if earlier is None or (earlier.key.key, earlier.key.rp) != (proof.key, proof.rp):
+        raise KeyProofError("it is confirmed by no earlier key of the same operator")
+    check_proof(proof, confirmation_challenge(key, proof.nonce), origin=earlier.key.origin)
+
+
+def check_approval(
+    request: ApprovedRequest, proof: KeyProof, at: int, known: Mapping[str, KeyEntry] | None
+) -> None:
+    """Check the proof of an approval as it was recorded at a time, in UTC milliseconds.
+
+    `known` are the keys of the log, by the hash of their line; `None` where there is none to ask. Raises
+    `KeyProofError`.
+    """
+    check_proof(proof, request.challenge(proof.nonce))
+    if known is None:
+        return
+    entry = known.get(proof.enrolment)
+    if entry is None:
+        raise KeyProofError("the log of keys has no such enrolment")
+    if (entry.key.credential, entry.key.key, entry.key.rp) != (proof.credential, proof.key, proof.rp):
+        raise KeyProofError("the key is not the one that was enrolled")
+    if person_key(entry.key.operator) != person_key(request.operator):
+        raise KeyProofError(f"the key is {visible(entry.key.operator)}'s")
+    if not entry.in_force(at):
+        raise KeyProofError("the key was not in force then")
+    check_proof(proof, request.challenge(proof.nonce), origin=entry.key.origin)

@@ -1,0 +1,139 @@
+"""Log of the passkeys of operators, beside a journal: each line is chained to the one before it.
+
+A key is of no session, so that no session's record can hold it. Enrolments, removals and the number of
+uses that a key counts are lines of JSON, only ever appended. What cannot be read, is not chained, or is
+confirmed by nobody enrolls no key: nothing is approved by it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ..audit.passkeys import KeyEntry, KeyProofError, check_enrolment
+from ..model.records import EnrolledKey, Record
+from ..model.times import to_ms
+from .line_log import append_line
+from .schema import name_of
+
+MOST_READ = 64 << 20
+"""Bytes of a log that is read; a line has about a thousand."""
+
+
+class _Enrolled(Record):
+    step: Literal["enrolled"] = "enrolled"
+    before: str
+    key: EnrolledKey
+
+
+class _Removed(Record):
+    step: Literal["removed"] = "removed"
+    before: str
+    credential: str
+    by: str
+    at: datetime
+
+
+class _Used(Record):
+    step: Literal["used"] = "used"
+    before: str
+    credential: str
+    uses: int
+
+
+_Entry: TypeAlias = Annotated[_Enrolled | _Removed | _Used, Field(discriminator="step")]
+_ENTRY: TypeAdapter[_Enrolled | _Removed | _Used] = TypeAdapter(_Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHistory:
+    """All keys that a log has, by the hash of their line, and the faults of lines that do not count."""
+
+    entries: Mapping[str, KeyEntry] = field(default_factory=dict[str, KeyEntry])
+    faults: tuple[str, ...] = ()
+    head: str = ""
+
+
+class KeyLog:
+    """The log beside the journal at `database`."""
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(f"{database.name}.keys")
+
+    def read(self) -> KeyHistory:
+        """The keys, with what is wrong in the log; none where it cannot be read."""
+        name = name_of(self.path)
+        try:
+            with self.path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size > MOST_READ:
+                    return KeyHistory(faults=(f"{name}: more than {MOST_READ} bytes",))
+                text = file.read()
+        except FileNotFoundError:
+            return KeyHistory()
+        except OSError as error:
+            return KeyHistory(faults=(f"{name}: {error.strerror or error}",))
+        entries: dict[str, KeyEntry] = {}
+        faults: list[str] = []
+        head = ""
+        for number, line in enumerate(text.split(b"\n"), 1):
+            if not line:
+                continue
+            try:
+                entry = _ENTRY.validate_json(line)
+            except ValidationError:
+                faults.append(f"{name}:{number}: this line is none of a log of keys")
+                continue
+            if entry.before != head:
+                faults.append(f"{name}:{number}: a line before this one was changed or removed")
+                break
+            head = sha256(line).hexdigest()
+            try:
+                _follow(entries, entry, head)
+            except KeyProofError as error:
+                faults.append(f"{name}:{number}: this key does not count: {error}")
+        return KeyHistory(entries, tuple(faults), head)
+
+    def enroll(self, key: EnrolledKey, history: KeyHistory) -> KeyHistory:
+        """Note a key; durable when this returns. Raises `OSError`, and `KeyProofError`."""
+        return self._append(_Enrolled(before=history.head, key=key), history)
+
+    def remove(self, credential: str, by: str, at: datetime, history: KeyHistory) -> KeyHistory:
+        """Note that a key counts no more. Raises as `enroll`."""
+        return self._append(_Removed(before=history.head, credential=credential, by=by, at=at), history)
+
+    def note_uses(self, credential: str, uses: int, history: KeyHistory) -> KeyHistory:
+        """Note how often a key says that it was used. Raises as `enroll`."""
+        return self._append(_Used(before=history.head, credential=credential, uses=uses), history)
+
+    def _append(self, entry: _Enrolled | _Removed | _Used, history: KeyHistory) -> KeyHistory:
+        line = entry.model_dump_json()
+        entries = dict(history.entries)
+        head = sha256(line.encode()).hexdigest()
+        _follow(entries, entry, head)
+        append_line(self.path, line)
+        return replace(history, entries=entries, head=head)
+
+
+def _follow(entries: dict[str, KeyEntry], entry: _Enrolled | _Removed | _Used, head: str) -> None:
+    """Bring the keys up to a line. Raises `KeyProofError` for one that enrolls nothing."""
+    match entry:
+        case _Enrolled(key=key):
+            if any(each.key.credential == key.credential for each in entries.values()):
+                raise KeyProofError("a key with this id was enrolled before")
+            check_enrolment(key, entries.values())
+            entries[head] = KeyEntry(key, head, to_ms(key.at), uses=key.uses)
+        case _Removed(credential=credential, at=at):
+            for each in entries.values():
+                if each.key.credential == credential and each.in_force():
+                    entries[each.hash] = replace(each, removed=to_ms(at))
+        case _Used(credential=credential, uses=uses):
+            for each in entries.values():
+                if each.key.credential == credential:
+                    entries[each.hash] = replace(each, uses=max(uses, each.uses))

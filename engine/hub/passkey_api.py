@@ -1,0 +1,151 @@
+"""Hub API for the passkeys of operators: enrolled, listed, removed, and asked for at an approval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..approvals.passkeys import (
+    KeyAnswer,
+    NewKey,
+    Passkeys,
+    creation_options,
+    request_options,
+)
+from ..approvals.requests import NO_KEYS, Credential, Reply
+from ..history.audit.passkeys import KeyProofError
+from .api import KeyRequest, Outcome, PasskeyList, PasskeyView
+from .operator_api import OperatorActions
+
+NOBODY = "this needs the name of an operator"
+
+
+class PasskeyApi(OperatorActions):
+    """Part of a hub that knows the passkeys of its operators."""
+
+    @property
+    def keys(self) -> Passkeys:
+        """The passkeys. Raises `KeyProofError` for a hub that knows none."""
+        if self._live.tokens.keys is None:
+            raise KeyProofError(NO_KEYS)
+        return self._live.tokens.keys
+
+    def serve_keys(self, page: str | None, announce: Callable[[str], None] | None) -> None:
+        """Say where the pages for phones are, and how a person at this process's terminal is told.
+
+        Without `announce` nobody enrolls a first key here.
+        """
+        if page is not None:
+            self.keys.page = page
+        self.keys.announce = announce
+
+    @property
+    def web_page(self) -> str | None:
+        """Address of the pages for phones, where it is known."""
+        return None if self._live.tokens.keys is None else self._live.tokens.keys.page
+
+    def key_link(self, approval_id: str) -> str | None:
+        keys = self._live.tokens.keys
+        return None if keys is None else keys.link(approval_id)
+
+    async def passkeys(self) -> PasskeyList:
+        keys = self._live.tokens.keys
+        if keys is None:
+            return PasskeyList(passkeys=())
+        return PasskeyList(
+            passkeys=tuple(
+                PasskeyView(
+                    passkey=each.key.credential,
+                    operator=each.key.operator,
+                    name=each.key.name,
+                    origin=each.key.origin,
+                    at=each.key.at,
+                    confirmed=each.key.confirmed,
+                )
+                for each in keys.in_force()
+            ),
+            faults=keys.faults,
+        )
+
+    async def challenge_key(
+        self,
+        approval_id: str,
+        *,
+        digest: str | None,
+        origin: str,
+        by: str,
+        credential: Credential | None = None,
+    ) -> KeyRequest:
+        hosted = self._asker(approval_id)
+        found = None
+        if hosted is not None:
+            found = hosted.questions.key_challenge(approval_id, digest or "", by, origin, credential)
+        match found:
+            case None:
+                return KeyRequest(ok=False, message=self._no_longer(approval_id, by).message)
+            case Reply():
+                return KeyRequest(ok=False, message=found.message)
+            case _:
+                return KeyRequest(ok=True, message="", id=found.id, options=request_options(found))
+
+    async def begin_key(
+        self, *, origin: str, by: str, credential: Credential | None = None
+    ) -> KeyRequest:
+        problem = self._overstepped(by, credential)
+        if problem is not None:
+            return KeyRequest(ok=False, message=f"Not enrolled: {problem}")
+        try:
+            found = self.keys.begin(by.strip(), origin)
+        except KeyProofError as error:
+            return KeyRequest(ok=False, message=f"Not enrolled: {error}")
+        return KeyRequest(ok=True, message="", id=found.id, options=creation_options(found, by.strip()))
+
+    async def register_key(
+        self, key: NewKey, *, by: str, credential: Credential | None = None
+    ) -> KeyRequest:
+        problem = self._overstepped(by, credential)
+        if problem is not None:
+            return KeyRequest(ok=False, message=f"Not enrolled: {problem}")
+        try:
+            found = self.keys.register(by.strip(), key)
+        except KeyProofError as error:
+            return KeyRequest(ok=False, message=f"Not enrolled: {error}")
+        if found is None:
+            said = "The key is made. A code for it stands in the terminal of the server: type it here"
+            return KeyRequest(ok=True, message=said, id=key.id)
+        said = "The key is made. Confirm it with an earlier one"
+        return KeyRequest(ok=True, message=said, id=found.id, options=request_options(found))
+
+    async def confirm_key(
+        self,
+        key_id: str,
+        *,
+        code: str = "",
+        passkey: KeyAnswer | None = None,
+        by: str,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        problem = self._overstepped(by, credential)
+        if problem is not None:
+            return Outcome(ok=False, message=f"Not enrolled: {problem}")
+        try:
+            name = self.keys.confirm(by.strip(), key_id, code=code, answer=passkey)
+        except (KeyProofError, OSError) as error:
+            return Outcome(ok=False, message=f"Not enrolled: {error}")
+        return Outcome(ok=True, message=f"Passkey '{name}' is enrolled")
+
+    async def remove_key(self, passkey: str, *, by: str, credential: Credential | None = None) -> Outcome:
+        problem = self._overstepped(by, credential)
+        if problem is not None:
+            return Outcome(ok=False, message=f"Not removed: {problem}")
+        try:
+            name = self.keys.remove(passkey, by.strip())
+        except (KeyProofError, OSError) as error:
+            return Outcome(ok=False, message=f"Not removed: {error}")
+        return Outcome(ok=True, message=f"Passkey '{name}' is removed")
+
+    def _overstepped(self, by: str, credential: Credential | None) -> str | None:
+        if not by.strip():
+            return NOBODY
+        if credential is not None and not credential.in_force(credential.token, "decide"):
+            return f"the token of {by} is no longer in force"
+        return self._live.tokens.overstepped(by.strip(), credential, "decide")

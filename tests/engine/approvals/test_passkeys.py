@@ -1,0 +1,459 @@
+"""Approvals with a passkey: what counts as one, who may enroll one, and what stands in the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.core.approvers import Operator, Operators
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.key_log import KeyLog
+from interlock.engine.history.journal.line_log import append_line
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalFused,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallResult,
+)
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.api import KeyRequest, Outcome
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+from tests.support.authenticator import PAGE, Authenticator, enroll
+from tests.support.clock import Clock
+
+from ..support.shop import Shop, bodies, bot, check, until
+
+HEAD = "require human-approval before deploy with passkey"
+PEOPLE = Operators(
+    (
+        Operator("maria", groups=("security",)),
+        Operator("ada", groups=("security",)),
+        Operator("ben", groups=("security",)),
+        Operator("omar", "look"),
+    )
+)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock), policy=ApprovalPolicy())
+    hub.know_operators(PEOPLE)
+    yield hub
+    await hub.close()
+
+
+async def asked(hub: Hub, shop: Shop, rules: str = HEAD) -> tuple[str, ApprovalState]:
+    """A session that waits for an approval of its deploy."""
+    events = hub.subscribe()
+    agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
+    await hub.send(session, "go", by="ben")
+    await until(events, ApprovalRequested)
+    events.close()
+    [request] = await hub.approvals()
+    return session, request
+
+
+async def challenged(hub: Hub, request: ApprovalState, by: str, origin: str = PAGE) -> KeyRequest:
+    return await hub.challenge_key(request.id, digest=request.digest, origin=origin, by=by)
+
+
+async def approve(
+    hub: Hub, request: ApprovalState, by: str, device: Authenticator | None = None, **more: object
+) -> Outcome:
+    """An approval, signed by a device where there is one."""
+    answer = None
+    if device is not None:
+        found = await challenged(hub, request, by, device.origin)
+        assert found.ok, found.message
+        answer = device.sign(found)
+    return await hub.decide(
+        request.id, approved=True, by=by, digest=request.digest, passkey=answer, **more
+    )  # type: ignore[arg-type]
+
+
+class TestApproval:
+    async def test_with_a_key_it_counts_and_the_proof_is_recorded(self, hub: Hub) -> None:
+        """The decision carries what was signed, over the digest of what was shown (G-103)."""
+        shop, device = Shop(), Authenticator()
+        credential = await enroll(hub, "maria", device)
+        session, request = await asked(hub, shop)
+        events = hub.subscribe()
+        outcome = await approve(hub, request, "maria", device)
+        assert outcome.ok, outcome.message
+        await until(events, CallResult)
+        assert shop.ran == ["deploy prod"]
+        [decided] = bodies(hub, session, ApprovalDecided)
+        assert decided.proof is not None
+        assert decided.proof.credential == credential
+        assert decided.digest == request.digest
+        await check(hub, session)
+
+    async def test_without_one_it_does_not(self, hub: Hub) -> None:
+        """Any door that sends an approval without a proof is refused, with where to go (G-102)."""
+        hub.serve_keys(PAGE, None)
+        session, request = await asked(hub, Shop())
+        outcome = await approve(hub, request, "maria")
+        assert not outcome.ok
+        assert "Not approved: its rule asks for a passkey" in outcome.message
+        assert f"open {PAGE}/m/a/{request.id} on the device that has your key" in outcome.message
+        assert not bodies(hub, session, ApprovalDecided)
+        [still] = await hub.approvals()
+        assert still.id == request.id
+
+    async def test_without_a_known_address_the_refusal_says_how_to_get_one(self, hub: Hub) -> None:
+        """It names the command and the setting."""
+        _, request = await asked(hub, Shop())
+        outcome = await approve(hub, request, "maria")
+        assert "`interlock web`" in outcome.message
+        assert "[web] address" in outcome.message
+
+    async def test_whoever_has_no_key_gets_no_challenge(self, hub: Hub) -> None:
+        """They are told to enroll one first."""
+        await enroll(hub, "maria", Authenticator())
+        _, request = await asked(hub, Shop())
+        found = await challenged(hub, request, "ada")
+        assert not found.ok
+        assert "ada has enrolled no passkey" in found.message
+
+    async def test_to_deny_takes_none(self, hub: Hub) -> None:
+        """Anybody who may decide can deny."""
+        session, request = await asked(hub, Shop())
+        outcome = await hub.decide(request.id, approved=False, by="ada", digest=request.digest)
+        assert outcome.ok
+        [decided] = bodies(hub, session, ApprovalDecided)
+        assert not decided.approved
+        assert decided.proof is None
+
+    async def test_a_challenge_counts_once(self, hub: Hub) -> None:
+        """The same answer sent again is refused, also for another person."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
+        answer = device.sign(await challenged(hub, request, "maria"))
+        for by, said in (("ada", "used before"), ("maria", "used before")):
+            outcome = await hub.decide(
+                request.id, approved=True, by=by, digest=request.digest, passkey=answer
+            )
+            assert not outcome.ok
+            assert said in outcome.message
+
+    async def test_a_challenge_expires(self, hub: Hub, clock: Clock) -> None:
+        """Five minutes later it is of no use."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop())
+        answer = device.sign(await challenged(hub, request, "maria"))
+        clock.advance(301)
+        outcome = await hub.decide(
+            request.id, approved=True, by="maria", digest=request.digest, passkey=answer
+        )
+        assert "too old" in outcome.message
+
+    async def test_an_answer_for_another_request_counts_for_nothing(self, hub: Hub) -> None:
+        """What was signed is one request as it was shown."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, one = await asked(hub, Shop())
+        answer = device.sign(await challenged(hub, one, "maria"))
+        _, _ = await self._second(hub)
+        other = next(each for each in await hub.approvals() if each.id != one.id)
+        outcome = await hub.decide(
+            other.id, approved=True, by="maria", digest=other.digest, passkey=answer
+        )
+        assert "another request" in outcome.message
+
+    async def _second(self, hub: Hub) -> tuple[str, ApprovalState | None]:
+        events = hub.subscribe()
+        agent = bot(Shop(), C(deploy={"env": "dev"}), T("done"), name="other")
+        session = await hub.open_session(agent, SessionConfig(compile_rules(HEAD).registry))
+        await hub.send(session, "go", by="ben")
+        await until(events, ApprovalRequested)
+        events.close()
+        return session, None
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"verified": False}, "user was not verified"),
+            ({"origin": "https://evil.example"}, "it was signed on https://evil.example"),
+        ],
+    )
+    async def test_what_the_browser_says_is_checked(
+        self, hub: Hub, change: dict[str, object], said: str
+    ) -> None:
+        """Without a look at who holds the key, or on another page, nothing is proved."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop())
+        found = await challenged(hub, request, "maria")
+        answer = replace(device, **change).sign(found)  # type: ignore[arg-type]
+        outcome = await hub.decide(
+            request.id, approved=True, by="maria", digest=request.digest, passkey=answer
+        )
+        assert not outcome.ok
+        assert said in outcome.message.lower() or said in outcome.message
+
+    async def test_a_key_that_counts_backwards_is_refused(self, hub: Hub) -> None:
+        """It may be a copy."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        device.uses = 0
+        _, request = await asked(hub, Shop())
+        outcome = await approve(hub, request, "maria", device)
+        assert "sign count" in outcome.message.lower()
+
+    async def test_somebody_elses_key_is_none(self, hub: Hub) -> None:
+        """The challenge of one person, signed by another's key."""
+        maria, ada = Authenticator(), Authenticator()
+        await enroll(hub, "maria", maria)
+        stolen = await enroll(hub, "ada", ada)
+        _, request = await asked(hub, Shop())
+        answer = ada.sign(await challenged(hub, request, "maria"), stolen)
+        outcome = await hub.decide(
+            request.id, approved=True, by="maria", digest=request.digest, passkey=answer
+        )
+        assert "this is no key of maria" in outcome.message
+
+    async def test_it_grants_nothing(self, hub: Hub) -> None:
+        """A grant would pass later calls without a key."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop())
+        assert not request.may_grant
+        outcome = await approve(
+            hub, request, "maria", device, reason="a night", grant=GrantTerms("names")
+        )
+        assert not outcome.ok
+        assert "its rule asks for a passkey" in outcome.message
+
+    async def test_an_edit_is_asked_about_anew(self, hub: Hub) -> None:
+        """What is signed is what was shown: the edited call is shown, and signed, itself."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        session, request = await asked(hub, Shop())
+        outcome = await hub.decide(
+            request.id, approved=True, by="maria", digest=request.digest, input={"env": "dev"}
+        )
+        assert outcome.ok
+        [withdrawn] = bodies(hub, session, ApprovalWithdrawn)
+        assert withdrawn.input == {"env": "dev"}
+        events = hub.subscribe()
+        while not (waiting := await hub.approvals()):
+            await until(events, ApprovalRequested)
+        events.close()
+        [again] = waiting
+        assert again.input == {"env": "dev"}
+        assert (await approve(hub, again, "maria", device)).ok
+
+
+class TestSeveral:
+    async def test_each_of_two_proves_a_key(self, hub: Hub) -> None:
+        """Both proofs stand in the record, each over the same digest."""
+        shop, maria, ada = Shop(), Authenticator(), Authenticator(counts=False)
+        await enroll(hub, "maria", maria)
+        await enroll(hub, "ada", ada)
+        session, request = await asked(hub, shop, f"{HEAD} by 2 of security not by author")
+        assert (await approve(hub, request, "maria", maria)).ok
+        assert not (await approve(hub, request, "ada")).ok
+        events = hub.subscribe()
+        assert (await approve(hub, request, "ada", ada)).ok
+        await until(events, CallResult)
+        [given], [decided] = (
+            bodies(hub, session, ApprovalGiven),
+            bodies(hub, session, ApprovalDecided),
+        )
+        assert {each.proof.rp for each in (given, decided)} == {"laptop.example"}
+        await check(hub, session)
+
+    async def test_a_removed_key_takes_its_approval_along(self, hub: Hub) -> None:
+        """Who approved with it is asked again, and everybody else."""
+        maria, ada = Authenticator(), Authenticator()
+        credential = await enroll(hub, "maria", maria)
+        await enroll(hub, "ada", ada)
+        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
+        assert (await approve(hub, request, "maria", maria)).ok
+        assert (await hub.remove_key(credential, by="maria")).ok
+        outcome = await approve(hub, request, "ada", ada)
+        assert not outcome.ok
+        assert "The approval of maria no longer counts, their passkey was removed" in outcome.message
+
+
+class TestFuse:
+    async def test_the_proof_stands_in_both_events(self, tmp_path: Path, clock: Clock) -> None:
+        """An approval of high risk carries it from the first moment, and so does its decision."""
+        hub = Hub(Journal.open(tmp_path / "f.db", clock=clock), policy=ApprovalPolicy(fuse=0.05))
+        try:
+            device, shop = Authenticator(), Shop()
+            await enroll(hub, "maria", device)
+            session, request = await asked(hub, shop, f"{HEAD} risk high")
+            events = hub.subscribe()
+            assert (await approve(hub, request, "maria", device)).ok
+            await until(events, CallResult)
+            [fused] = bodies(hub, session, ApprovalFused)
+            [decided] = bodies(hub, session, ApprovalDecided)
+            assert fused.proof == decided.proof is not None
+        finally:
+            await hub.close()
+
+
+class TestLoosening:
+    async def test_nobody_switches_such_a_rule_off(self, hub: Hub) -> None:
+        """No change of rules carries a key: neither the net, nor the mode (G-102)."""
+        session, _ = await asked(hub, Shop())
+        for outcome in (
+            await hub.toggle_net(session, "approve-before-deploy", False, by="ada", reason="now"),
+            await hub.set_mode(session, "shadow", by="ada", reason="now"),
+        ):
+            assert not outcome.ok
+            assert "a rule that asks for a passkey" in outcome.message
+
+
+class TestEnrolment:
+    async def test_a_first_key_needs_the_code_of_the_terminal(self, hub: Hub) -> None:
+        """Without a terminal none is enrolled, and a wrong code enrolls none."""
+        device = Authenticator()
+        begun = await hub.begin_key(origin=PAGE, by="maria")
+        refused = await hub.register_key(device.make(begun), by="maria")
+        assert not refused.ok
+        assert "a code in the terminal" in refused.message
+        said: list[str] = []
+        hub.serve_keys(None, said.append)
+        made = await hub.register_key(
+            device.make(await hub.begin_key(origin=PAGE, by="maria")), by="maria"
+        )
+        assert made.ok
+        assert "maria" in said[-1]
+        for _ in range(4):
+            assert not (await hub.confirm_key(made.id, code="0000 000x", by="maria")).ok
+        last = await hub.confirm_key(made.id, code="0000 000x", by="maria")
+        assert "wrong too often" in last.message
+        code = said[-1].partition("code ")[2][:9]
+        assert not (await hub.confirm_key(made.id, code=code, by="maria")).ok
+        assert not (await hub.passkeys()).passkeys
+
+    async def test_a_code_is_its_persons(self, hub: Hub) -> None:
+        """Nobody else enrolls with it."""
+        said: list[str] = []
+        hub.serve_keys(None, said.append)
+        made = await hub.register_key(
+            Authenticator().make(await hub.begin_key(origin=PAGE, by="maria")), by="maria"
+        )
+        code = said[-1].partition("code ")[2][:9]
+        assert not (await hub.confirm_key(made.id, code=code, by="ada")).ok
+        assert (await hub.confirm_key(made.id, code=code, by="maria")).ok
+
+    async def test_a_further_key_is_confirmed_by_an_earlier_one(self, hub: Hub) -> None:
+        """The code is not enough any more, and nothing is shown in the terminal."""
+        phone, laptop = Authenticator(), Authenticator()
+        await enroll(hub, "maria", phone)
+        second = await enroll(hub, "maria", laptop, "laptop", by=phone)
+        found = await hub.passkeys()
+        assert [(each.name, each.confirmed) for each in found.passkeys] == [
+            ("phone", "code"),
+            ("laptop", "key"),
+        ]
+        _, request = await asked(hub, Shop())
+        assert (await approve(hub, request, "maria", laptop)).ok
+        assert laptop.keys.keys() == {second}
+
+    async def test_who_may_not_decide_enrolls_none(self, hub: Hub) -> None:
+        """A role of `look` has nothing to sign."""
+        found = await hub.begin_key(origin=PAGE, by="omar")
+        assert not found.ok
+        assert "'look'" in found.message
+
+    @pytest.mark.parametrize(
+        ("origin", "said"),
+        [
+            ("https://192.0.2.7:8738", "an address"),
+            ("http://127.0.0.1:8738", "interlock web --listen localhost:8738"),
+            ("http://laptop.example:8738", "--certificate"),
+            ("https://laptop.example/x", "no page's origin"),
+        ],
+    )
+    async def test_pages_on_which_browsers_make_none(self, hub: Hub, origin: str, said: str) -> None:
+        """The message says what to do."""
+        found = await hub.begin_key(origin=origin, by="maria")
+        assert not found.ok
+        assert said in found.message
+
+    async def test_where_an_address_is_set_keys_are_for_that(self, hub: Hub) -> None:
+        """Another page is told which one it is."""
+        hub.serve_keys(PAGE, None)
+        found = await hub.begin_key(origin="https://other.example", by="maria")
+        assert f"made and used on {PAGE}" in found.message
+
+    async def test_only_ones_own_key_is_removed(self, hub: Hub) -> None:
+        """And it is gone from the list."""
+        credential = await enroll(hub, "maria", Authenticator())
+        assert not (await hub.remove_key(credential, by="ada")).ok
+        assert (await hub.remove_key(credential, by="maria")).ok
+        assert not (await hub.passkeys()).passkeys
+
+
+class TestLog:
+    async def test_keys_outlast_a_restart(self, tmp_path: Path, clock: Clock) -> None:
+        """A hub that starts again on the journal knows them, and how often they were used."""
+        device = Authenticator()
+        first = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        await enroll(first, "maria", device)
+        _, request = await asked(first, Shop())
+        assert (await approve(first, request, "maria", device)).ok
+        await first.close()
+        again = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        try:
+            assert [each.operator for each in (await again.passkeys()).passkeys] == ["maria"]
+            [entry] = again.keys.in_force()
+            assert entry.uses == device.uses
+        finally:
+            await again.close()
+        path = KeyLog(tmp_path / "hub.db").path
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    async def test_a_key_that_somebody_writes_into_the_file_does_not_count(
+        self, tmp_path: Path, clock: Clock
+    ) -> None:
+        """An operator who has one confirms each further one with it, and the running hub never looks."""
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        other = Hub(Journal.open(tmp_path / "other.db", clock=clock))
+        await enroll(hub, "maria", Authenticator())
+        await enroll(other, "maria", Authenticator())
+        log, forged = KeyLog(tmp_path / "hub.db"), KeyLog(tmp_path / "other.db").read()
+        [entry] = forged.entries.values()
+        forgery = {
+            "step": "enrolled",
+            "before": log.read().head,
+            "key": entry.key.model_dump(mode="json"),
+        }
+        append_line(log.path, json.dumps(forgery))
+        assert len((await hub.passkeys()).passkeys) == 1
+        await hub.close()
+        await other.close()
+        found = log.read()
+        assert len(found.entries) == 1
+        assert "has a key already, which did not confirm it" in found.faults[0]
+
+    async def test_a_changed_line_ends_what_is_believed(self, tmp_path: Path, clock: Clock) -> None:
+        """What follows it is not chained any more."""
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        for operator in ("maria", "ada"):
+            await enroll(hub, operator, Authenticator())
+        await hub.close()
+        log = KeyLog(tmp_path / "hub.db")
+        text = log.path.read_text()
+        log.path.write_text(text.replace('"name":"phone"', '"name":"other"', 1))
+        found = log.read()
+        assert [each.key.operator for each in found.entries.values()] == ["maria"]
+        assert "a line before this one was changed or removed" in found.faults[0]

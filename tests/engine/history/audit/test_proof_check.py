@@ -1,0 +1,177 @@
+"""Passkeys in a journal: years later each approval that needed one is proved, or named."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.core.approvers import Operator, Operators
+from interlock.engine.history.audit.export import as_jsonl, linked_events
+from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
+from interlock.engine.history.audit.importing import read_export
+from interlock.engine.history.audit.verify import ChainCheck, verify_journal
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.key_log import KeyLog
+from interlock.engine.history.model.events import ApprovalRequested, CallResult
+from interlock.engine.history.redaction.redaction import Redaction
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+from tests.support.authenticator import PAGE, Authenticator, enroll
+
+from ...support.shop import Shop, bot, until
+
+RULES = "require human-approval before deploy by 2 of security not by author with passkey"
+PEOPLE = Operators(
+    tuple(Operator(name, groups=("security",)) for name in ("maria", "ada")) + (Operator("ben"),)
+)
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path) -> Path:
+    """A journal whose one session has a deploy that two of security approved with their keys."""
+    path = tmp_path / "journal.db"
+    hub = Hub(Journal.open(path))
+    hub.know_operators(PEOPLE)
+    devices = {"maria": Authenticator(), "ada": Authenticator()}
+    for name, device in devices.items():
+        await enroll(hub, name, device)
+    events = hub.subscribe()
+    agent = bot(Shop(), C(deploy={"env": "prod"}), T("done"))
+    session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+    await hub.send(session, "go", by="ben")
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    for name, device in devices.items():
+        asked = await hub.challenge_key(request.id, digest=request.digest, origin=PAGE, by=name)
+        answer = device.sign(asked)
+        outcome = await hub.decide(
+            request.id, approved=True, by=name, digest=request.digest, passkey=answer
+        )
+        assert outcome.ok, outcome.message
+    await until(events, CallResult)
+    await hub.close()
+    return path
+
+
+def rewrite(path: Path, change: Callable[[str, dict[str, Any]], None]) -> None:
+    """Change events as somebody would who has the file and knows how its chain is made."""
+    with closing(sqlite3.connect(path)) as connection:
+        prev = None
+        rows = connection.execute(
+            "SELECT cursor, session, seq, at, type, body, salt FROM event ORDER BY seq"
+        ).fetchall()
+        for cursor, session, seq, at, kind, body, salt in rows:
+            members = json.loads(body)
+            change(kind, members)
+            text = json.dumps(members)
+            prev = event_hash_of_body(ChainPosition(session, seq, at), text, salt, prev)
+            connection.execute(
+                "UPDATE event SET body = ?, hash = ? WHERE cursor = ?", (text, prev, cursor)
+            )
+        connection.commit()
+
+
+def check(path: Path) -> ChainCheck:
+    [found] = verify_journal(path)
+    return found
+
+
+def flipped(text: str) -> str:
+    """A base64url text with another byte in its middle."""
+    at = len(text) // 2
+    return text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
+
+
+class TestProofs:
+    def test_hold_in_a_journal_that_is_as_it_was(self, recorded: Path) -> None:
+        """Both are checked against the log of keys (G-104)."""
+        found = check(recorded)
+        assert (found.proofs, found.unproved, found.fault) == (2, (), None)
+
+    @pytest.mark.parametrize("kind", ["approval.given", "approval.decided"])
+    @pytest.mark.parametrize(
+        ("member", "value", "message"),
+        [
+            ("signature", flipped, "does not prove this approval"),
+            ("authenticator", flipped, "does not prove this approval"),
+            ("client", flipped, "does not prove this approval"),
+            ("nonce", lambda _: "another", "what was signed is another approval"),
+            ("enrolment", lambda _: "0" * 64, "the log of keys has no such enrolment"),
+        ],
+    )
+    def test_a_changed_one_is_named_though_the_chain_was_written_anew(
+        self,
+        recorded: Path,
+        kind: str,
+        member: str,
+        value: Callable[[str], str],
+        message: str,
+    ) -> None:
+        """Session, event and what does not match: a chain can be forged, a signature cannot."""
+
+        def change(found: str, body: dict[str, Any]) -> None:
+            if found == kind:
+                body["proof"][member] = value(body["proof"][member])
+
+        rewrite(recorded, change)
+        found = check(recorded)
+        assert found.fault is None
+        first = found.unproved[0]
+        assert message in first.message
+        assert f"event {first.seq} ({kind})" in first.message
+        assert ("maria" if kind == "approval.given" else "ada") in first.message
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"by": "ben"}, "what was signed is another approval, or that of another person"),
+            ({"digest": "0" * 64}, "approved something else than was shown"),
+            ({"proof": None}, "ada approved without the passkey that its rule asks for"),
+        ],
+    )
+    def test_a_decision_that_was_made_another_is_named(
+        self, recorded: Path, change: dict[str, Any], message: str
+    ) -> None:
+        """Another person, another digest, or no proof at all."""
+        rewrite(recorded, lambda k, b: b.update(change) if k == "approval.decided" else None)
+        found = check(recorded)
+        assert found.fault is None
+        assert message in found.unproved[0].message
+        assert "2 must approve with a passkey, and 1 proved one" in found.unproved[-1].message
+
+    def test_a_proof_of_one_person_is_none_of_another(self, recorded: Path) -> None:
+        """One that is copied into somebody else's approval does not hold there."""
+        proofs: list[Any] = []
+
+        def change(kind: str, body: dict[str, Any]) -> None:
+            if kind == "approval.given":
+                proofs.append(body["proof"])
+            if kind == "approval.decided":
+                body["proof"] = proofs[0]
+
+        rewrite(recorded, change)
+        assert "does not prove this approval" in check(recorded).unproved[0].message
+
+    def test_a_key_that_the_log_does_not_have_proves_nothing(self, recorded: Path) -> None:
+        """Whoever takes the log away, or another one in its place, is found out."""
+        KeyLog(recorded).path.unlink()
+        found = check(recorded)
+        assert len(found.unproved) == 3
+        assert "the log of keys has no such enrolment" in found.unproved[0].message
+
+    def test_an_export_is_checked_without_the_log(self, recorded: Path, tmp_path: Path) -> None:
+        """Signature, challenge and person are, also where its inputs are masked."""
+        session = check(recorded).session
+        lines = as_jsonl(session, linked_events(recorded, session), Redaction().body)
+        file = tmp_path / "s.jsonl"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        found = read_export(file).check
+        assert (found.proofs, found.unproved, found.fault) == (2, (), None)
