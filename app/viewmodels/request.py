@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
+from ...engine.approvals.passkeys import KeyAnswer
 from ...engine.core.json_equality import same_json
 from ...engine.gate.types import GrantTerms
 from ...engine.history.fold.approvals import end_of, own_end
@@ -33,13 +34,17 @@ from ...engine.hub.hub import DisconnectedCalls, HubEvent, RequestReaders
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecision:
-    """Decision on a request. `edited` is the input to run instead, `grant` the terms of a grant."""
+    """Decision on a request. `edited` is the input to run instead, `grant` the terms of a grant.
+
+    `passkey` is what a browser says to the challenge of its key.
+    """
 
     approved: bool
     reason: str | None = None
     edited: dict[str, JsonValue] | None = None
     grant: GrantTerms | None = None
     stop: bool = False
+    passkey: KeyAnswer | None = None
 
 
 def effects_of(request: ApprovalState) -> tuple[str, ...]:

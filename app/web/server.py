@@ -7,6 +7,7 @@ lets in everybody, so it is not used.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import secrets
 import ssl
@@ -59,6 +60,9 @@ PROOF_LENGTH = 256
 """Bytes of the message that shows it."""
 TLS_TIMEOUT = 10.0
 """Seconds in which a browser has to agree on TLS."""
+
+LOCALHOST = ("127.0.0.1", "::1")
+"""Addresses that the name `localhost` stands for."""
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
@@ -137,7 +141,7 @@ class ConsoleServer:
         self._listens_at = ("", 0)
         self._cookie = ""
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
         self._login_check: asyncio.Task[None] | None = None
 
     @property
@@ -151,29 +155,22 @@ class ConsoleServer:
         """Listen, with a port of the system's choice for 0; returns the URL. Raises `OSError`.
 
         `certified` are the names that the certificate of `tls` is for. Raises `ValueError` without TLS
-        outside of loopback: cookies, and what is typed, could be read on the way.
+        outside of loopback: cookies, and what is typed, could be read on the way. The name `localhost`,
+        without which browsers make no passkeys there, stands for two addresses: both are taken.
         """
         if tls is None and not Address(host).is_local:
             raise ValueError(f"expected TLS, or an address of this machine only; found {host}")
-        if tls is None and host == "localhost":
-            host = "127.0.0.1"  # The name stands for another address as well.
         self._runner = web.AppRunner(
             self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
         )
         await self._runner.setup()
         server = self._count_strangers(self._runner)
         try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                server,
-                host,
-                port,
-                ssl=tls,
-                ssl_handshake_timeout=None if tls is None else TLS_TIMEOUT,
-            )
+            for address in LOCALHOST if host == "localhost" else (host,):
+                port = await self._listen(server, address, port, tls)
         except OSError:
-            await self._runner.cleanup()
+            await self.close()
             raise
-        port = self._listener.sockets[0].getsockname()[1]
         self._listens_at = (host, port)
         self._names = ServerNames.at(host, port, secure=tls is not None, certified=certified)
         # Browsers send cookies to every port of a host: each server has one of its own. With this prefix
@@ -183,6 +180,26 @@ class ConsoleServer:
         if self._sign_in is not None:
             self._sign_in.begin()
         return self.url
+
+    async def _listen(
+        self, server: web.Server, host: str, port: int, tls: ssl.SSLContext | None
+    ) -> int:
+        """Listen at one address; returns the port. Raises `OSError`."""
+        try:
+            listener = await asyncio.get_running_loop().create_server(
+                server,
+                host,
+                port,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else TLS_TIMEOUT,
+            )
+        except OSError as error:
+            # Where this machine has no IPv6 nobody else listens at that address, either.
+            if self._listeners and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                return port
+            raise
+        self._listeners.append(listener)
+        return listener.sockets[0].getsockname()[1]
 
     def certify(self, names: Collection[str]) -> None:
         """Be reached by the names of the certificate that is shown from now on."""
@@ -211,8 +228,8 @@ class ConsoleServer:
         """End every tab and its process, and listen no more."""
         if self._login_check is not None:
             self._login_check.cancel()
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._phone is not None:

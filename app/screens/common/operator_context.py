@@ -71,6 +71,7 @@ class OperatorContext:
                 digest=request.digest,
                 grant=decision.grant,
                 stop=decision.stop,
+                passkey=decision.passkey,
             ),
             "Not decided: ",
         )

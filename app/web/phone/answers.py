@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
+from ....engine.approvals.passkeys import KeyAnswer
 from ....engine.core.sanitize import visible
 from ....engine.history.model.state import ApprovalState
 from ...screens.approval.grant import OF_SUBAGENT
@@ -45,6 +46,7 @@ class Answer(_Sent):
     stop: StrictBool = False
     texts: Texts | None = None
     review: str | None = None
+    passkey: KeyAnswer | None = None
 
 
 class Reveal(_Sent):
@@ -108,8 +110,10 @@ def reviewed_edit(request: ApprovalState, sent: Edit) -> tuple[OperatorDecision,
     told = (
         "Rules are checked again on the edited call; it may be blocked or need approval. "
         "The agent sees your changes.",
+        *(["The edited call is asked about anew, and your passkey signs that one."] * request.passkey),
     )
-    text = ReviewText("Changed", told, change_texts(found), "Approve with these changes")
+    button = "Ask again with these changes" if request.passkey else "Approve with these changes"
+    text = ReviewText("Changed", told, change_texts(found), button)
     return OperatorDecision(True, edited=edited), text
 
 

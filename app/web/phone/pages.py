@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
 from typing import TypeVar
@@ -22,6 +23,7 @@ from aiohttp import web
 from aiohttp.web_routedef import AbstractRouteDef
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from ....engine.approvals.passkeys import NewKey
 from ....engine.core.clock import Clock, utc_now
 from ....engine.core.rights import Rights, may, refusal
 from ....engine.core.sanitize import visible
@@ -29,6 +31,7 @@ from ....engine.gateway.client.connection import GatewayError
 from ....engine.gateway.client.console import ConsoleClient
 from ....engine.gateway.server.limits import Failures
 from ....engine.history.model.state import ApprovalState
+from ....engine.hub.api import KeyRequest
 from ...format.explanation import explained
 from ...format.times import with_more
 from ...screens.common.operator_context import OperatorContext
@@ -50,6 +53,15 @@ from .answers import (
 )
 from .connection import HubConnection
 from .lists import decided_view, queue_view
+from .passkeys import (
+    Confirmation,
+    KeyWish,
+    NoWish,
+    Removal,
+    key_problem,
+    keys_context,
+    origin_of,
+)
 from .request_view import request_view
 from .tabs import PhoneTab, PhoneTabs, ShownRequest
 
@@ -63,7 +75,7 @@ LOOK = 1.0
 STREAM_LIFETIME = 3600.0
 """Seconds after which a stream ends, so that its tab shows its key again and its login is renewed."""
 OPEN_TO_LOGGED_OUT = frozenset({"phone-login", "phone-manifest"})
-PAGES = frozenset({"phone", "phone-request", "phone-decided"})
+PAGES = frozenset({"phone", "phone-request", "phone-decided", "phone-keys"})
 
 CHANGED = "The request has changed meanwhile: nothing is decided. Look at it as it is now"
 TOO_SOON = "That came too soon after the request was shown: nothing is decided"
@@ -131,6 +143,7 @@ class PhonePages:
             web.get("/m/", self._page, name="phone"),
             web.get("/m/a/{name}", self._page, name="phone-request"),
             web.get("/m/decided", self._page, name="phone-decided"),
+            web.get("/m/keys", self._page, name="phone-keys"),
             web.get("/m/login", self._login_page, name="phone-login"),
             web.get("/m/manifest.webmanifest", self._manifest, name="phone-manifest"),
             web.post("/m/challenge", self._challenge, name="phone-challenge"),
@@ -142,6 +155,11 @@ class PhonePages:
             web.post("/m/a/{name}/review", self._review, name="phone-review"),
             web.post("/m/a/{name}/reveal", self._reveal, name="phone-reveal"),
             web.post("/m/a/{name}/extend", self._extend, name="phone-extend"),
+            web.post("/m/a/{name}/challenge", self._challenge_key, name="phone-key-challenge"),
+            web.post("/m/keys/begin", self._begin_key, name="phone-key-begin"),
+            web.post("/m/keys/register", self._register_key, name="phone-key-register"),
+            web.post("/m/keys/confirm", self._confirm_key, name="phone-key-confirm"),
+            web.post("/m/keys/remove", self._remove_key, name="phone-key-remove"),
         ]
 
     def proves(self, request: web.Request) -> bool:
@@ -221,6 +239,9 @@ class PhonePages:
         async with self._reached() as hub:
             if name is not None:
                 response = await self._request_part(request, tab, hub, name)
+            elif view == "/m/keys":
+                context = keys_context(await hub.passkeys(), self._operator, request)
+                response = _fragment("phone_keys.html", request, context)
             elif view == "/m/decided":
                 rows = await decided_view(hub)
                 response = _fragment("phone_decided.html", request, {"rows": rows})
@@ -249,8 +270,16 @@ class PhonePages:
             hub.rights,
             self._clock(),
             shown.revealed,
+            await self._key_problem(request, hub, found),
         )
         return _fragment("phone_request.html", request, {"r": view, "reasons": self._deny_reasons})
+
+    async def _key_problem(
+        self, request: web.Request, hub: ConsoleClient, found: ApprovalState
+    ) -> str | None:
+        if not found.passkey:
+            return None
+        return key_problem(found, await hub.passkeys(), self._operator, origin_of(request))
 
     async def _explain(self, request: web.Request) -> web.StreamResponse:
         self._tab(request)
@@ -315,7 +344,7 @@ class PhonePages:
             try:
                 if answer.approved and found.hidden and not shown.revealed:
                     raise NotYetError(MASKED)
-                decision = _decision(tab, shown, found, answer)
+                decision = replace(_decision(tab, shown, found, answer), passkey=answer.passkey)
             except NotYetError as error:
                 return _said(str(error), fields=error.fields)
             if decision.grant is not None:
@@ -376,6 +405,57 @@ class PhonePages:
             outcome = await self._context(hub).extend(found, seconds)
         said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
         return web.json_response(said.model_dump())
+
+    # Passkeys
+
+    async def _challenge_key(self, request: web.Request) -> web.StreamResponse:
+        """Options of the browser for the approval of a request as this tab was shown it."""
+        tab, sent = self._tab(request), await _body(request, KeyWish)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            shown, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            if tab.is_early(shown.at):
+                return _said(TOO_SOON)
+            if found.hidden and not shown.revealed:
+                return _said(MASKED)
+            asked = await hub.challenge_key(
+                found.id, digest=found.digest, origin=request.headers["Origin"], by=self._operator
+            )
+        return _key_reply(asked)
+
+    async def _begin_key(self, request: web.Request) -> web.StreamResponse:
+        self._tab(request)
+        await _body(request, NoWish)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            asked = await hub.begin_key(origin=request.headers["Origin"], by=self._operator)
+        return _key_reply(asked)
+
+    async def _register_key(self, request: web.Request) -> web.StreamResponse:
+        self._tab(request)
+        key = await _body(request, NewKey)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            asked = await hub.register_key(key, by=self._operator)
+        return _key_reply(asked)
+
+    async def _confirm_key(self, request: web.Request) -> web.StreamResponse:
+        self._tab(request)
+        sent = await _body(request, Confirmation)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            outcome = await hub.confirm_key(
+                sent.id, code=sent.code, passkey=sent.passkey, by=self._operator
+            )
+        return web.json_response(_Reply(ok=outcome.ok, message=visible(outcome.message)).model_dump())
+
+    async def _remove_key(self, request: web.Request) -> web.StreamResponse:
+        self._tab(request)
+        sent = await _body(request, Removal)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            outcome = await hub.remove_key(sent.passkey, by=self._operator)
+        return web.json_response(_Reply(ok=outcome.ok, message=visible(outcome.message)).model_dump())
 
     async def _as_shown(
         self, hub: ConsoleClient, tab: PhoneTab, name: str, digest: str
@@ -453,7 +533,7 @@ async def _open_request(hub: ConsoleClient, name: str) -> ApprovalState | None:
 
 def _check_view(path: str) -> str | None:
     """The request that a path is about, or `None` for a list. Raises `HTTPNotFound`."""
-    if path in ("/m/", "/m/decided"):
+    if path in ("/m/", "/m/decided", "/m/keys"):
         return None
     head, _, name = path.rpartition("/")
     if head != "/m/a":
@@ -486,6 +566,12 @@ async def _body(request: web.Request, model: type[_Body] | TypeAdapter[_Body]) -
 def _fragment(template: str, request: web.Request, context: dict[str, object]) -> web.Response:
     html = aiohttp_jinja2.render_string(template, request, context)
     return web.Response(text=html, content_type="text/html")
+
+
+def _key_reply(asked: KeyRequest) -> web.Response:
+    """What the page's script is to do with a passkey, or why nothing."""
+    said = asked.model_copy(update={"message": visible(asked.message)})
+    return web.json_response(said.model_dump(exclude={"needs_reason"}))
 
 
 def _event(name: str, data: object) -> str:

@@ -132,6 +132,8 @@ class RequestView:
     no_grant: str
     edit: tuple[FormField, ...]
     no_edit: str
+    passkey: bool
+    key_problem: str
 
     @property
     def asks(self) -> bool:
@@ -147,8 +149,12 @@ def request_view(
     rights: Rights,
     now: datetime,
     revealed: Sequence[RevealedText] = (),
+    key_problem: str | None = None,
 ) -> RequestView:
-    """The view of a request for an operator with these rights; `revealed` is what they asked to see."""
+    """The view of a request for an operator with these rights; `revealed` is what they asked to see.
+
+    `key_problem` is why they cannot sign its approval.
+    """
     known = {state.id: state for state in sessions}
     session = known.get(request.session)
     speaker = known.get(request.via or "", session)
@@ -207,6 +213,8 @@ def request_view(
         no_grant=no_grant or "",
         edit=() if no_edit else _edit_fields(InputDraft(request.input)),
         no_edit=no_edit or "",
+        passkey=request.passkey,
+        key_problem=key_problem or "",
     )
 
 

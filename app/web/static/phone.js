@@ -1,6 +1,7 @@
 // The page for phones. What it shows is made by the server; this shows the login's key, keeps one stream of
 // events, and keeps the buttons that decide asleep until all of a request was on screen for a moment.
 import { sign } from "./key.js";
+import { make, signWith, trouble } from "./passkey.js";
 
 const TAB = "X-Interlock-Tab";
 const ASLEEP = 400; // Milliseconds that buttons do nothing after something new is shown, or has moved.
@@ -307,7 +308,8 @@ function refresh() {
   if (!decides) return;
   const left = unseen().length;
   const concealed = active.hasAttribute("data-concealed");
-  complete = left === 0 && !concealed;
+  const keyless = active.dataset.keyless ?? (active.hasAttribute("data-passkey") ? trouble() : null);
+  complete = left === 0 && !concealed && !keyless;
   for (const side of ["left", "right"]) {
     const button = at(side);
     if (button.textContent !== active.dataset[side]) button.textContent = active.dataset[side];
@@ -319,6 +321,7 @@ function refresh() {
   else if (document.body.classList.contains("lost")) why = "Disconnected: nothing can be decided.";
   else if (left) why = `Read to the end to approve: ${left === 1 ? "1 part" : `${left} parts`} left.`;
   else if (concealed) why = "Show what is masked to approve.";
+  else if (keyless) why = keyless;
   if (at("wake").textContent !== why) at("wake").textContent = why;
 }
 
@@ -368,7 +371,9 @@ function decide(side) {
   } else if (panel === "review") send("decide", { approved: true, review });
   else {
     const form = current.querySelector("[data-form=answer]");
-    send("decide", { approved: true, ...(form ? { texts: texts(form, true) } : {}) }, form);
+    const body = { approved: true, ...(form ? { texts: texts(form, true) } : {}) };
+    if (current.hasAttribute("data-passkey")) withKey((passkey) => send("decide", { ...body, passkey }, form));
+    else send("decide", body, form);
   }
 }
 
@@ -407,6 +412,81 @@ async function send(act, body, form) {
     sending = false;
     sleep();
   }
+}
+
+// Passkeys
+
+const posted = (path, body) => ask(path, { method: "POST", body: JSON.stringify(body) });
+
+async function key(path, body) {
+  const answer = await posted(path, body);
+  if (!(answer.headers.get("Content-Type") ?? "").startsWith("application/json")) throw new Refused(await answer.text());
+  const found = await answer.json();
+  if (!found.ok) throw new Refused(found.message);
+  return found;
+}
+
+class Refused extends Error {}
+
+// One act with a key at a time; what goes wrong is said, and nothing is decided.
+async function keyed(act) {
+  if (sending) return;
+  sending = true;
+  refresh();
+  try {
+    await act();
+  } catch (error) {
+    if (error instanceof Ended) end(error);
+    else if (error instanceof Refused) say(error.message);
+    else if (error instanceof DOMException) say(`The passkey signed nothing: ${error.message}`);
+    else say("The server cannot be reached: look before you try again.");
+  } finally {
+    sending = false;
+    sleep();
+  }
+}
+
+async function withKey(act) {
+  const { id, digest } = current.dataset;
+  let signed = null;
+  await keyed(async () => {
+    const asked = await key(`/m/a/${id}/challenge`, { digest });
+    say("Use your passkey to approve.");
+    signed = { id: asked.id, ...(await signWith(asked.options)) };
+    say("");
+  });
+  if (signed && current.dataset.id === id && current.dataset.digest === digest) act(signed);
+}
+
+let unconfirmed = "";
+
+function addKey(form) {
+  const problem = trouble();
+  if (problem) {
+    say(problem);
+    return;
+  }
+  keyed(async () => {
+    const begun = await key("/m/keys/begin", {});
+    const made = await make(begun.options);
+    const asked = await key("/m/keys/register", { id: begun.id, name: field(form, "name").value, ...made });
+    say(asked.message);
+    if (asked.options) await confirmKey({ id: asked.id, passkey: { id: asked.id, ...(await signWith(asked.options)) } });
+    else {
+      unconfirmed = asked.id;
+      const code = current.querySelector("[data-form=code]");
+      code.hidden = false;
+      field(code, "code").focus();
+    }
+  });
+}
+
+async function confirmKey(body) {
+  const { message } = await key("/m/keys/confirm", body);
+  await load({ focus: true });
+  const code = current.querySelector("[data-form=code]");
+  if (code) code.hidden = true;
+  say(message);
 }
 
 function review(html) {
@@ -448,12 +528,29 @@ document.addEventListener("click", (event) => {
     go(link.pathname);
     return;
   }
+  const passkey = event.target.closest("[data-remove-key]")?.dataset.removeKey;
+  if (passkey) {
+    keyed(async () => {
+      const { message } = await key("/m/keys/remove", { passkey });
+      await load({ focus: true });
+      say(message);
+    });
+    return;
+  }
   const act = event.target.closest("[data-act]")?.dataset.act;
   if (act && !sending) send(act, {});
 });
 document.addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
+  if (form.dataset.form === "key") {
+    addKey(form);
+    return;
+  }
+  if (form.dataset.form === "code") {
+    keyed(() => confirmKey({ id: unconfirmed, code: field(form, "code").value }));
+    return;
+  }
   if (form.dataset.form !== "answer" && active === current && !complete) {
     say(at("wake").textContent); // Changes and grants approve as well.
     return;

@@ -141,12 +141,31 @@ class TestOtherNames:
                 async with session.get(front.url + "/login", headers={"Host": name}) as answer:
                     assert (answer.status, front.url in await answer.text()) == (421, True)
 
-    async def test_on_localhost_it_is_an_address(self) -> None:
-        """A server on `localhost` has the address that its links lead to, and no other."""
+    async def test_on_localhost_it_has_both_addresses(self) -> None:
+        """A server on `localhost` is reached by that name, and nobody else listens at its addresses."""
         front = ConsoleServer(small_app)
         try:
-            assert (await front.start("localhost", 0)).startswith("http://127.0.0.1:")
+            url = await front.start("localhost", 0)
+            port = int(url.removeprefix("http://localhost:"))
+            async with client(front, logged_in=False) as session:
+                for address in ("127.0.0.1", "[::1]"):
+                    async with session.get(
+                        f"http://{address}:{port}/login", headers={"Host": f"localhost:{port}"}
+                    ) as answer:
+                        assert answer.status == 200
+                async with session.get(f"http://127.0.0.1:{port}/login") as answer:
+                    assert answer.status == 421
         finally:
+            await front.close()
+
+    async def test_a_localhost_that_others_have_half_of_is_refused(self) -> None:
+        """Whoever listens at its other address would be shown the key of a login."""
+        with socket.socket(socket.AF_INET6) as other:
+            other.bind(("::1", 0))
+            other.listen()
+            front = ConsoleServer(small_app)
+            with pytest.raises(OSError, match="in use"):
+                await front.start("localhost", other.getsockname()[1])
             await front.close()
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from aiohttp import ClientSession
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, CDPSession, Page, expect
 
 from interlock.app.web.logins import Logins
 from interlock.app.web.server import ConsoleServer
+from interlock.engine.core.approvers import Operators
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.model.state import ApprovalState
@@ -52,6 +53,7 @@ class Phones:
     front: ConsoleServer
     served: Served
     calls: list[asyncio.Task[object]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
     @property
     def link(self) -> str:
@@ -104,6 +106,84 @@ async def phones(
             for each in found.calls:
                 each.cancel()
             await asyncio.gather(*found.calls, return_exceptions=True)
+
+
+@asynccontextmanager
+async def keyed_phones(
+    directory: Path, *names: Literal["ada", "ben"], rules: str, operators: Operators
+) -> AsyncGenerator[list[Phones], None]:
+    """A page for each operator, all on one server of sessions, under the name that passkeys need.
+
+    The hub's terminal is a list, `said`, of the first of them.
+    """
+    async with served(directory, rules=rules) as running:
+        running.hub.know_operators(operators)
+        found: list[Phones] = []
+        said: list[str] = []
+        running.hub.serve_keys(None, said.append)
+        try:
+            for name in names:
+                token = running.ada if name == "ada" else running.ben
+                front = ConsoleServer(
+                    small_app, phone=lambda token=token: ConsoleClient(running.url, token)
+                )
+                await front.start("localhost", 0)
+                found.append(Phones(front, running, said=said))
+            yield found
+        finally:
+            for each in found:
+                await each.front.close()
+                for call in each.calls:
+                    call.cancel()
+                await asyncio.gather(*each.calls, return_exceptions=True)
+
+
+@dataclass(frozen=True)
+class VirtualAuthenticator:
+    """An authenticator that a page has; with `lock` nobody shows it who they are."""
+
+    session: CDPSession
+    id: str
+
+    async def lock(self) -> None:
+        await self.session.send(
+            "WebAuthn.setUserVerified", {"authenticatorId": self.id, "isUserVerified": False}
+        )
+
+
+@asynccontextmanager
+async def authenticator(
+    page: Page, transport: str = "internal"
+) -> AsyncGenerator[VirtualAuthenticator, None]:
+    """Chromium's virtual authenticator on a page, which the person at the page unlocks."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("WebAuthn.enable")
+    made = await session.send(
+        "WebAuthn.addVirtualAuthenticator",
+        {
+            "options": {
+                "protocol": "ctap2",
+                "transport": "internal",
+                "hasResidentKey": True,
+                "hasUserVerification": True,
+                "isUserVerified": True,
+                "automaticPresenceSimulation": True,
+            }
+        },
+    )
+    yield VirtualAuthenticator(session, made["authenticatorId"])
+
+
+async def add_key(page: Page, of: Phones, name: str = "phone") -> None:
+    """Enroll a first passkey on the page, with the code that the server's terminal shows."""
+    await page.tap("nav >> text=Keys")
+    await page.wait_for_selector("article[data-view=keys]")
+    await page.fill("#key-name", name)
+    await page.tap("article >> button:text('Add a passkey')")
+    await page.wait_for_selector("#code:visible")
+    await page.fill("#code", of.said[-1].partition("code ")[2][:9])
+    await page.tap("button:text-is('Confirm')")
+    await expect(page.locator("#said")).to_contain_text(f"Passkey '{name}' is enrolled")
 
 
 @asynccontextmanager
