@@ -23,6 +23,14 @@ def _resolved(files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     return files if base is None else tuple(resolve_in(base, file) for file in files)
 
 
+def _page(value: str) -> str:
+    """An origin on which browsers make passkeys."""
+    from ...engine.history.audit.passkeys import rp_of
+
+    rp_of(value)
+    return value
+
+
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -47,6 +55,14 @@ class GatewayTable(SettingsTable):
         ),
     ] = Limits()
     origins: Annotated[Texts, Key("pages that may connect from a browser")] = ()
+    page: Annotated[
+        str,
+        AfterValidator(_page),
+        Key(
+            "where the pages for phones of an `interlock web` on this server are, as "
+            '`"https://laptop.example:8738"`: links lead there, and passkeys are for that page only'
+        ),
+    ] = ""
     rules: Annotated[
         Mapping[str, Annotated[Texts, AfterValidator(_resolved)]],
         Key(

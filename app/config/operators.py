@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -95,6 +96,20 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
         claimed,
         issuer,
     )
+
+
+def with_keys(known: Operators, journal: Path, *, sure: bool = False) -> Operators:
+    """The operators, with who has enrolled a passkey at a journal.
+
+    A journal without a log of keys may not be the one that rules are for, unless one is `sure`.
+    """
+    from ...engine.history.journal.key_log import KeyLog
+
+    log = KeyLog(journal)
+    if not sure and not log.path.exists():
+        return known
+    holders = [each.key.operator for each in log.read().entries.values() if each.in_force()]
+    return replace(known, keyed=tuple(dict.fromkeys(holders)))
 
 
 def report_approvers(command: str, nets: Iterable[SkillNet], known: Operators | None = None) -> None:

@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import termios
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -43,7 +43,7 @@ from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
 from ..config.oidc import OidcSettings
-from ..config.operators import operators, report_approvers
+from ..config.operators import operators, report_approvers, with_keys
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
@@ -158,7 +158,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     hook = notify_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     known = await asyncio.to_thread(serving.operators)
-    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts, known)
+    keyed = await asyncio.to_thread(with_keys, known, serving.database, sure=True)
+    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts, keyed)
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
@@ -166,6 +167,9 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     external = _GatewayRules(serving.settings)
     try:
         hub.know_operators(known)
+        hub.serve_keys(serving.settings.page or None, _complain)
+        for line in key_lines(hub):
+            _complain(line)
         gateway = Gateway(
             hub,
             serving.tokens,
@@ -202,6 +206,14 @@ def _login_requests(hub: Hub, serving: ServerOptions) -> LoginRequests | None:
         return None
     logins = OperatorLogins(settings.terms, serving.tokens, lambda: hub.operators)
     return LoginRequests(logins, settings.offer)
+
+
+def key_lines(hub: Hub) -> Iterator[str]:
+    """Lines on the passkeys that count, so that one that nobody enrolled is seen, and on faulty ones."""
+    names = [f"{each.key.operator} ({each.key.name})" for each in hub.keys.in_force()]
+    if names:
+        yield f"passkeys: {', '.join(names)}"
+    yield from hub.keys.faults
 
 
 def url_of(serving: ServerOptions, address: Address) -> str:

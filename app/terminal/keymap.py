@@ -28,6 +28,7 @@ NOT_DECIDING = frozenset(
         "approval.explain",
         "approval.fold",
         "approval.next",
+        "approval.passkey",
         "approval.precedent",
     }
 )

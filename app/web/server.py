@@ -181,9 +181,7 @@ class ConsoleServer:
             self._sign_in.begin()
         return self.url
 
-    async def _listen(
-        self, server: web.Server, host: str, port: int, tls: ssl.SSLContext | None
-    ) -> int:
+    async def _listen(self, server: web.Server, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen at one address; returns the port. Raises `OSError`."""
         try:
             listener = await asyncio.get_running_loop().create_server(

@@ -10,6 +10,7 @@ import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ...engine.gateway.protocol.address import TOKEN, Address, check_private, se
 from ...engine.gateway.protocol.server_proof import digest_of
 from ...engine.gateway.protocol.token_paths import operator_token_file, token_file
 from ...engine.gateway.protocol.tokens import TokenError, TokenFile, check_secret, read_secret
+from ...engine.hub.hub import Hub
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse, report_directory
 from ..config.gateway import gateway_settings
@@ -37,16 +39,26 @@ from ..hosting.server import (
     running_server,
 )
 from ..sources.deep_link import DeepLink
+from ..terminal.qr_code import qr_lines
 from .environment import tab_environment
 from .logins import LoginFile, Logins, login_file
 from .oidc.consoles import OperatorConsoles
 from .oidc.sign_in import SignIn
-from .qr_code import qr_lines
 from .server import ConsoleServer
 from .tabs import Console
 
 PORT = 8738
-Running = Callable[[], AsyncGenerator[str, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServer:
+    """The server whose sessions are shown, by its URL; `hub` is that of one in this process."""
+
+    url: str
+    hub: Hub | None = None
+
+
+Running = Callable[[], AsyncGenerator[SessionServer, None]]
 
 
 def serve_console(args: argparse.Namespace) -> None:
@@ -75,7 +87,8 @@ async def _serve(
     token: str,
 ) -> None:
     provider = oidc_settings()
-    async with asynccontextmanager(server)() as url:
+    async with asynccontextmanager(server)() as sessions:
+        url = sessions.url
         environment = tab_environment(token)
         sign_in = _sign_in(provider, url, token)
         front = ConsoleServer(
@@ -98,6 +111,8 @@ async def _serve(
             raise OSError(
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
             ) from error
+        if sessions.hub is not None and sessions.hub.web_page is None:
+            sessions.hub.keys.page = front.url
         try:
             end = end_requested(lambda: _renew(front, certificate))
             link = front.link()
@@ -183,8 +198,8 @@ def _attached(args: argparse.Namespace) -> Running:
     url = server_url(args.connect or None)
     check_private(url)
 
-    async def server() -> AsyncGenerator[str, None]:
-        yield url
+    async def server() -> AsyncGenerator[SessionServer, None]:
+        yield SessionServer(url)
 
     return server
 
@@ -229,17 +244,17 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
         refuse("web", NOTHING_JUDGED)
     report_directory(args, "web")
 
-    async def server() -> AsyncGenerator[str, None]:
+    async def server() -> AsyncGenerator[SessionServer, None]:
         async with AsyncExitStack() as stack:
             try:
-                _, where = await stack.enter_async_context(running_server(serving))
+                gateway, where = await stack.enter_async_context(running_server(serving))
             except OSError as error:
                 raise OSError(
                     f"cannot listen on {agents}: {error.strerror}; if a server runs there, go to it "
                     f"with --connect {agents.url}, else choose another address with --agents"
                 ) from error
             print(f"agents connect to {where} with the token in {agent}", flush=True)
-            yield where.url
+            yield SessionServer(where.url, gateway.hub)
 
     return server, token
 

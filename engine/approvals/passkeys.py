@@ -142,8 +142,8 @@ class Passkeys:
         link = self.link(approval_id)
         if link is None:
             return (
-                "open it on the page for phones of `interlock web`, on the device that has your key; "
-                "where that runs elsewhere, [web] address says where"
+                "that is done on the page for phones: run `interlock web` for these agents, and open the "
+                "request there on the device that has your key ([gateway] page says where that is)"
             )
         return f"open {link} on the device that has your key"
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...config.arguments import BAD_INPUT, refuse
+from ...config.arguments import BAD_INPUT, database, refuse
 from ..options import add_switch
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from ...agents.tools import ToolsError, known_tools
     from ...config.loader import SettingsError
-    from ...config.operators import operators
+    from ...config.operators import operators, with_keys
 
     if not args.files:
         return refuse("check", "name at least one rules file")
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         return refuse("check", "--against compares whole sets, so it excludes --each")
     groups = [[file] for file in args.files] if args.each else [args.files]
     try:
-        known = operators()
+        known = with_keys(operators(), database(argparse.Namespace(db=None)))
     except SettingsError as error:
         return refuse("", error)
     checked = [_checked(files, tools, known) for files in groups]

@@ -53,6 +53,13 @@ APPROVAL_KEYS = (
     ),
     key_binding("plus", "extend", "more time", "approval.extend", "Extend by 15 min", key_display="+"),
     key_binding(
+        "w",
+        "passkey",
+        "passkey",
+        "approval.passkey",
+        "The link, and its QR code, to where this is approved with your passkey",
+    ),
+    key_binding(
         "x",
         "explain",
         "explain",

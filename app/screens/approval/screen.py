@@ -35,6 +35,7 @@ from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
+from ...widgets.approval.passkey_link import NO_PAGE, passkey_rows
 from ...widgets.approval.precedents import past_call_lines
 from ...widgets.approval.progress import approval_obstacle
 from ...widgets.approval.title import request_title
@@ -359,6 +360,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return self.request.expires is not None
             case "claim" | "comment":
                 return not self._over
+            case "passkey":
+                return self.request.passkey and not self._over
             case "take_back":
                 return self.request.fuse is not None and not self._over
             case "edit" | "grant" | "always":
@@ -385,6 +388,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 late = self.request.late is not None
                 when = "it runs once the agent makes the call again" if late else "it runs in a moment"
                 return f"{self.request.fuse.by} has approved it: {when}"
+            case "approve" if self.request.passkey and self._frame.guard.complete:
+                return self._not_counting() or self._elsewhere()
             case "edit" if not self.request.input:
                 return "This call has no input to edit"
             case "edit" if not can_be_edited(self.request.session, self._hub):
@@ -397,6 +402,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return no_always_reason(self.request, self._session)
             case _:
                 return None
+
+    def _elsewhere(self) -> str:
+        """Reason why a request is not approved in a terminal: its rule asks for a passkey."""
+        if self._hub.key_link(self.request.id) is None:
+            return NO_PAGE
+        key = key_of(type(self), "approval.passkey")
+        return f"Its rule asks for a passkey: {key} shows the link to where yours is"
 
     def _not_counting(self) -> str | None:
         """Reason why this operator's approval would not count."""
@@ -656,6 +668,12 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Every net's verdict on this call, on top of the dialog."""
         explain = partial(self._hub.explain, self.request.session, self.request.call_id)
         self.app.push_screen(Detail(f"Explain: {self.request.tool}", [], explain=explain))
+
+    def action_passkey(self) -> None:
+        """Show the link to the page where the request is approved with a passkey, and its QR code."""
+        link = self._hub.key_link(self.request.id)
+        block = Block("passkey", 0, lambda width: passkey_rows(link, width))
+        self.app.push_screen(Detail(f"Approve with a passkey: {self.request.tool}", [block]))
 
     def action_precedent(self) -> None:
         """Show the nearest earlier call: how it was decided, its result, how its input differs."""

@@ -55,7 +55,8 @@ class OperatorContext:
         """The operator who views requests here, their groups, and whether own sessions' count."""
         policy: object = getattr(self.hub, "policy", None)
         own_approvals = isinstance(policy, ApprovalPolicy) and policy.own_approvals
-        return Viewer(self.operator, own_approvals, self.hub.groups_of(self.operator))
+        groups = self.hub.groups_of(self.operator)
+        return Viewer(self.operator, own_approvals, groups, self.hub.key_link)
 
     # Requests by this operator. None raises: a failure has decided nothing, and its outcome says so.
 

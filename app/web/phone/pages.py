@@ -266,7 +266,7 @@ class PhonePages:
             found,
             await hub.sessions(),
             hub,
-            context.viewer,
+            replace(context.viewer, link=None),
             hub.rights,
             self._clock(),
             shown.revealed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
@@ -20,6 +20,7 @@ from ....engine.net.net import NetError
 from ....engine.net.timed import aged, next_due
 from ...format.text import MUTED, ago, count, in_rows, name_shown, seconds_between, shown, styled_rows
 from ..nets.list import approver_names, enabled
+from .passkey_link import passkey_line
 
 BEGUN = ("running", "done", "failed", "unknown")
 """Statuses of calls that were allowed."""
@@ -34,12 +35,14 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 class Viewer:
     """Operator who looks at a request; with `own_approvals` it may be one of their own session.
 
-    `groups` are those they are in.
+    `groups` are those they are in. `link` gives the page of a request where a passkey can be used, for
+    who looks at it elsewhere, and `None` where no address is known.
     """
 
     operator: str
     own_approvals: bool = False
     groups: tuple[str, ...] = ()
+    link: Callable[[str], str | None] | None = None
 
 
 def progress_lines(
@@ -131,6 +134,8 @@ def _terms_lines(
         obstacle = approval_obstacle(request, session, viewer)
         not_you = "" if obstacle is None else f", not you: {obstacle}"
         yield f"needs {who}{given}{names}{not_you}"
+    if terms.passkey and viewer is not None and viewer.link is not None:
+        yield passkey_line(viewer.link(request.id))
     if terms.escalation is not None:
         group = shown(terms.escalation.group)
         if request.escalated is not None:

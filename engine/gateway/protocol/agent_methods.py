@@ -37,7 +37,7 @@ class Welcome(ServerMessage):
 
     `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
     `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
-    which is known of `[web] address` and of a server of `interlock web`.
+    which is known of `[gateway] page` and of a server of `interlock web`.
     """
 
     version: int

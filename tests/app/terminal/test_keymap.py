@@ -163,6 +163,7 @@ class TestRefused:
             "approval.explain",
             "approval.fold",
             "approval.next",
+            "approval.passkey",
             "approval.precedent",
         }
         assert decides("approval.something-new")

@@ -117,7 +117,7 @@ class TestApproval:
         _, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria")
         assert "`interlock web`" in outcome.message
-        assert "[web] address" in outcome.message
+        assert "[gateway] page" in outcome.message
 
     async def test_whoever_has_no_key_gets_no_challenge(self, hub: Hub) -> None:
         """They are told to enroll one first."""

@@ -30,7 +30,7 @@ from ...support.shop import Shop, bot, until
 
 RULES = "require human-approval before deploy by 2 of security not by author with passkey"
 PEOPLE = Operators(
-    tuple(Operator(name, groups=("security",)) for name in ("maria", "ada")) + (Operator("ben"),)
+    (*(Operator(name, groups=("security",)) for name in ("maria", "ada")), Operator("ben"))
 )
 
 

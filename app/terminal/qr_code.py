@@ -16,7 +16,12 @@ _DARK_ON_LIGHT, _RESET = "\x1b[30;107m", "\x1b[0m"
 
 def qr_lines(text: str) -> list[str]:
     """The code of a text, two rows of modules to a line."""
-    return [f"{_DARK_ON_LIGHT}{line}{_RESET}" for line in _lines(_framed(text))]
+    return [f"{_DARK_ON_LIGHT}{line}{_RESET}" for line in qr_rows(text)]
+
+
+def qr_rows(text: str) -> list[str]:
+    """The same without colours: a `█` stands for two dark modules."""
+    return [*_lines(_framed(text))]
 
 
 def _framed(text: str) -> list[list[bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import segno
 
-from interlock.app.web.qr_code import QUIET, qr_lines
+from interlock.app.terminal.qr_code import QUIET, qr_lines
 
 LINK = "https://host.example:8738/m/login#" + "a" * 43
 DARK = {" ": (0, 0), "▀": (1, 0), "▄": (0, 1), "█": (1, 1)}

@@ -1,0 +1,38 @@
+"""The link from a terminal to the page where a request is approved with a passkey, and its QR code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from ...format.text import MUTED, shown, styled_rows
+from ...terminal.charset import ascii_only
+from ...terminal.qr_code import qr_rows
+
+NO_PAGE = (
+    "Its rule asks for a passkey, and no page for phones is known here: run `interlock web` for these "
+    "agents, and approve it there"
+)
+PAPER = "#000000 on #ffffff"
+"""Scanners want dark modules on a light ground, whatever the colours of the terminal are."""
+
+
+def passkey_line(link: str | None) -> str:
+    """Line on where a request is approved with a passkey."""
+    if link is None:
+        return "no page for phones is known here, where a passkey is used: run `interlock web`"
+    return f"approved with a passkey at {shown(link)}"
+
+
+def passkey_rows(link: str | None, width: int) -> Sequence[Content]:
+    """Lines with the link and its QR code, as far as the terminal shows one."""
+    if link is None:
+        return styled_rows([f"{NO_PAGE}."], width)
+    rows = styled_rows(["Open this on the device that has your passkey:"], width)
+    rows += styled_rows([shown(link)], width, "bold")
+    code = qr_rows(link)
+    if ascii_only() or max(map(len, code)) > width:
+        return rows
+    rows += [Content(""), *(Content.styled(line, PAPER) for line in code), Content("")]
+    return [*rows, *styled_rows(["It can be denied here, which takes no passkey."], width, MUTED)]

@@ -1,0 +1,89 @@
+"""A request whose rule asks for a passkey, in a terminal: denied there, approved where the key is."""
+
+from __future__ import annotations
+
+from textual.app import App
+
+from interlock.app.viewmodels.batch import too_much
+from interlock.app.viewmodels.grant_terms import no_grant_reason
+from interlock.app.viewmodels.triage import must_be_opened
+from interlock.engine.core.approvers import Approvers
+from interlock.engine.history.model.state import SessionState
+
+from ...support.scenes import deploy_request, release_bot
+from ...support.stage import stage
+from .test_approval_looks import Compare, console, keys
+
+PAGE = "https://laptop.example:8738"
+
+
+def asking(**more: object) -> SessionState:
+    state = release_bot()
+    given = {"digest": "shown", "approvers": Approvers(passkey=True), **more}
+    state.approvals["ap1"] = deploy_request(**given)
+    return state
+
+
+class TestDialog:
+    async def test_approve_is_greyed_and_says_where_it_is_done(self) -> None:
+        """Nothing is sent; the link, and its QR code, are one key away."""
+        async with stage(asking()) as on:
+            on.hub.page = PAGE
+            await on.open_dialog()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            await on.until("Its rule asks for a passkey: w shows the link to where yours is")
+            await on.until("needs 1 person with passkey")
+            await on.press("w")
+            await on.settle()
+            await on.until(f"{PAGE}/m/a/ap1")
+            await on.until("█")
+
+    async def test_without_a_page_it_says_what_to_run(self) -> None:
+        """No address is known of a console that hosts its agents itself."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            await on.until("no page for phones is known here: run `interlock web`")
+
+    async def test_it_can_be_denied(self) -> None:
+        """That takes no key."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.wake()
+            await on.press("enter")
+            await on.settle()
+            [decision] = on.decisions()
+            assert not decision[2]
+
+    async def test_other_requests_have_no_such_key(self) -> None:
+        """It is neither in the footer nor does it open anything."""
+        async with stage(asking(approvers=None)) as on:
+            await on.open_dialog()
+            screen = on.app.screen
+            await on.press("w")
+            await on.settle()
+            assert on.app.screen is screen
+
+
+class TestOtherWays:
+    def test_no_list_approves_it(self) -> None:
+        """Neither a batch, nor the triage, nor a grant."""
+        request = asking().approvals["ap1"]
+        assert "passkey" in (too_much(request) or "")
+        assert "passkey" in (must_be_opened(request) or "")
+        assert no_grant_reason(request.model_copy(update={"may_grant": False})) == (
+            "No grants: the rule asks for a passkey, each time"
+        )
+
+
+class TestLooks:
+    def test_the_link(self, snap_compare: Compare) -> None:
+        """The code on paper's white, whole in a terminal of 40 lines."""
+        app: App[None] = console(approvers=Approvers(passkey=True))
+        app.hub.page = PAGE  # type: ignore[attr-defined]
+        assert snap_compare(app, terminal_size=(120, 40), run_before=keys("a", "w"))
