@@ -20,7 +20,7 @@ PASSKEY = "with passkey"
 
 KEYED_RULE = "a rule that asks for a passkey, and no change of rules carries one"
 KEYED = f"this is {KEYED_RULE}: end the session, and begin another under other rules"
-"""Reason why nobody loosens such a rule: no change of rules carries the proof of a key (G-102)."""
+"""Reason why nobody loosens such a rule: no change of rules carries the proof of a key (G-105)."""
 
 GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """A group's name, as configurations and rules write it."""
@@ -136,7 +136,7 @@ class Approvers:
     Only members of `group` count, of any where there is none. Without `author` nobody counts who is
     behind the session (G-77). Members of the group of an `escalation` count once a request is escalated;
     where there is no `group` that only calls them. With `passkey` an approval counts only with the proof
-    of a key that its person enrolled (G-102).
+    of a key that its person enrolled (G-105).
     """
 
     group: str | None = None

@@ -419,7 +419,7 @@ class HubApi(HistoryApi, DecisionApi):
         approval with a `grant` also lets later calls pass, and needs a `reason`, which is recorded with
         it, and a token of kind `administer`; a denial with `stop` also stops the agent. Where several
         people must approve, the outcome says how many are missing. Where the rule asks for a passkey, an
-        approval counts only with `passkey`, which answers the challenge of `passkey.challenge` (G-102).
+        approval counts only with `passkey`, which answers the challenge of `passkey.challenge` (G-105).
         """
         ...
 

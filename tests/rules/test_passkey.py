@@ -40,7 +40,7 @@ class TestSyntax:
         ],
     )
     def test_it_stands_among_the_other_options(self, options: str, approvers: Approvers) -> None:
-        """In any order, once (G-102)."""
+        """In any order, once (G-105)."""
         made = rule(options)
         assert made.approvers == approvers
         assert made.passkey
@@ -124,7 +124,7 @@ class TestGate:
     async def test_an_answer_without_the_proof_is_too_few(
         self, answer: bool | ApprovalAnswer, outcome: str
     ) -> None:
-        """The gate itself counts nobody whose approval came without a key (G-102)."""
+        """The gate itself counts nobody whose approval came without a key (G-105)."""
         manager = GateManager(compile_rules(f"{HEAD} with passkey").nets)
 
         def confirm(request: ApprovalRequest) -> bool | ApprovalAnswer:

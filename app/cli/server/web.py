@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ....engine.core.sanitize import visible
-from ...config.arguments import refuse
+from ...config.arguments import database, refuse
 from ..options import (
     add_appearance,
     add_certificate,
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_appearance(parser)
     parts = parser.add_subparsers(dest="part", metavar="PART")
     add_command(parts, "logins", "list the browsers that are logged in here")
+    add_journal(add_command(parts, "keys", "list the passkeys that operators enrolled at a journal"))
     revoke = add_command(parts, "revoke", "end a browser's login; its tabs close within seconds")
     revoke.add_argument("id", metavar="ID", help="the login's id, or the first letters of it")
 
@@ -71,6 +73,8 @@ def _run_part(args: argparse.Namespace) -> int:
     from ...web.logins import kept_logins, revoke_login
 
     try:
+        if args.part == "keys":
+            return _list_keys(database(args))
         if args.part == "revoke":
             login = revoke_login(args.id)
             print(f"Login {login.id} is ended: {login.browser or 'a browser'}", file=sys.stderr)
@@ -87,6 +91,23 @@ def _run_part(args: argparse.Namespace) -> int:
     if not any(found.values()):
         print("No browser is logged in here.", file=sys.stderr)
     return 0
+
+
+def _list_keys(journal: Path) -> int:
+    """Print the keys of a journal's log, and what does not count in it."""
+    from ....engine.history.journal.key_log import KeyLog
+
+    found = KeyLog(journal).read()
+    keys = [each.key for each in found.entries.values() if each.in_force()]
+    for key in keys:
+        by = "a code" if key.confirmed == "code" else "an earlier key"
+        since = f"since {key.at:%Y-%m-%d %H:%M} UTC  confirmed by {by}"
+        print(f"{visible(key.operator)}  {visible(key.name)}  {visible(key.origin)}  {since}")
+    if not keys:
+        print("No passkey is enrolled at this journal.", file=sys.stderr)
+    for fault in found.faults:
+        print(f"interlock web: {visible(fault)}", file=sys.stderr)
+    return 1 if found.faults else 0
 
 
 def _time(seconds: float) -> str:

@@ -76,7 +76,7 @@ class ChainCheck:
     could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
     their masked content, but not for `unvouched` events: an older version imported them, or the session
     was marked by hand, or their salts were taken. So many `proofs` of passkeys were checked, and those in
-    `unproved` do not hold (G-104).
+    `unproved` do not hold (G-107).
     """
 
     session: str
@@ -149,7 +149,7 @@ def verify_session(path: Path, session: str) -> ChainCheck:
     with reading(path) as connection:
         connection.execute("BEGIN")
         line = connection.execute(sql.SELECT_LENGTH, (session,)).fetchone()
-        return check_session(connection, *line, KeyLog(path).read().entries)
+        return check_session(connection, *line, known=KeyLog(path).read().entries)
 
 
 def require_journal(path: Path) -> None:

@@ -379,7 +379,7 @@ class ApprovalGiven(Record):
 
     `token` is the id of the token they came with, `None` where none is needed. `groups` are those they
     were in then, `login` who they were at the provider where they logged in, if at any. `proof` is that
-    of their passkey, where the rule asks for one (G-103).
+    of their passkey, where the rule asks for one (G-106).
     """
 
     type: Literal["approval.given"] = "approval.given"

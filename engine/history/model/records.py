@@ -57,7 +57,7 @@ class AppliedRules(Record):
 
 
 class KeyProof(Record):
-    """Proof of a person's passkey: what it signed, and the signature (G-103). Bytes are base64url.
+    """Proof of a person's passkey: what it signed, and the signature (G-106). Bytes are base64url.
 
     `client` is the client's data, whose challenge is made of what was approved and of the `nonce`;
     `authenticator` says for which domain, `rp`, and that the person was verified. `key` is the public key

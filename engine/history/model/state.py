@@ -173,7 +173,7 @@ class ApprovalState(BaseModel):
 
     @property
     def passkey(self) -> bool:
-        """Tell whether each approval needs the proof of a key (G-102)."""
+        """Tell whether each approval needs the proof of a key (G-105)."""
         return self.approvers is not None and self.approvers.passkey
 
     @property

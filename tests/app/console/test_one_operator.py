@@ -493,6 +493,32 @@ async def _requests(server: Server, spec: dict[str, JsonValue]) -> Attempts:
                         }
 
 
+_KEY: dict[str, JsonValue] = {"credential": "AQ", "client": "AQ"}
+_ORIGIN = "https://laptop.example"
+
+
+async def _key_challenges(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        yield {"approval_id": request.id, "digest": request.digest, "origin": _ORIGIN}
+
+
+async def _key_starts(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    yield {"origin": _ORIGIN}
+
+
+async def _new_keys(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    yield {"key": {"id": "k1", "name": "phone", "attestation": "AQ", **_KEY}}
+
+
+async def _confirmations(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    yield {"key_id": "k1", "code": "1234 5678"}
+    yield {"key_id": "k1", "passkey": {"id": "k1", "authenticator": "AQ", "signature": "AQ", **_KEY}}
+
+
+async def _removals(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    yield {"passkey": "AQ"}
+
+
 async def _request_ids(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     for request in await server.hub.approvals():
         yield {"approval_id": request.id}
@@ -620,6 +646,11 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "approval.comment": _comments,
     "approval.reading": _readings,
     "approval.unclaim": _request_ids,
+    "passkey.challenge": _key_challenges,
+    "passkey.begin": _key_starts,
+    "passkey.register": _new_keys,
+    "passkey.confirm": _confirmations,
+    "passkey.remove": _removals,
     "agents.freeze": _reasons,
     "agents.lift": _reasons,
     "grant.revoke": _grants,
@@ -643,7 +674,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
             *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
             *("decisions.shadow", "backtest.run", "backtest.what_if", "approvals.statistics"),
             *("backtest.suggest", "backtest.narrow", "approval.precedents"),
-            *("job.next", "job.end", "rules.running"),
+            *("job.next", "job.end", "rules.running", "passkey.list"),
         ),
         _nothing,
     ),

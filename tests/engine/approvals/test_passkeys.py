@@ -85,7 +85,7 @@ async def approve(
 
 class TestApproval:
     async def test_with_a_key_it_counts_and_the_proof_is_recorded(self, hub: Hub) -> None:
-        """The decision carries what was signed, over the digest of what was shown (G-103)."""
+        """The decision carries what was signed, over the digest of what was shown (G-106)."""
         shop, device = Shop(), Authenticator()
         credential = await enroll(hub, "maria", device)
         session, request = await asked(hub, shop)
@@ -101,7 +101,7 @@ class TestApproval:
         await check(hub, session)
 
     async def test_without_one_it_does_not(self, hub: Hub) -> None:
-        """Any door that sends an approval without a proof is refused, with where to go (G-102)."""
+        """Any door that sends an approval without a proof is refused, with where to go (G-105)."""
         hub.serve_keys(PAGE, None)
         session, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria")
@@ -310,7 +310,7 @@ class TestFuse:
 
 class TestLoosening:
     async def test_nobody_switches_such_a_rule_off(self, hub: Hub) -> None:
-        """No change of rules carries a key: neither the net, nor the mode (G-102)."""
+        """No change of rules carries a key: neither the net, nor the mode (G-105)."""
         session, _ = await asked(hub, Shop())
         for outcome in (
             await hub.toggle_net(session, "approve-before-deploy", False, by="ada", reason="now"),

@@ -159,7 +159,7 @@ class TestOne:
 
 class TestTwoOfSecurity:
     async def test_from_two_phones_to_a_verified_journal(self, tmp_path: Path, browser: Browser) -> None:
-        """Two people, each with a phone and a key of their own; the journal proves both (G-104)."""
+        """Two people, each with a phone and a key of their own; the journal proves both (G-107)."""
         async with (
             keyed_phones(tmp_path, "ada", "ben", rules=TWO, operators=SECURITY) as [ada, ben],
             phone(browser) as adas,

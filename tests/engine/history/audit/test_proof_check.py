@@ -92,7 +92,7 @@ def flipped(text: str) -> str:
 
 class TestProofs:
     def test_hold_in_a_journal_that_is_as_it_was(self, recorded: Path) -> None:
-        """Both are checked against the log of keys (G-104)."""
+        """Both are checked against the log of keys (G-107)."""
         found = check(recorded)
         assert (found.proofs, found.unproved, found.fault) == (2, (), None)
 
