@@ -13,6 +13,7 @@ from ..options import (
     add_appearance,
     add_certificate,
     add_command,
+    add_database,
     add_journal,
     add_mode,
     add_operator,
@@ -47,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_appearance(parser)
     parts = parser.add_subparsers(dest="part", metavar="PART")
     add_command(parts, "logins", "list the browsers that are logged in here")
-    add_journal(add_command(parts, "keys", "list the passkeys that operators enrolled at a journal"))
+    add_database(add_command(parts, "keys", "list the passkeys that operators enrolled at a journal"))
     revoke = add_command(parts, "revoke", "end a browser's login; its tabs close within seconds")
     revoke.add_argument("id", metavar="ID", help="the login's id, or the first letters of it")
 
