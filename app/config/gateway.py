@@ -24,7 +24,9 @@ def _resolved(files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _page(value: str) -> str:
-    """An origin on which browsers make passkeys."""
+    """An origin on which browsers make passkeys; empty where none is said."""
+    if not value:
+        return value
     from ...engine.history.audit.passkeys import rp_of
 
     rp_of(value)

@@ -38,7 +38,7 @@ class TestGateway:
             ("agents_may_shadow = 1", "agents_may_shadow: expected true or false, found 1"),
             (
                 "added = {}",
-                "unknown setting 'added'; known: agents_may_shadow, hosts, limits, origins, rules",
+                "unknown setting 'added'; known: agents_may_shadow, hosts, limits, origins, page, rules",
             ),
         ],
     )

@@ -144,6 +144,8 @@ class TestVerify:
             "proven": True,
             "head": session["head"],
             "fault": {"event": 2, "kind": "changed", "message": "event 2 (message) was changed"},
+            "passkey_proofs": 0,
+            "unproved": [],
         }
         (stub,) = found["pruned"]
         assert (stub["session"], stub["events"], stub["by"], stub["good"], stub["own_key"]) == (

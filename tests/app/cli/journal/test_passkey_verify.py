@@ -1,0 +1,55 @@
+"""`interlock history verify` and `interlock web keys` on a journal whose approvals passkeys signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.engine.history.audit.test_proof_check import check, recorded, rewrite
+from tests.support.command import command
+
+__all__ = ["recorded"]
+
+
+class TestVerify:
+    def test_counts_the_proofs_that_hold(self, recorded: Path) -> None:
+        """Two approvals, two signatures, and all whole (G-104)."""
+        done = command(recorded.parent, "history", "verify", "--db", str(recorded), env={})
+        assert done.returncode == 0
+        assert "2 passkey proofs" in done.stdout
+        assert "all whole" in done.stdout
+
+    def test_names_a_forged_one(self, recorded: Path) -> None:
+        """The session, the event, whose it was and what does not match, though the chain holds."""
+
+        def change(kind: str, body: dict[str, Any]) -> None:
+            if kind == "approval.decided":
+                body["by"] = "ben"
+
+        rewrite(recorded, change)
+        session = check(recorded).session
+        done = command(recorded.parent, "history", "verify", "--db", str(recorded), env={})
+        assert done.returncode == 1
+        lines = done.stdout.splitlines()
+        at = next(at for at, line in enumerate(lines) if line.startswith(f"✗ {session}"))
+        assert "(approval.decided): the passkey of ben does not prove this approval" in lines[at + 1]
+        assert "1 session with approvals that no passkey proves" in done.stdout
+
+
+class TestKeys:
+    def test_lists_them(self, recorded: Path) -> None:
+        """Whose, which, for which page, and how each was confirmed."""
+        done = command(recorded.parent, "web", "keys", "--db", str(recorded), env={})
+        assert done.returncode == 0
+        first, second = done.stdout.splitlines()
+        assert first.startswith("maria  phone  https://laptop.example:8738  since ")
+        assert second.startswith("ada  phone")
+        assert "confirmed by a code" in first
+
+    def test_says_what_does_not_count(self, recorded: Path) -> None:
+        """A log that somebody changed is named, and the exit code is not 0."""
+        log = recorded.with_name(f"{recorded.name}.keys")
+        log.write_text(log.read_text().replace('"name":"phone"', '"name":"stick"', 1))
+        done = command(recorded.parent, "web", "keys", "--db", str(recorded), env={})
+        assert done.returncode == 1
+        assert "a line before this one was changed or removed" in done.stderr
