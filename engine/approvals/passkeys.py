@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class KeyAnswer(BaseModel):
-    """What a browser says to a challenge, by the challenge's `id`. Bytes are base64url."""
+    """A browser's answer to the challenge of this `id`. Bytes are base64url."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

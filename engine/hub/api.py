@@ -103,7 +103,7 @@ class Outcome(BaseModel):
 
 
 class KeyRequest(Outcome):
-    """What a browser is asked to do with a passkey: `options` for it, of the challenge `id`.
+    """Request to a browser to use a passkey: `options` for it, of the challenge `id`.
 
     Without options the person at the server's terminal has a code.
     """

@@ -569,7 +569,7 @@ def _fragment(template: str, request: web.Request, context: dict[str, object]) -
 
 
 def _key_reply(asked: KeyRequest) -> web.Response:
-    """What the page's script is to do with a passkey, or why nothing."""
+    """Answer to the page's script: options for a passkey, or why there are none."""
     said = asked.model_copy(update={"message": visible(asked.message)})
     return web.json_response(said.model_dump(exclude={"needs_reason"}))
 

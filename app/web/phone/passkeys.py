@@ -34,7 +34,7 @@ class NoWish(BaseModel):
 
 
 class Confirmation(BaseModel):
-    """What confirms a key that was made: a code, or an answer of an earlier key."""
+    """Confirmation of a key that was made: a code, or an answer of an earlier key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -86,7 +86,7 @@ def key_rows(found: Sequence[PasskeyView], origin: str) -> list[KeyRow]:
 
 
 def keys_context(found: PasskeyList, operator: str, request: web.Request) -> dict[str, object]:
-    """What the list's template shows an operator."""
+    """Values for the template of the list, as an operator sees it."""
     rows = key_rows(found.passkeys, origin_of(request))
     own = [each for each, key in zip(rows, found.passkeys, strict=True) if _is_of(key, operator)]
     return {

@@ -60,7 +60,7 @@ def decoded(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedRequest:
-    """What the approval of a request is about: the digest covers the input, what asks, and the rules."""
+    """A request as a person approves it: the digest covers the input, what asks, and the rules."""
 
     session: str
     approval_id: str
