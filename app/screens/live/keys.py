@@ -68,10 +68,16 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "live.limit",
         "Let this session cost more than it may now",
     ),
-    key_binding("v", "app.decisions", "decisions", "live.decisions", "All decisions of all sessions"),
-    key_binding("h", "app.history", "history", "live.history", "The recorded sessions"),
-    key_binding("R", "app.rules", "rule files", "live.rules", "The rules of this session, and others"),
+    # The title bar shows the keys of the screens.
+    key_binding(
+        "v", "app.decisions", "decisions", "live.decisions", "All decisions of all sessions", show=False
+    ),
+    key_binding("h", "app.history", "history", "live.history", "The recorded sessions", show=False),
+    key_binding(
+        "R", "app.rules", "rule files", "live.rules", "The rules of this session, and others", show=False
+    ),
     key_binding("r", "replay", "replay", "live.replay", "Step through this session's events"),
+    key_binding("z", "fold", "nets", "live.fold", "Fold nets and pending calls, or unfold them"),
     key_binding("ctrl+x", "stop", "stop", "live.stop", "Stop the agent"),
     key_binding(
         "ctrl+k",

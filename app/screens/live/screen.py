@@ -120,6 +120,7 @@ def _used(state: SessionState, raises: str) -> str:
 
 
 PAINTS_PER_SECOND = 5
+LOWER = frozenset({"nets", "pending"})
 OF_SESSION = frozenset({"interrupt", "switch_nets", "mode", "stop", "compact", "replay"})
 """Actions on the selected session."""
 
@@ -147,6 +148,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._dirty = True
         self._problem = ""
         self._returns_to: str = "transcript"
+        self._folds: bool | None = None
         self.add_class("show-transcript", update=False)
 
     def compose(self) -> ComposeResult:
@@ -291,8 +293,28 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             line.update(found)
         line.display = found is not None
 
+    @property
+    def folded(self) -> bool:
+        """Tell whether nets and pending calls are folded: as chosen, else for whoever switches no nets."""
+        if self._folds is not None:
+            return self._folds
+        return permission_of(self.app).refusal(rights_for("live.nets")) is not None
+
+    @property
+    def _hides_lower(self) -> bool:
+        """Tell whether a fold hides anything: with one pane at a time each has its own tab."""
+        return self.folded and not self.has_class("-narrow")
+
+    def action_fold(self) -> None:
+        """Fold the nets and pending calls, or unfold them."""
+        self._folds = not self.folded
+        self._size_lower()
+        if self.folded and (self._in("nets") or self._in("pending")):
+            self._bring("transcript")
+
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
+        self.set_class(self.folded, "-folded")
         if self.has_class("-narrow"):
             self.query_one("#lower").styles.height = "1fr"
             return
@@ -462,11 +484,15 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             else:
                 self._bring("sessions")
             return
-        names = [name for name, _ in PANES]
-        self._bring(names[(names.index(self._returns_to) + step) % len(names)])
+        names = [name for name, _ in PANES if not (self._hides_lower and name in LOWER)]
+        here = self._returns_to if self._returns_to in names else "transcript"
+        self._bring(names[(names.index(here) + step) % len(names)])
 
     def _bring(self, pane: str) -> None:
         """Show a pane, and focus it unless a line is being typed."""
+        if pane in LOWER and self._hides_lower:
+            self._folds = False
+            self._size_lower()
         if not self.has_class(f"show-{pane}"):
             # The styles of everything follow once, not for each of the classes.
             self.remove_class(*(f"show-{name}" for name, _ in PANES), update=False)
@@ -643,7 +669,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """
         if action == "raise_limit":
             return has_limit(self.state, self._hub)
-        if action == "choose_none":
+        if action in ("choose_none", "fold"):
             return not self.has_class("-narrow")
         return super().offers(action, parameters)
 

@@ -10,7 +10,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from rich.segment import Segment
 from textual.content import Content
+from textual.reactive import reactive
+from textual.strip import Strip
 from textual.widgets import Static
 
 from ....engine.history.decisions.precedents import Precedents
@@ -19,6 +22,7 @@ from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.text import seconds_between, shown, wrap_all
 from ...terminal.bindings import without_keys
 from ...terminal.keymap import key_of
+from ...terminal.symbols import RISK
 from ..base.bars import KeyBar
 from ..base.blocks import BlockList, text_pieces
 from ..base.cursor_list import GUTTER
@@ -38,9 +42,25 @@ GRANTS = frozenset({"g", "G"})
 
 
 class RequestList(ReviewedList, inherit_bindings=False):
-    """Scrolls like any list, with the keys that the dialog leaves to it."""
+    """Scrolls like any list, with the keys that the dialog leaves to it. What will run is an inset."""
 
     BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"request--call"}
+    DEFAULT_CSS = """
+    RequestList > .request--call { background: $primary 12%; }
+    """
+
+    call: reactive[range] = reactive(range(0))
+    """Lines of what will run."""
+
+    def render_line(self, y: int) -> Strip:
+        """One line, on the inset's background if it is of what will run."""
+        strip = super().render_line(y)
+        if self.scroll_offset.y + y not in self.call:
+            return strip
+        tint = self.get_visual_style("request--call").rich_style.background_style
+        gutter, text = strip.crop(0, GUTTER), strip.crop(GUTTER)
+        return Strip([*gutter, *Segment.apply_style(text, post_style=tint)], strip.cell_length)
 
 
 FRAME = 2 + 2 + GUTTER + 1
@@ -107,6 +127,8 @@ class RequestFrame(TypedApp, Vertical):
     def show(self, subject: ShownRequest) -> None:
         """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
         self._subject = subject
+        for risk in RISK:
+            self.set_class(subject.request.risk == risk, f"-risk-{risk}")
         if self.guard.begin((subject.request.id, subject.request.digest)):
             self._body.refresh()
             self._precedents = "coming"
@@ -175,6 +197,7 @@ class RequestFrame(TypedApp, Vertical):
         stamp = (subject.request.id, subject.request.given, arranged, len(self._revealed), known)
         decisive = [line.plain for line in lines[: text.decisive]]
         self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
+        self._body.call = text.call
         self._body.show(text_pieces(lines, stamp))
         self.screen.refresh_bindings()
 

@@ -51,6 +51,8 @@ LABEL = 19
 NARROW = 56
 """Columns below which a section's name stands above its text."""
 INDENT = 2
+MARGINS = 2
+"""Blank lines around what will run, where there is room for blank lines."""
 COMMANDS = 3
 """Lines that the commands of a shell command take at most; its whole text is shown below them."""
 COMMAND, MOST = 60, 20
@@ -72,13 +74,14 @@ class RequestText:
     """A dialog's text. The first `decisive` lines have to be seen before anything is approved.
 
     After them come the agent's words and the ids, which decide nothing. `folded` says that it does not
-    fit without folding, `hidden` that lines are in a fold now.
+    fit without folding, `hidden` that lines are in a fold now. `call` are the lines of what will run.
     """
 
     lines: list[Content]
     decisive: int
     folded: bool
     hidden: bool
+    call: range
 
 
 def request_text(
@@ -103,22 +106,24 @@ def request_text(
     maker = speaker if request.via else speaker or session
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
-    warned = [*_unclear(request, width), *_masked(request, width)]
-    above = [*_head(request, width), *warned, *_call_lines(request, label, width)]
+    head = [*_head(request, width), *_unclear(request, width), *_masked(request, width)]
+    above = [*head, *_call_lines(request, label, width)]
     edits = proposed_edits(request) if request.wants is None else NO_EDITS
     layout = lay_out(_fields_shown(request, edits), width - INDENT, request.shell_fields)
     sections = _sections(request, session, speaker, now, _text_width(width), viewer)
     airy = not request.preview and not edits.edits
     below = _section_lines(sections, width, airy=airy)
-    if airy and len(above) + layout.height + len(below) > height:
+    if airy and len(above) + MARGINS + layout.height + len(below) > height:
         airy = False
         below = _section_lines(sections, width, airy=airy)
+    margin = [Content("")] if airy else []
+    above[len(head) : len(head)] = margin
     decided = sections[:-UNDECISIVE]
     changes = _changes(request, width - INDENT)
     diff = [] if shown_by_preview(edits, request.preview) else _edit_rows(edits, width - INDENT)
     heads = (1 if changes else 0) + (1 if diff else 0)
     unmasked = [*_chosen(request, width), *_revealed(revealed, width - INDENT)]
-    room = height - len(above) - len(below) - len(unmasked) - heads
+    room = height - len(above) - len(margin) - len(below) - len(unmasked) - heads
     sizes = [*layout.sizes, len(diff), len(changes)]
     fits = cap_for(sizes, room)
     cap = None if expanded else fits
@@ -132,6 +137,8 @@ def request_text(
         rows.append(Content.assemble(_heading("WOULD CHANGE"), counts))
         rows += indented(folded(changes, cap, 0, width - INDENT))
     rows += unmasked
+    call = range(len(head), len(above) + len(rows) + len(margin))
+    rows += margin
     hidden = any(folded_size(size, cap) < size for size in sizes)
     decisive = len(above) + len(rows) + len(_section_lines(decided, width, airy=airy))
     if precedents is not None and request.wants is None and not hidden:
@@ -140,7 +147,7 @@ def request_text(
         longer = _section_lines(more, width, airy=airy)
         if len(above) + len(rows) + len(longer) <= height:
             below = longer
-    return RequestText([*above, *rows, *below], decisive, fits is not None, hidden)
+    return RequestText([*above, *rows, *below], decisive, fits is not None, hidden, call)
 
 
 def _heading(text: str) -> Content:

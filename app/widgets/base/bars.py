@@ -21,7 +21,7 @@ from textual.widget import Widget
 from ....engine.core.rights import Rights
 from ...format.text import MUTED, shown
 from ...terminal.key_rights import permission_of, rights_for
-from ...terminal.keymap import bindings_of, is_typed
+from ...terminal.keymap import bindings_of, is_typed, name_of
 from .typed_app import TypedApp
 
 MORE = "app.command_palette"
@@ -30,6 +30,11 @@ OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
 LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
 """Rights that are not all of them, beside the operator's name."""
+DECIDING = {"approve": ("✓", "$text-success"), "deny": ("✗", "$text-error")}
+"""First words of a key's name that no other key is taken for, with the sign and the colour of each.
+
+A key that does something else for now, such as showing the next page, has another name meanwhile.
+"""
 HERE = "live"
 SCREENS = (HERE, "decisions", "history", "rules")
 
@@ -72,9 +77,7 @@ class TitleBar(TypedApp, Widget):
             badge += Content.styled(f" · {limited}", "bold $text-warning")
         where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
-        links = Content.styled(" · ", MUTED).join(
-            Content.styled(each, "bold" if each == HERE else MUTED) for each in SCREENS
-        )
+        links = Content.styled(" · ", MUTED).join(self._screen_name(each) for each in SCREENS)
         named = Content.assemble(name, (" ── ", MUTED), links)
         # Whoever decides at a server's has to see whose.
         first = [(links, badge + who + where), (name, badge + who + where)] if self._elsewhere else []
@@ -92,6 +95,14 @@ class TitleBar(TypedApp, Widget):
                 self._place_links(left.plain)
                 return Content.assemble(left, " " * max(0, gap), right).truncate(width)
         return badge
+
+    def _screen_name(self, name: str) -> Content:
+        """A screen's name, after the key that leads there from the one that is shown."""
+        if name == HERE:
+            return Content.styled(name, "bold")
+        actions = bindings_of(type(self.screen))
+        keys = [name_of(each) for each in actions if each.action == f"app.{name}"]
+        return Content.assemble((f"{keys[0]} " if keys else "", "$text-accent"), (name, MUTED))
 
     def _place_links(self, text: str) -> None:
         self._links = [(text.find(n), text.find(n) + len(n), n) for n in SCREENS if n in text]
@@ -209,14 +220,15 @@ class KeyBar(TypedApp, Widget):
         used = 0
         reserve = len(last[0]) + len(last[1]) + 5 if last else 0
         for index, (key, name, action, usable) in enumerate(keys):
-            size = len(key) + 1 + len(name)
+            drawn = _key(key, name) if usable else Content.styled(f"{key} {name}", OFF)
+            size = drawn.cell_length
             more = index < len(keys) - 1
             if used + size + (3 if more else 0) + reserve > width:
                 parts.append(Content.styled("…", MUTED))
                 self._edges.append((used, used + 1, MORE))
                 used += 3
                 break
-            parts.append(_key(key, name) if usable else Content.styled(f"{key} {name}", OFF))
+            parts.append(drawn)
             self._edges.append((used, used + size, action))
             used += size + 2
         if last:
@@ -236,4 +248,7 @@ class KeyBar(TypedApp, Widget):
 
 
 def _key(key: str, name: str) -> Content:
+    sign, colour = DECIDING.get(name.partition(" ")[0], ("", ""))
+    if sign:
+        return Content.styled(f"{sign} {key} {name}", f"bold {colour}")
     return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))

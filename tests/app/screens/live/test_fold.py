@@ -1,0 +1,56 @@
+"""The nets and pending calls of the live screen, folded or not."""
+
+from __future__ import annotations
+
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.terminal.key_rights import Permission
+
+from ...support.stage import Stage, stage
+
+
+def lower_shown(on: Stage) -> bool:
+    return bool(on.app.screen.query_one("#lower").display)
+
+
+class TestFold:
+    async def test_by_key(self) -> None:
+        """Live: a key folds nets and calls, so the transcript has their lines, and unfolds them."""
+        async with stage() as on:
+            high = on.app.screen.query_one("#transcript").size.height
+            assert lower_shown(on)
+            await on.press("3", "z")
+            await on.settle()
+            assert not lower_shown(on)
+            assert on.app.screen.query_one("#transcript").size.height > high
+            assert on.app.focused is on.app.screen.query_one("#transcript")
+            await on.press("z")
+            await on.settle()
+            assert lower_shown(on)
+
+    async def test_who_only_approves(self) -> None:
+        """Live: who may not switch nets begins with them folded; going to their pane unfolds them."""
+        async with stage() as on:
+            on.app.permission = Permission("decide", "ops")
+            await on.settle()
+            await on.until("z nets")
+            screen = on.app.screen
+            assert isinstance(screen, LiveScreen)
+            await screen.paint()
+            await on.settle()
+            assert not lower_shown(on)
+            await on.press("tab")
+            await on.settle()
+            assert screen.focused is screen.query_one("#waiting")
+            await on.press("3")
+            await on.settle()
+            assert lower_shown(on)
+            assert screen.focused is screen.query_one("#nets")
+
+    async def test_one_pane_at_a_time(self) -> None:
+        """Live: where each pane has its own tab nothing is folded."""
+        async with stage(size=(80, 24)) as on:
+            on.app.permission = Permission("decide", "ops")
+            await on.press("3", "z")
+            await on.settle()
+            assert on.app.screen.query_one("#nets").display
+            assert on.app.focused is on.app.screen.query_one("#nets")
