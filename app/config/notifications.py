@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
 from .loader import Key
 from .paths import is_sequence
@@ -59,8 +59,39 @@ def _http(value: str) -> str:
     return value
 
 
+def _addresses(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _service(value: str) -> str:
+    """An address of a service as Apprise reads it; where that is not installed it is not looked at."""
+    scheme = value.partition("://")[0]
+    try:
+        from apprise import Apprise
+    except ImportError as error:
+        raise ValueError("services need the package Apprise: pip install 'interlock[notify]'") from error
+    # What follows the scheme is often a secret, and not shown.
+    # Its parameters are typed in part only.
+    if not Apprise.instantiate(value):  # pyright: ignore[reportUnknownMemberType]
+        raise ValueError(
+            f"'{scheme}://…' is no address that Apprise can read; "
+            "its forms stand in the documentation, under Notifications"
+        )
+    return value
+
+
+Services = Annotated[tuple[Annotated[str, AfterValidator(_service)], ...], BeforeValidator(_addresses)]
+
+
+def _times(value: object) -> object:
+    """Lengths of time as keys of a table."""
+    return (
+        {length_of_time(key): each for key, each in value.items()} if isinstance(value, dict) else value
+    )
+
+
 class NotifySettings(SettingsTable):
-    """Settings of notifications: the delay, and a command to run or an address to post JSON to."""
+    """Settings of notifications: the delay, and a command, an address of one's own, or services."""
 
     table: ClassVar = "notify"
 
@@ -72,18 +103,34 @@ class NotifySettings(SettingsTable):
     command: Annotated[
         tuple[str, ...],
         BeforeValidator(_words),
-        Key("a program and its words; JSON on its standard input; this or `url`"),
+        Key("a program and its words; JSON on its standard input; this, `url` or `to`"),
     ] = ()
     url: Annotated[str, AfterValidator(_http), Key("where JSON is posted")] = ""
+    to: Annotated[
+        Services,
+        Key('services that get a message, `["ntfys://…", "slack://…"]`; told of the decision too'),
+    ] = ()
+    later: Annotated[
+        dict[timedelta, Services],
+        BeforeValidator(_times),
+        Key('further services after a longer time, `{ "10m" = ["pagerduty://…"] }`'),
+    ] = Field(default_factory=dict[timedelta, tuple[str, ...]])
+    link: Annotated[
+        str | None,
+        AfterValidator(lambda value: value and _http(value).rstrip("/")),
+        Key("where phones reach `interlock web`, `https://…`: messages link to the request there"),
+    ] = None
     include_input: Annotated[StrictBool, Key("`true`: with the call's input, masked as on screen")] = (
         False
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if bool(self.command) == bool(self.url):
-            wrong = "has a command and a url" if self.url else "needs a command or a url"
-            raise ValueError(f"{wrong}; give one of them")
+    def _one_of_them(self) -> Self:
+        given = [name for name in ("command", "url", "to") if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"has {' and '.join(given)}; give one of them")
+        if not given and not self.later:
+            raise ValueError("needs command, url or to; give one of them")
         return self
 
 

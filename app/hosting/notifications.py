@@ -11,10 +11,11 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, JsonValue
@@ -36,6 +37,7 @@ from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import Hub
 from ..config.notifications import NotifySettings
 from .notification_delivery import SendError, post, run_command
+from .service_messages import Ending, ending_message, request_link, tell_service, waiting_message
 
 RETRIES = (2.0, 8.0, 30.0)
 """Seconds before each further attempt."""
@@ -80,6 +82,8 @@ class Notification(BaseModel):
     expires: datetime | None
     summary: str
     group: str | None = None
+    digest: str | None = None
+    link: str | None = None
     input: dict[str, JsonValue] | None = None
 
 
@@ -88,11 +92,13 @@ def payload_of(
     now: datetime,
     *,
     include_input: bool,
+    link: str | None = None,
     test: bool = False,
     address: Address | None = None,
 ) -> Notification:
     """Notification of a request, which comes from the hub, so its secrets are masked.
 
+    `link` is the address of `interlock web`, where there is one for phones.
     With an `address` one person asks another to look at it; what they said stays in the consoles.
     """
     rule = request.rule
@@ -116,13 +122,15 @@ def payload_of(
         expires=request.expires,
         summary=summary,
         group=_group(request),
+        digest=request.digest,
+        link=request_link(link, request.id),
         input=request.input if include_input else None,
     )
 
 
 def as_bytes(payload: Notification) -> bytes:
-    """The JSON that is sent; without the input unless it is wanted, and without an address if none."""
-    absent = {name for name in ("input", "to", "by") if getattr(payload, name) is None}
+    """The JSON that is sent; without the input unless it is wanted, and without what there is not."""
+    absent = {name for name in ("input", "to", "by", "link") if getattr(payload, name) is None}
     values = payload.model_dump(mode="json", exclude=absent)
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -185,7 +193,8 @@ class Notifier:
         self._failed = failed
         self._clocks = clocks or Clocks()
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._addressing: set[asyncio.Task[None]] = set()
+        self._others: set[asyncio.Task[None]] = set()
+        self._told: dict[str, tuple[ApprovalState, list[str]]] = {}
         self._complained = False
 
     async def run(self) -> None:
@@ -197,7 +206,7 @@ class Notifier:
                     self._take(event)
         finally:
             subscription.close()
-            tasks = [*self._waiting.values(), *self._addressing]
+            tasks = [*self._waiting.values(), *self._others]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -205,21 +214,32 @@ class Notifier:
     def _take(self, event: JournalEvent) -> None:
         body = event.body
         if isinstance(body, ApprovalRequested):
-            self._start(body.approval_id, event.at + self._settings.after)
+            self._start(body.approval_id, event.at)
         elif isinstance(body, ApprovalEscalated):
             # Those who are called now have not been, whoever was.
             self._stop(body.approval_id)
-            self._start(body.approval_id, event.at)
+            self._start(body.approval_id, event.at - self._settings.after)
         elif isinstance(body, ApprovalCommented) and body.to is not None:
-            address = Address(body.to, body.by)
-            task = asyncio.get_running_loop().create_task(self._send(body.approval_id, address))
-            self._addressing.add(task)
-            task.add_done_callback(self._addressing.discard)
+            self._begin(self._send(body.approval_id, self._ways, Address(body.to, body.by)))
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
+            if (told := self._told.pop(body.approval_id, None)) is not None:
+                self._begin(self._tell_ending(*told, body))
 
-    def _start(self, approval_id: str, due: datetime) -> None:
-        task = asyncio.get_running_loop().create_task(self._watch(approval_id, due))
+    @property
+    def _ways(self) -> Sequence[str | None]:
+        """The services, or `None` for the command or the address of one's own."""
+        return self._settings.to or (
+            () if not (self._settings.url or self._settings.command) else (None,)
+        )
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    def _start(self, approval_id: str, since: datetime) -> None:
+        task = asyncio.get_running_loop().create_task(self._watch(approval_id, since))
         self._waiting[approval_id] = task
         task.add_done_callback(lambda done: self._forget(approval_id, done))
 
@@ -232,19 +252,49 @@ class Notifier:
         if self._waiting.get(approval_id) is task:
             del self._waiting[approval_id]
 
-    async def _watch(self, approval_id: str, due: datetime) -> None:
-        """Wait until it is `due`, then notify."""
-        await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
-        await self._send(approval_id)
+    async def _watch(self, approval_id: str, since: datetime) -> None:
+        """Notify when it is time, and others after longer times; one that fails holds up none."""
+        async with asyncio.TaskGroup() as steps:
+            for after, ways in ((self._settings.after, self._ways), *self._settings.later.items()):
+                steps.create_task(self._notify_at(approval_id, since + after, ways))
 
-    async def _send(self, approval_id: str, address: Address | None = None) -> None:
-        """Notify, and again after a while if that failed; never raises."""
+    async def _notify_at(self, approval_id: str, due: datetime, ways: Sequence[str | None]) -> None:
+        await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
+        await self._send(approval_id, ways)
+
+    async def _send(
+        self, approval_id: str, ways: Sequence[str | None], address: Address | None = None
+    ) -> None:
+        """Notify in each of these ways."""
+
+        async def send(way: str | None) -> None:
+            request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
+            if request is None:
+                return
+            if (
+                way is not None
+                and (told := self._told.setdefault(approval_id, (request, [])))[1].count(way) == 0
+            ):
+                told[1].append(way)
+            await send_notification(self._settings, request, self._clocks.now(), way, address=address)
+
+        await asyncio.gather(*(self._try(approval_id, partial(send, way)) for way in ways))
+
+    async def _tell_ending(self, request: ApprovalState, services: Sequence[str], ending: Ending) -> None:
+        """Tell the services that were told of a request what became of it."""
+        names = without_links(request.tool), without_links(request.agent or request.session)
+        message = ending_message(request, names, ending)
+
+        async def send(service: str) -> None:
+            await tell_service(service, message)
+
+        await asyncio.gather(*(self._try(request.id, partial(send, each)) for each in services))
+
+    async def _try(self, approval_id: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Try, and again after a while if that failed; never raises."""
         for pause in (*RETRIES, None):
             try:
-                request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
-                if request is not None:
-                    now = self._clocks.now()
-                    await send_notification(self._settings, request, now, address=address)
+                await attempt()
             except SendError as error:
                 log.warning("nobody was told of request %s: %s", approval_id, error)
                 self._complain(str(error))
@@ -269,12 +319,22 @@ async def send_notification(
     settings: NotifySettings,
     request: ApprovalState,
     now: datetime,
+    service: str | None = None,
     *,
     test: bool = False,
     address: Address | None = None,
 ) -> str:
-    """Tell of one request; what the command said or the server answered. Raises `SendError`."""
-    payload = payload_of(request, now, include_input=settings.include_input, test=test, address=address)
+    """Tell a service of one request, or who is set up; what was answered. Raises `SendError`."""
+    payload = payload_of(
+        request,
+        now,
+        include_input=settings.include_input,
+        link=settings.link,
+        test=test,
+        address=address,
+    )
+    if service is not None:
+        return await tell_service(service, waiting_message(payload))
     if settings.url:
         return await post(settings.url, as_bytes(payload))
     return await run_command(settings.command, as_bytes(payload))

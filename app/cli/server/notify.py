@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...config.arguments import refuse
@@ -36,16 +38,33 @@ def run(args: argparse.Namespace) -> int:
         return refuse(
             "notify",
             f"nothing is set up. Put a table [notify] into {FILE_NAME} in the user's config directory, "
-            'with after = "2m" and command = ["…"] or url = "https://…".',
+            'with after = "2m" and command = ["…"], url = "https://…" or to = ["ntfys://…"].',
         )
     input_too = ", with its masked input" if settings.include_input else ""
-    after = f"{settings.after.total_seconds():g} s"
-    does = f"POST to {host_of(settings.url)}" if settings.url else f"run {' '.join(settings.command)}"
-    print(f"For a request that has waited {after}: {visible(does)}{input_too}")
+    if settings.url:
+        does = f"POST to {host_of(settings.url)}"
+    elif settings.command:
+        does = f"run {' '.join(settings.command)}"
+    else:
+        does = _services(settings.to)
+    for after, what in ((settings.after, does), *_later(settings)):
+        if what:
+            waited = f"{after.total_seconds():g} s"
+            print(f"For a request that has waited {waited}: {visible(what)}{input_too}")
     if not args.test:
         print("Try it with: interlock notify --test")
         return 0
     return asyncio.run(_try(settings))
+
+
+def _services(addresses: Sequence[str]) -> str:
+    from ...hosting.service_messages import service_name
+
+    return f"tell {', '.join(map(service_name, addresses))}" if addresses else ""
+
+
+def _later(settings: NotifySettings) -> list[tuple[timedelta, str]]:
+    return [(after, _services(addresses)) for after, addresses in settings.later.items()]
 
 
 async def _try(settings: NotifySettings) -> int:
@@ -55,11 +74,19 @@ async def _try(settings: NotifySettings) -> int:
 
     now = datetime.now(UTC)
     request = sample_request(now)
-    payload = payload_of(request, now, include_input=settings.include_input, test=True)
-    print(f"Sent: {as_bytes(payload).decode()}", flush=True)
-    try:
-        answer = await send_notification(settings, request, now, test=True)
-    except SendError as error:
-        return refuse("notify", f"it failed: {error}", FAILED)
-    print(f"It worked{f': {visible(answer)}' if answer else '.'}")
-    return 0
+    services = [*settings.to, *chain.from_iterable(settings.later.values())]
+    own = [None] if settings.url or settings.command else []
+    if own:
+        payload = payload_of(
+            request, now, include_input=settings.include_input, link=settings.link, test=True
+        )
+        print(f"Sent: {as_bytes(payload).decode()}", flush=True)
+    code = 0
+    for way in (*own, *services):
+        try:
+            answer = await send_notification(settings, request, now, way, test=True)
+        except SendError as error:
+            code = refuse("notify", f"it failed: {error}", FAILED)
+        else:
+            print(f"It worked{f': {visible(answer)}' if answer else '.'}")
+    return code

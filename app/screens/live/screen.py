@@ -295,7 +295,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def folded(self) -> bool:
-        """Tell whether nets and pending calls are folded: as chosen, else for whoever switches no nets."""
+        """Tell whether nets and calls are folded: as chosen, else for whoever may switch no nets."""
         if self._folds is not None:
             return self._folds
         return permission_of(self.app).refusal(rights_for("live.nets")) is not None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from rich.segment import Segment
 from textual.content import Content
 from textual.reactive import reactive
 from textual.strip import Strip

@@ -113,6 +113,7 @@ class TestPayload:
             "expires": told["expires"],
             "summary": "deploy of release-bot has waited for 1 min for approval, risk high",
             "group": None,
+            "digest": request.digest,
         }
         assert told["rule"]["place"].endswith("deploy.rules:5")
         assert datetime.fromisoformat(told["since"]) == request.since
@@ -459,8 +460,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ('after = "2m"', "needs a command or a url"),
-            ('command = ["x"]\nurl = "https://a.example"', "has a command and a url"),
+            ('after = "2m"', "needs command, url or to"),
+            ('command = ["x"]\nurl = "https://a.example"', "has command and url"),
             ('command = "rm -rf /"', "command: expected a program and its words"),
             ("command = []", "command: expected a program and its words"),
             ('command = [""]', "command: expected the name of a program"),

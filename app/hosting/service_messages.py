@@ -1,0 +1,121 @@
+"""Messages to services such as ntfy, Slack or PagerDuty, which Apprise delivers.
+
+A message has the tool, the agent, the rule, the risk and a link, and of the input nothing unless that is
+asked for. Nothing that an agent has named becomes a mention, a link or markup. No service can decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import quote, unquote
+
+from ...engine.core.sanitize import visible
+from ...engine.history.model.events import ApprovalDecided, ApprovalExpired, ApprovalWithdrawn
+from ...engine.history.model.state import ApprovalState
+from .notification_delivery import LOGGED, TIMEOUT, SendError
+
+if TYPE_CHECKING:
+    from .notifications import Notification
+
+Ending: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+
+MARKUP = str.maketrans(dict.fromkeys("<>@&*~`|[]#\\", "·"))
+"""What chats read as a mention, a link or a style."""
+DIGEST = 12
+"""Characters of the digest that tell requests apart in a chat."""
+INPUT = 1_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A service's message; services without a title put it first."""
+
+    title: str
+    text: str
+
+
+def without_markup(text: str) -> str:
+    """A text in which a chat finds neither a mention nor a style."""
+    return visible(text).translate(MARKUP)
+
+
+def request_link(base: str | None, approval_id: str) -> str | None:
+    """The request's page for phones, at the address where `interlock web` is reached."""
+    return None if base is None else f"{base}/m/a/{quote(approval_id, safe='')}"
+
+
+def waiting_message(told: Notification) -> Message:
+    """What says that a request waits."""
+    rule = [] if told.rule is None else [f"rule: {without_markup(told.rule.text)} ({told.rule.place})"]
+    digest = [] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"]
+    given = []
+    if told.input is not None:
+        text = without_markup(json.dumps(told.input, ensure_ascii=False))
+        given = [f"input: {text[:INPUT]}{'…' if len(text) > INPUT else ''}"]
+    link = [] if told.link is None else [told.link]
+    test = "Only a test. " if told.test else ""
+    return Message(f"{test}{without_markup(told.summary)}", "\n".join([*rule, *digest, *given, *link]))
+
+
+def ending_message(request: ApprovalState, names: tuple[str, str], ending: Ending) -> Message:
+    """What says that a request needs nobody any more; `names` are the tool's and the agent's."""
+    match ending:
+        case ApprovalDecided(approved=approved):
+            people = ", ".join((*ending.others, ending.by))
+            what = f"{'approved' if approved else 'denied'} by {people}"
+        case ApprovalExpired():
+            what = "denied, as nobody decided in time"
+        case ApprovalWithdrawn():
+            what = "withdrawn; it is asked again" if ending.again else "withdrawn"
+    digest = "" if request.digest is None else f"digest: {request.digest[:DIGEST]}"
+    return Message(without_markup(f"{names[0]} of {names[1]}: {what}"), digest)
+
+
+async def tell_service(address: str, message: Message, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
+    """Send a message to one service. Returns its name. Raises `SendError`."""
+    from apprise import Apprise, LogCapture
+
+    logging.getLogger("apprise").propagate = False  # It logs parts of addresses.
+    name = service_name(address)
+    service = Apprise()
+    # Its parameters are typed in part only, and so is what it captures.
+    if not service.add(address):  # pyright: ignore[reportUnknownMemberType]
+        raise SendError(f"{name}://… is no address that Apprise can read")
+    with LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
+        try:
+            sent = await asyncio.wait_for(
+                service.async_notify(
+                    body=message.text or message.title,
+                    title=message.title if message.text else "",
+                    body_format="text",
+                ),
+                timeout,
+            )
+        except TimeoutError as error:
+            raise SendError(f"{name} did not answer within {timeout:g} s") from error
+        reason = _reason(cast("StringIO", said).getvalue()[:LOGGED], address)
+    if not sent:
+        raise SendError(f"{name} did not take the message{f': {reason}' if reason else ''}")
+    log.info("%s took a message", name)
+    return name
+
+
+def _reason(said: str, address: str) -> str:
+    """What Apprise says in its last line, without parts of the address."""
+    for part in re.split(r"[^\w.+-]", unquote(address.partition("://")[2])):
+        if len(part) > 3:
+            said = said.replace(part, "…")
+    return visible(said.strip().rpartition("\n")[2])
+
+
+def service_name(address: str) -> str:
+    """An address as it may be shown: what follows the scheme is often a secret."""
+    return visible(address.partition("://")[0])

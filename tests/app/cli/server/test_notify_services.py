@@ -1,0 +1,283 @@
+"""Messages to services: real HTTP and SMTP on loopback, in the forms of ntfy, Mattermost and e-mail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.app.config.loader import SettingsError
+from interlock.app.config.notifications import NotifySettings, notify_settings
+from interlock.app.hosting.notification_delivery import SendError
+from interlock.app.hosting.notifications import payload_of, send_notification
+from interlock.app.hosting.service_messages import Message, service_name, tell_service, waiting_message
+from interlock.engine.core.approvers import Approvers, Escalation
+from interlock.engine.history.model.events import ApprovalEscalated
+
+from ...support.scenes import NOW, deploy_request
+from .test_notify import FAILS, Server, running, served
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+FORMS = (
+    "ntfy://127.0.0.1:1/topic",
+    "ntfys://topic",
+    "mailto://user:word@mail.example?to=oncall@mail.example",
+    "mailtos://user:word@mail.example",
+    "slack://TAAAAAAAA/BAAAAAAAA/abcdefghijklmnopqrstuvwx",
+    "https://hooks.slack.com/services/TAAAAAAAA/BAAAAAAAA/abcdefghijklmnopqrstuvwx",
+    "mmosts://chat.example/abcdefghijklmnopqrstuvwxyz",
+    "pagerduty://abcdefghijklmnopqrstuvwxyzabcdef@abcdefghijklmnopqrst",
+    "workflows://host.example:443/workflow_id/signature",
+    "discord://123456789012345678/abcdefghijklmnopqrstuvwxyz",
+)
+"""As the documentation has them."""
+
+
+def ntfy(server: Server) -> str:
+    return f"ntfy://127.0.0.1:{server.port}/oncall-s3cr3t"
+
+
+def bodies(server: Server) -> list[dict[str, str]]:
+    return [json.loads(body) for _, _, body in server.heard]
+
+
+class TestMessage:
+    def test_what_it_says(self) -> None:
+        """The summary; the rule and its place, the digest's beginning and the link; not the input."""
+        request = deploy_request(risk="high", digest="0123456789abcdef")
+        told = payload_of(request, NOW, include_input=False, link="https://desk.example")
+        message = waiting_message(told)
+        assert message.title == "deploy of release-bot has waited for 1 min for approval, risk high"
+        rule, digest, link = message.text.splitlines()
+        assert rule.startswith("rule: require human-approval before deploy (")
+        assert digest == "digest: 0123456789ab"
+        assert link == "https://desk.example/m/a/ap1"
+
+    def test_input_when_wanted(self) -> None:
+        """With `include_input` the beginning of it."""
+        request = deploy_request(input={"text": "x" * 5000})
+        [line] = [
+            line
+            for line in waiting_message(payload_of(request, NOW, include_input=True)).text.splitlines()
+            if line.startswith("input: ")
+        ]
+        assert len(line) < 1100
+        assert line.endswith("…")
+
+    @pytest.mark.parametrize("name", ["<!channel>", "@here", "<@U123>", "*x* ~y~ `z`", "[x](y)", "#ops"])
+    def test_no_markup(self, name: str) -> None:
+        """What an agent is called mentions nobody and styles nothing."""
+        request = deploy_request(agent=name, tool=name, called=name, input={"a": name})
+        message = waiting_message(payload_of(request, NOW, include_input=True))
+        assert not set("<>@&*~`|[]#") & set(message.title + message.text)
+
+
+class TestSend:
+    async def test_ntfy(self) -> None:
+        """One request over HTTP, with title and text."""
+        async with served(OK) as server:
+            assert await tell_service(ntfy(server), Message("deploy waits", "rule: x")) == "ntfy"
+        [said] = bodies(server)
+        assert (said["topic"], said["title"], said["message"]) == (
+            "oncall-s3cr3t",
+            "deploy waits",
+            "rule: x",
+        )
+
+    async def test_mattermost(self) -> None:
+        """The webhook's JSON, in which title and text are one."""
+        async with served(OK) as server:
+            address = f"mmost://127.0.0.1:{server.port}/abcdefghijklmnopqrstuvwxyz"
+            await tell_service(address, Message("deploy waits", "rule: x"))
+        [said] = bodies(server)
+        assert "deploy waits" in said["text"]
+        assert "rule: x" in said["text"]
+
+    async def test_mail(self) -> None:
+        """A mail with the title as its subject."""
+        async with mail_server() as (port, mails):
+            address = (
+                f"mailto://127.0.0.1:{port}?from=interlock@a.example&to=oncall@b.example&mode=insecure"
+            )
+            await tell_service(address, Message("deploy waits", "rule: x"))
+        [mail] = mails
+        assert "Subject: deploy waits" in mail
+        assert "rule: x" in mail
+
+    async def test_refused(self) -> None:
+        """What a service answers is said, and nothing of its address."""
+        async with served(FAILS) as server:
+            with pytest.raises(SendError, match=r"ntfy did not take the message: .*500") as caught:
+                await tell_service(ntfy(server), Message("a", "b"))
+        assert "s3cr3t" not in str(caught.value)
+
+    async def test_no_answer(self) -> None:
+        """A service that never answers has its time."""
+        async with served(b"") as server:
+            with pytest.raises(SendError, match="ntfy did not"):
+                await tell_service(ntfy(server), Message("a", "b"), timeout=0.5)
+
+    async def test_a_request(self) -> None:
+        """What is set up is told of a request, with the link to its page."""
+        async with served(OK) as server:
+            settings = NotifySettings(to=(ntfy(server),), link="https://desk.example")
+            assert await send_notification(settings, deploy_request(), NOW, ntfy(server)) == "ntfy"
+        assert "https://desk.example/m/a/ap1" in bodies(server)[0]["message"]
+
+    def test_shown_address(self) -> None:
+        """Of an address only its kind is shown."""
+        assert service_name("slack://secret/words") == "slack"
+
+
+@asynccontextmanager
+async def mail_server() -> AsyncIterator[tuple[int, list[str]]]:
+    """A server that takes every mail."""
+    mails: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 here\r\n")
+        while line := (await reader.readline()).decode().strip():
+            verb = line.split()[0].upper()
+            if verb == "DATA":
+                writer.write(b"354 go on\r\n")
+                mails.append((await reader.readuntil(b"\r\n.\r\n")).decode())
+            writer.write(b"221 bye\r\n" if verb == "QUIT" else b"250 ok\r\n")
+            if verb == "QUIT":
+                break
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield listening.sockets[0].getsockname()[1], mails
+    finally:
+        listening.close()
+
+
+class TestWhen:
+    async def test_told_of_the_decision(self) -> None:
+        """Who was told that it waits is told who decided."""
+        async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.waiting.wake(1)
+            await on.waiting.until(lambda: len(server.heard) == 1)
+            on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            await on.waiting.until(lambda: len(server.heard) == 2)
+            said = bodies(server)[1]
+            assert "approved by jo" in said.get("title", "") + said["message"]
+            assert on.problems == []
+
+    async def test_nothing_of_a_decision_in_time(self) -> None:
+        """Who was not told that it waits is not told of its end either."""
+        async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await on.waiting.until(on.waiting.sleeps[0][1].cancelled)
+            on.hub.request(deploy_request(id="ap2"))
+            await on.waiting.slept(2)
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(server.heard) == 1)
+            assert "denied" not in bodies(server)[0]["message"]
+
+    async def test_others_later(self) -> None:
+        """Further services after their longer time; a command may be first."""
+        async with served(OK) as first, served(OK) as second:
+            settings = NotifySettings(to=(ntfy(first),), later={timedelta(minutes=10): (ntfy(second),)})
+            async with running(settings) as on:
+                on.hub.request(deploy_request())
+                await on.waiting.slept(2)
+                assert sorted(seconds for seconds, _ in on.waiting.sleeps) == [120.0, 600.0]
+                on.waiting.wake(1)
+                on.waiting.wake(2)
+                await on.waiting.until(lambda: bool(first.heard and second.heard))
+                on.hub.withdraw("ap1", "interrupted")
+                await on.waiting.until(lambda: len(first.heard) == len(second.heard) == 2)
+                assert "withdrawn" in json.dumps(bodies(second)[1])
+
+    async def test_one_that_fails(self) -> None:
+        """It is tried again by itself; the others are not told twice."""
+        async with served(FAILS, OK) as failing, served(OK) as good:
+            settings = NotifySettings(to=(ntfy(failing), ntfy(good)))
+            async with running(settings) as on:
+                on.hub.request(deploy_request())
+                await on.waiting.slept(1)
+                on.waiting.wake(1)
+                assert await on.waiting.slept(2) == 2.0
+                on.waiting.wake(2)
+                await on.waiting.until(lambda: len(failing.heard) == 2)
+                assert len(good.heard) == 1
+                assert len(on.problems) == 1
+
+    async def test_escalated(self) -> None:
+        """Again at once, and once more of the end."""
+        async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
+            on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
+            await on.waiting.slept(1)
+            request = on.hub._change("ap1", escalated=NOW)
+            escalated = ApprovalEscalated(approval_id="ap1", call_id=request.call_id, group="oncall")
+            on.hub.publish(request.session, escalated)
+            assert await on.waiting.slept(2) == 0.0
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(server.heard) == 1)
+            assert "escalated to oncall" in bodies(server)[0]["title"]
+
+
+class TestSettings:
+    def read(self, tmp_path: Path, text: str) -> NotifySettings | None:
+        (tmp_path / "interlock.toml").write_text(text)
+        return notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+
+    @pytest.mark.parametrize("address", FORMS)
+    def test_forms(self, tmp_path: Path, address: str) -> None:
+        """Addresses in the forms that the documentation has."""
+        found = self.read(tmp_path, f'[notify]\nto = "{address}"')
+        assert found is not None
+        assert found.to == (address,)
+
+    def test_later(self, tmp_path: Path) -> None:
+        """Services by how long a request has waited; alone, too."""
+        found = self.read(tmp_path, '[notify]\nlater = { "10m" = ["ntfys://a"], "1h" = "ntfys://b" }')
+        assert found is not None
+        assert found.later == {
+            timedelta(minutes=10): ("ntfys://a",),
+            timedelta(hours=1): ("ntfys://b",),
+        }
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('to = "s3cr3t://x"', "'s3cr3t://…' is no address that Apprise can read"),
+            ('to = "ntfys://a"\nurl = "https://b.example"', "has url and to"),
+            ('later = { "soon" = "ntfys://a" }', "soon"),
+            ('to = "ntfys://a"\nlink = "desk"', "begins with https://"),
+        ],
+    )
+    def test_wrong(self, tmp_path: Path, text: str, message: str) -> None:
+        """What cannot be read is said, with its place and without secrets."""
+        with pytest.raises(SettingsError, match=message.replace("(", r"\(")) as caught:
+            self.read(tmp_path, f"[notify]\n{text}")
+        assert "interlock.toml" in str(caught.value)
+
+    async def test_tried(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """`notify --test` sends to each service, and says of each whether it worked."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        async with served(OK) as good, served(FAILS) as failing:
+            text = f'[notify]\nto = "{ntfy(good)}"\nlater = {{ "10m" = "{ntfy(failing)}" }}'
+            (tmp_path / "interlock.toml").write_text(text)
+            assert await asyncio.to_thread(main, ["notify", "--test"]) == 1
+        out, err = capsys.readouterr()
+        assert "tell ntfy" in out
+        assert "600 s" in out
+        assert "It worked: ntfy" in out
+        assert "ntfy did not take the message" in err
+        assert "Only a test" in bodies(good)[0]["title"]
+        assert "s3cr3t" not in out + err
