@@ -85,9 +85,9 @@ Services = Annotated[tuple[Annotated[str, AfterValidator(_service)], ...], Befor
 
 def _times(value: object) -> object:
     """Lengths of time as keys of a table."""
-    return (
-        {length_of_time(key): each for key, each in value.items()} if isinstance(value, dict) else value
-    )
+    if isinstance(value, dict):
+        return {length_of_time(k): each for k, each in cast("dict[str, object]", value).items()}
+    return value
 
 
 class NotifySettings(SettingsTable):
