@@ -220,7 +220,7 @@ class KeyBar(TypedApp, Widget):
         used = 0
         reserve = len(last[0]) + len(last[1]) + 5 if last else 0
         for index, (key, name, action, usable) in enumerate(keys):
-            drawn = _key(key, name) if usable else Content.styled(f"{key} {name}", OFF)
+            drawn = _key(key, name) if usable else Content.styled(_key(key, name).plain, OFF)
             size = drawn.cell_length
             more = index < len(keys) - 1
             if used + size + (3 if more else 0) + reserve > width:

@@ -48,7 +48,7 @@ class TestApproval:
             dialog = await on.open_dialog(awake=False)
             on.seconds += ASLEEP - 0.1
             await click(on, "a approve once")
-            await click(on, "d deny  s")
+            await click(on, "d deny  ✗ s")
             await on.settle()
             assert on.decisions() == []
             assert on.app.screen is dialog
@@ -85,12 +85,12 @@ class TestApproval:
         """Deny opens the line for the reason; the frame's words deny, or go back."""
         async with stage() as on:
             await on.open_dialog()
-            await click(on, "d deny  s")
+            await click(on, "d deny  ✗ s")
             assert isinstance(on.app.focused, Input)
             await click(on, "esc go back")
             await on.until_gone("enter deny")
             await on.wake()
-            await click(on, "d deny  s")
+            await click(on, "d deny  ✗ s")
             await on.press(*"no")
             await on.wake()
             await click(on, "enter deny")

@@ -139,7 +139,7 @@ class TestKeys:
             assert active["live.decisions"]
             assert active["live.replay"]
             keys = on.painted().splitlines()[-1]
-            assert keys.index("v decisions") < keys.index("a approve")
+            assert keys.index("r replay") < keys.index("a approve")
 
     async def test_say_why(self) -> None:
         """A greyed key says why it does nothing, and so does the help."""

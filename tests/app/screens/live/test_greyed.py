@@ -29,7 +29,7 @@ class TestGreyed:
             assert not found["decide('approve')"]
             assert not found["decide('deny')"]
             assert found["interrupt"]
-            assert on.painted().split("\n")[-1].startswith(" a approve  d deny  i interrupt")
+            assert on.painted().split("\n")[-1].startswith(" ✓ a approve  ✗ d deny  i interrupt")
             await on.press("question_mark")
             await on.until("Not now: Nothing to approve.")
 
