@@ -2,7 +2,9 @@
 
 `extract.py` records the tasks under an interpreter that has `agentdojo`, by default this one;
 `AGENTDOJO_PYTHON` names another. Its dependencies (client libraries of several models) need not fit
-Interlock's, so it belongs into an environment of its own. The rules are `*.rules` in this folder.
+Interlock's, so it belongs into an environment of its own. The rules are `*.rules` in this folder,
+revised by half of the recorded tasks; `descriptions_only` has them as they were written from the tools'
+descriptions alone.
 """
 
 from __future__ import annotations
@@ -101,14 +103,27 @@ def check_sizes(suites: Suites) -> None:
         )
 
 
-def rows(suites: Suites, every_source: bool = False) -> list[Row]:
+def half(suites: Suites, second: bool) -> Suites:
+    """Every other user task and injection, from the first or from the second, with their sequences."""
+    return {name: _half(suite, int(second)) for name, suite in suites.items()}
+
+
+def _half(suite: Mapping[str, Kind], first: int) -> dict[str, Kind]:
+    user, injection = (
+        {name: suite[kind][name] for name in [*suite[kind]][first::2]} for kind in KINDS[:2]
+    )
+    both = {f"{a}+{b}": suite["both"][f"{a}+{b}"] for a in user for b in injection}
+    return {"user": user, "injection": injection, "both": both}
+
+
+def rows(suites: Suites, every_source: bool = False, folder: Path = HERE) -> list[Row]:
     """A row a suite, and one for all; by rules to which every look-up is a source, if so."""
-    found = [asyncio.run(_row(name, suites[name], every_source)) for name in SUITES]
+    texts = {name: (folder / f"{name}.rules").read_text(encoding="utf-8") for name in SUITES}
+    found = [asyncio.run(_row(name, text, suites[name], every_source)) for name, text in texts.items()]
     return [*found, total(found)]
 
 
-async def _row(name: str, suite: Mapping[str, Kind], every_source: bool) -> Row:
-    rules = (HERE / f"{name}.rules").read_text(encoding="utf-8")
+async def _row(name: str, rules: str, suite: Mapping[str, Kind], every_source: bool) -> Row:
     sessions = [list(read_sessions(suite[kind])) for kind in KINDS]
     trial = Trial(with_every_source(rules, chain(*sessions)) if every_source else rules)
     user, alone, both = [await trial.tally(each) for each in sessions]

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from pathlib import Path
 
-from . import ExtractionError, Row, extract, rows
+from . import HERE, ExtractionError, Row, extract, half, rows
 
 HEADINGS = (
     "suite",
@@ -41,9 +41,14 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="interpreter that has agentdojo")
     parser.add_argument("--json", type=Path, help="file that gets the numbers")
     parser.add_argument("--every-source", action="store_true", help="take every look-up for a source")
+    parser.add_argument("--half", choices=("first", "second"), help="measure every other task only")
+    parser.add_argument("--rules", type=Path, default=HERE, help="directory of the suites' rules files")
     args = parser.parse_args()
     try:
-        found = rows(extract(args.python), args.every_source)
+        suites = extract(args.python)
+        if args.half is not None:
+            suites = half(suites, args.half == "second")
+        found = rows(suites, args.every_source, args.rules)
     except ExtractionError as problem:
         print(problem, file=sys.stderr)
         return 1

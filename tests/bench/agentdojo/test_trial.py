@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.agentdojo import KINDS, SUITES, ExtractionError, check_sizes, extract, row_of, total
+from tests.bench.agentdojo import (
+    KINDS,
+    SUITES,
+    ExtractionError,
+    check_sizes,
+    extract,
+    half,
+    row_of,
+    total,
+)
 from tests.bench.agentdojo.__main__ import table
 from tests.bench.agentdojo.trial import (
     Call,
@@ -120,6 +129,18 @@ class TestNumbers:
         with pytest.raises(ExtractionError, match="found mail"):
             check_sizes({"mail": suite})
 
+    def test_halves_are_all_of_it(self) -> None:
+        found: dict[str, dict[str, dict[str, object]]] = {
+            "user": {f"u{n}": {} for n in range(5)},
+            "injection": {f"i{n}": {} for n in range(4)},
+            "both": {f"u{u}+i{i}": {} for u in range(5) for i in range(4)},
+        }
+        first, second = (half({"mail": found}, each)["mail"] for each in (False, True))
+        assert [*first["user"]] == ["u0", "u2", "u4"]
+        assert [*second["injection"]] == ["i1", "i3"]
+        assert (len(first["both"]), len(second["both"])) == (6, 4)
+        assert not first["both"].keys() & second["both"].keys()
+
     def test_a_missing_package_is_named(self, tmp_path: Path) -> None:
         python = tmp_path / "python"
         python.write_text("#!/bin/sh\nexit 1\n")
@@ -128,12 +149,13 @@ class TestNumbers:
             extract(str(python))
 
 
+@pytest.mark.parametrize("folder", [HERE, HERE / "descriptions_only"], ids=["revised", "original"])
 @pytest.mark.parametrize("suite", SUITES)
 class TestRules:
-    def test_scenarios_hold(self, suite: str) -> None:
-        done = command(HERE, "test", f"{suite}_test.rules", env={})
+    def test_scenarios_hold(self, suite: str, folder: Path) -> None:
+        done = command(folder, "test", f"{suite}_test.rules", env={})
         assert done.returncode == 0, done.stdout
 
-    def test_nothing_is_found_in_them(self, suite: str) -> None:
-        done = command(HERE, "check", "--quiet", f"{suite}.rules", env={})
+    def test_nothing_is_found_in_them(self, suite: str, folder: Path) -> None:
+        done = command(folder, "check", "--quiet", f"{suite}.rules", env={})
         assert (done.returncode, done.stdout) == (0, "")
