@@ -62,6 +62,8 @@ from .withdrawals import RETRY, Tasks, WithdrawalHost, Withdrawals
 
 CLAIM = 600.0
 """Seconds for which a person has a request that they took on."""
+TIME_OVER = "its time is over"
+"""Reason for which a claim ends by itself."""
 MOST_COMMENTS = 50
 """Comments on one request."""
 NO_KEYS = "this hub knows no passkeys, and the rule asks for one"
@@ -244,6 +246,15 @@ class _Fuse:
     taken_back: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A claim: whose it is, until when, and the console whose end ends it."""
+
+    by: str
+    until: datetime
+    console: str | None
+
+
 @dataclass(slots=True)
 class _Open:
     approval_id: str
@@ -302,6 +313,7 @@ class ApprovalRequests:
         self._open: dict[str, _Open] = {}
         # Of requests that are asked again, by call and net.
         self._deadlines: dict[tuple[str, str], Deadline] = {}
+        self._claims: dict[tuple[str, str], _Claim] = {}
         # Those of them that were voided here, which no agent can bring about.
         self._voided: set[tuple[str, str]] = set()
         self._tasks = Tasks()
@@ -375,6 +387,8 @@ class ApprovalRequests:
                 await self._host.record(asked, on_written=waits.note)
                 self._arm(approval_id, waits)
                 self._arm_escalation(approval_id, waits)
+                if (claim := self._claims.pop(about, None)) is not None:
+                    self._tasks.start(self._claim_again(waits, claim))
                 return await waits.answered
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on no answer is
@@ -763,16 +777,40 @@ class ApprovalRequests:
             if not by:
                 return Reply(False, "Nobody has this: a claim needs the name of an operator")
             if shown.claim is not None:
-                return Reply(False, f"{shown.claim.by} has this already")
+                if self._clock() < shown.claim.until:
+                    return Reply(False, f"{shown.claim.by} has this already")
+                # Timers stop while the machine sleeps.
+                await self._note(_claim_end(shown, shown.claim.by, TIME_OVER))
             until = self._clock() + timedelta(seconds=CLAIM)
-            waits.console = console
-            await self._note(
-                ApprovalClaimed(approval_id=approval_id, call_id=shown.call_id, by=by, until=until)
-            )
-            waits.claim_timer = asyncio.get_running_loop().call_later(
-                CLAIM, lambda: self._tasks.start(self._end_claim(approval_id, waits, "its time is over"))
-            )
+            await self._set_claim(waits, shown, _Claim(by, until, console))
         return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
+
+    async def _set_claim(self, waits: _Open, shown: ApprovalState, claim: _Claim) -> None:
+        """Record a claim, for the holder of the turn, and have it end in time."""
+        approval_id = waits.approval_id
+        waits.console = claim.console
+        await self._note(
+            ApprovalClaimed(
+                approval_id=approval_id, call_id=shown.call_id, by=claim.by, until=claim.until
+            )
+        )
+        if waits.claim_timer is not None:
+            waits.claim_timer.cancel()
+        left = max(0.0, (claim.until - self._clock()).total_seconds())
+        waits.claim_timer = asyncio.get_running_loop().call_later(
+            left, lambda: self._tasks.start(self._end_claim(approval_id, waits, TIME_OVER))
+        )
+
+    async def _claim_again(self, waits: _Open, claim: _Claim) -> None:
+        """Have a request that is asked anew claimed as the one before it was."""
+        async with waits.turn:
+            shown = self._shown(waits.approval_id, waits)
+            if shown is None or shown.claim is not None or claim.until <= self._clock():
+                return
+            try:
+                await self._set_claim(waits, shown, claim)
+            except JournalError:
+                log.exception("That %s has request '%s' is not recorded", claim.by, waits.approval_id)
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
         """Give a claim up. `None` when the request is over."""
@@ -787,6 +825,7 @@ class ApprovalRequests:
 
     async def end_claims(self, console: str) -> None:
         """End the claims of a console that is gone."""
+        self._claims = {key: each for key, each in self._claims.items() if each.console != console}
         for approval_id, waits in list(self._open.items()):
             if waits.console == console:
                 await self._end_claim(approval_id, waits, "their console is gone")
@@ -798,11 +837,8 @@ class ApprovalRequests:
             shown = self._shown(approval_id, waits)
             if shown is None or shown.claim is None:
                 return
-            gone = ApprovalUnclaimed(
-                approval_id=approval_id, call_id=shown.call_id, by=shown.claim.by, reason=reason
-            )
             try:
-                await self._note(gone)
+                await self._note(_claim_end(shown, shown.claim.by, reason))
             except JournalError:
                 # It is only who looks at it first: the next claim finds it taken.
                 log.exception("That nobody has request '%s' any more is not recorded", approval_id)
@@ -969,6 +1005,8 @@ class ApprovalRequests:
             about = call_id, waits.request.net
             self._deadlines[about] = Deadline(waits.since, shown.expires, waits.latest_expiry)
             self._voided.add(about)
+            if shown.claim is not None:
+                self._claims[about] = _Claim(shown.claim.by, shown.claim.until, waits.console)
         chosen, by = edit
         withdrawn = ApprovalWithdrawn(
             approval_id=approval_id,
@@ -1218,7 +1256,10 @@ class ApprovalRequests:
     ) -> str | None:
         """Reason why an approval that is to release its call does not count any more."""
         by, credential = answer.by, answer.credential
-        why = self._unapprovable(shown, by, credential)
+        # Whoever has left the group since counts no more, as among those who approved before.
+        why = self._unapprovable(shown, by, credential) or self._outside(
+            shown, by, self._tokens.operator(by)
+        )
         if why is None and credential and not credential.in_force(credential.token, "decide"):
             why = f"the token of {by} is no longer in force"
         needed = "decide" if answer.grant is None else "administer"
@@ -1234,6 +1275,11 @@ def _escalation_of(waits: _Open) -> datetime | None:
     """Time at which a request is escalated; `None` where its rule says none."""
     terms = waits.request.approvers.escalation
     return None if terms is None else waits.since + timedelta(seconds=terms.after)
+
+
+def _claim_end(shown: ApprovalState, by: str, reason: str) -> ApprovalUnclaimed:
+    """The end of somebody's claim on a request."""
+    return ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=by, reason=reason)
 
 
 def _terms(shown: ApprovalState) -> Approvers:

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from interlock.engine.approvals.requests import Credential
+from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -198,6 +200,28 @@ class TestMovedWorld:
             [again] = await hub.approvals()
             assert (again.id != request.id, again.fuse, call.done()) == (True, None, False)
             await check_fold(hub)
+
+    async def test_who_has_left_the_group_asks_again(self, tmp_path: Path) -> None:
+        """The last approval counts by the groups there are when its call is released."""
+        rule = "require human-approval before deploy of security risk high"
+        members = Operators(
+            (Operator("maria", groups=("security",)), Operator("ada", groups=("security",)))
+        )
+        async with asked(tmp_path, rule) as (hub, request, call):
+            hub.know_operators(members)
+            token = Credential("t1", lambda *_: True, members.find("maria"))
+            outcome = await hub.decide(
+                request.id, approved=True, by="maria", digest=request.digest, credential=token
+            )
+            assert outcome.ok, outcome.message
+            hub.know_operators(Operators((Operator("maria"), Operator("ada", groups=("security",)))))
+            heard = hub.subscribe()
+            await burn(hub)
+            await until(heard, ApprovalRequested)
+            [withdrawn] = recorded(hub.database, ApprovalWithdrawn)
+            assert "The approval of maria no longer counts, maria is not in security" in withdrawn.reason
+            assert recorded(hub.database, CallDecided) == []
+            assert not call.done()
 
     async def test_a_time_that_ends_meanwhile(self, tmp_path: Path) -> None:
         """An approval that came in time counts, however long its fuse; taken back, it is too late."""

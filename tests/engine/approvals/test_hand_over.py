@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from interlock.engine.approvals import readers, requests
+from interlock.engine.core.clock import utc_now
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
     ApprovalClaimed,
@@ -65,6 +67,38 @@ class TestClaim:
             heard = hub.subscribe()
             await hub.claim(request.id, by="maria")
             await until(heard, ApprovalUnclaimed)
+            assert (await hub.approvals())[0].claim is None
+
+    async def test_that_is_overdue_is_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Timers stop while the machine sleeps: whoever comes then has it at once."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria")
+            questions = hub._live.hosted("robin-1").questions
+            later = utc_now() + timedelta(seconds=requests.CLAIM + 1)
+            monkeypatch.setattr(questions, "_clock", lambda: later)
+            assert (await hub.claim(request.id, by="ben")).ok
+            [shown] = await hub.approvals()
+            assert shown.claim is not None
+            assert shown.claim.by == "ben"
+            await check_fold(hub)
+
+    async def test_follows_what_is_asked_anew(self, tmp_path: Path) -> None:
+        """Who has a request has the one in its place too, no longer than before and with that console."""
+        async with asked(tmp_path, "require 2 human-approvals before deploy") as (hub, request, _):
+            await hub.claim(request.id, by="maria", console="one")
+            [first] = recorded(hub.database, ApprovalClaimed)
+            heard = hub.subscribe()
+            edited = await hub.decide(
+                request.id, approved=True, by="ben", input={"env": "dev"}, digest=request.digest
+            )
+            assert edited.ok, edited.message
+            await until(heard, ApprovalClaimed)
+            [anew] = await hub.approvals()
+            assert anew.id != request.id
+            assert anew.claim is not None
+            assert (anew.claim.by, anew.claim.until) == ("maria", first.until)
+            await check_fold(hub)
+            await hub.console_gone("one")
             assert (await hub.approvals())[0].claim is None
 
     async def test_needs_an_open_request_and_a_name(self, tmp_path: Path) -> None:
