@@ -55,6 +55,7 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "triage.extend": "decide",
     "triage.grant": "administer",
     "triage.mark": "decide",
+    "triage.take_back": "decide",
 }
 """By their bindings' ids. Any other action that decides needs `decide`, and the rest only looks.
 

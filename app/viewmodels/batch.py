@@ -6,15 +6,20 @@ files, is reviewed and approved by itself.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from ...engine.history.model.state import ApprovalState, SessionState
 from ..format.text import as_json, count
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""
+JSON_BEGINS = (*'{["-0123456789tfnNI',)
+"""Characters that begin a JSON value, as Python reads it."""
 
 
 @dataclass(slots=True)
@@ -66,10 +71,27 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
         found["input"] = f"{size:,} characters: open the request to read them"
         return found
     for name, value in request.input.items():
-        found[f"input.{name}"] = value if isinstance(value, str) else as_json(value)
+        found[f"input.{name}"] = _text(value)
     if not request.input:
         found["input"] = "no arguments"
     return found
+
+
+def _text(value: JsonValue) -> str:
+    """A field's value, a text as it is: quoted where it reads like another value, which it is not."""
+    return value if isinstance(value, str) and not _reads_as_json(value) else as_json(value)
+
+
+def _reads_as_json(text: str) -> bool:
+    if text.lstrip()[:1] not in JSON_BEGINS:
+        return False
+    try:
+        json.loads(text)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def input_size(request: ApprovalState) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
 from ...engine.approvals.passkeys import KeyAnswer
 from ...engine.core.json_equality import same_json
+from ...engine.core.people import same_person
 from ...engine.gate.types import GrantTerms
 from ...engine.history.fold.approvals import end_of, own_end
 from ...engine.history.model.events import (
@@ -50,6 +51,28 @@ class OperatorDecision:
 def effects_of(request: ApprovalState) -> tuple[str, ...]:
     """The call's effects other than its tool's name, the most specific first; if none, that name."""
     return tuple(name for name in request.names if name != request.called) or (request.called,)
+
+
+@dataclass(slots=True)
+class ClaimWarning:
+    """Warning of the claims of other people than `operator`, once for each of them."""
+
+    operator: str
+    _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def take(self, requests: Iterable[ApprovalState]) -> str | None:
+        """Words on the claims that were not told yet; `None` where `requests` may be decided."""
+        chosen = list(requests)
+        taken = {(each.id, each.claim.by) for each in chosen if each.claim is not None}
+        news = {each for each in taken - self._told if not same_person(each[1], self.operator)}
+        self._told |= news
+        if not news:
+            return None
+        names = " and ".join(sorted({name for _, name in news}))
+        verb = "has" if len({name for _, name in news}) == 1 else "have"
+        if len(chosen) == 1:
+            return f"{names} {verb} this: press it again to decide it all the same"
+        return f"{names} {verb} {len(news)} of these: press it again to decide all the same"
 
 
 # Drafts of forms for requests that are not decided yet.

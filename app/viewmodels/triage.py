@@ -153,6 +153,8 @@ def must_be_opened(request: ApprovalState) -> str | None:
         return "its rule says 'no grants': each is to be looked at"
     if request.late is not None:
         return "its client is gone: an approval waits until the agent makes the call again"
+    if request.comments:
+        return "people have commented on it"
     if request.disconnected is not None:
         return "no connection waits for the answer"
     if request.beyond is not None:

@@ -32,6 +32,7 @@ from interlock.engine.history.redaction.hidden_text import RevealedText
 from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi, KeyRequest, PasskeyList, PasskeyView
 from interlock.engine.hub.backtest_api import BacktestSource
 from interlock.engine.hub.hub import (
+    DisconnectedCalls,
     FreezeChanged,
     Outcome,
     Revealed,
@@ -345,6 +346,11 @@ class FakeHub(BacktestSource, HubApi):
         event = JournalEvent(
             cursor=len(self.journal) + 1, session=session_id, seq=1, at=self.now, body=body
         )
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def tell(self, event: DisconnectedCalls) -> None:
+        """Tell subscribers what is in no record, and has its effect already."""
         for subscription in self._subscriptions:
             subscription.put(event)
 

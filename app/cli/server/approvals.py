@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_id(deny)
     deny.add_argument("--digest", metavar="DIGEST", help="refuse if the request has another by now")
     for part in (approve, deny):
+        add_switch(part, "--claimed", "decide it even though somebody else has taken it on")
         part.add_argument("--reason", metavar="TEXT", help="why, for the agent and the record")
     for part in (listed, shown, approve, deny):
         add_switch(part, "--json", "print JSON")
@@ -102,7 +103,7 @@ async def _connected(
     loaded = asyncio.Event()
     client = ConsoleClient(url, secret, connected=lambda _: loaded.set(), read_only=args.part == "list")
     try:
-        await client.open()
+        args.operator = await client.open()
         with suppress(TimeoutError):
             async with asyncio.timeout(LOADING):
                 while client.unread().sessions:
@@ -124,6 +125,8 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
         print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))
     for each in () if args.json else requests:
         people = f"  {len(each.given)} of {each.needs}" if each.asks_for else ""
+        if each.claim is not None:
+            people += f", {each.claim.by} has it" if people else f"  {each.claim.by} has it"
         if each.escalated is not None and each.approvers is not None and each.approvers.escalation:
             people += f", escalated to {each.approvers.escalation.group}"
         people += _absence(each)
@@ -180,12 +183,17 @@ async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
 
 async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
     """Approve or deny a request."""
+    from ....engine.core.people import same_person
     from ....engine.core.sanitize import visible
 
     request = await _find(client, args.request)
     approved = args.part == "approve"
     if approved and request.wants is not None:
         raise RequestError(f"{request.id} wants an answer that is filled in: use a console")
+    claim = request.claim
+    # Who overrides a person does so each time: no setting can have said it.
+    if claim is not None and "claimed" not in args.typed and not same_person(claim.by, args.operator):
+        raise RequestError(f"{claim.by} has {request.id}: to decide it all the same, add --claimed")
     outcome: Outcome = await client.decide(
         request.id,
         approved=approved,

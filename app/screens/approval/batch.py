@@ -27,7 +27,7 @@ from ...sources.messages import HubMoved
 from ...terminal.bindings import key_binding
 from ...terminal.keymap import hints
 from ...viewmodels.batch import Row, summary, too_much
-from ...viewmodels.request import OperatorDecision
+from ...viewmodels.request import ClaimWarning, OperatorDecision
 from ...viewmodels.stream import changes_queue
 from ...widgets.approval.batch_lines import batch_lines
 from ...widgets.approval.reviewed_list import ReviewedList
@@ -93,6 +93,7 @@ class BatchScreen(GuardedKeys[None]):
         self.rows = [Row(request) for request in requests]
         self.request = requests[0]
         """One that stands for all, for the palette, which waits with a dialog's keys."""
+        self._claims = ClaimWarning(context.operator)
         self.deciding = False
         self._finished = False
         self._shown: tuple[object, ...] = ()
@@ -233,14 +234,25 @@ class BatchScreen(GuardedKeys[None]):
         if self._reason_line.display:
             return
         if self._body.guard.complete:
-            self.deliberately(lambda: self._decide(True, None))
+            if self._passes_claims():
+                self.deliberately(lambda: self._decide(True, None))
         else:
             self.show_more(self._body.show_next_page)
 
     def action_deny_all(self) -> None:
         """Open the line for the reason; enter there denies."""
-        if not self._reason_line.display:
+        if not self._reason_line.display and self._passes_claims():
             self.deliberately(self._open_reason)
+
+    def _passes_claims(self) -> bool:
+        """Tell whether all may be decided here: once asked again, where other people have some."""
+        if self.deciding or not self.accepts_key():
+            return False
+        found = self._claims.take(row.request for row in self.rows if row.open)
+        if found is not None:
+            self.say(found, bad=False)
+            self.fall_asleep()
+        return found is None
 
     def _open_reason(self) -> None:
         self._reason_line.display = True

@@ -20,7 +20,6 @@ from textual.message import Message
 from textual.widgets import Input
 
 from ....engine.approvals.request_order import in_order
-from ....engine.core.people import same_person
 from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.hub.hub import Outcome, Revealed
@@ -33,7 +32,7 @@ from ...viewmodels.always_like import no_always_reason
 from ...viewmodels.answer_schema import AnswerDraft
 from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
-from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
+from ...viewmodels.request import ClaimWarning, FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.passkey_link import NO_PAGE, passkey_rows
 from ...widgets.approval.precedents import past_call_lines
@@ -141,7 +140,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._flash_until = 0.0
         self.deciding = self._over = self._too_late = False
         self._meanwhile: str | None = None
-        self._warned: tuple[str, str] | None = None
+        self._claims = ClaimWarning(self._operator_context.operator)
         self._ending = ""
         self._titled: tuple[Content, Content] | None = None
         self._others = 0
@@ -442,13 +441,15 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     def action_approve(self) -> None:
         """Show what was not on screen yet; then approve this call, or open the form for its answer."""
-        if self._frame.reason.is_open or not self._all_seen() or not self._passes_claim():
+        if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
+            return
+        if not self._passes_claim():
             return
         draft = self._answers.draft_of(self.request)
         if not draft.fields:
             edited = None if self.request.wants is None else dict[str, JsonValue]()
             self.deliberately(lambda: self._decide(OperatorDecision(True, edited=edited)))
-        elif self.accepts_key():
+        else:
             from .forms.answer_form import AnswerForm
 
             send = partial(self._answer, self.request)
@@ -464,6 +465,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Open the form for the input, as it was left, once all of the input was on screen."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
+        if not self._passes_claim():
+            return
         from .forms.edit_input import InputForm
 
         request = self.request
@@ -478,6 +481,8 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def action_grant(self) -> None:
         """Choose what passes from now on, once all was on screen."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
+            return
+        if not self._passes_claim():
             return
         request = self.request
         from .grant import GrantChosen, GrantScreen
@@ -566,13 +571,11 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     def _passes_claim(self) -> bool:
         """Tell whether it may be decided here: once asked again, where another person has it."""
-        claim, own = self.request.claim, self._operator_context.operator
-        about = None if claim is None else (self.request.id, claim.by)
-        if claim is None or same_person(claim.by, own) or self._warned == about:
-            return True
-        self._warned = about
-        self.say(f"{claim.by} has this: press it again to decide it all the same", bad=False)
-        return False
+        found = self._claims.take([self.request])
+        if found is not None:
+            self.say(found, bad=False)
+            self.fall_asleep()
+        return found is None
 
     def _show_reading(self) -> None:
         """Let others see that this request is before the operator, as long as it is."""

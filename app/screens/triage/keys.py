@@ -31,6 +31,14 @@ TRIAGE_KEYS: tuple[BindingType, ...] = (
     key_binding("slash", "filter", "filter", "triage.filter", "Show only some: words, risk:high agent:x"),
     key_binding("plus", "extend", "15 min more", "triage.extend", "Extend by 15 min"),
     key_binding(
+        "u",
+        "take_back",
+        "take back",
+        "triage.take_back",
+        "Take an approval back before its call runs",
+        show=False,
+    ),
+    key_binding(
         "escape", "back", "back", "triage.back", "Close the line, take the marks away, or go back"
     ),
 )

@@ -32,7 +32,7 @@ from ...format.times import with_more
 from ...sources.messages import RequestChosen
 from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.queue_filter import EVERYTHING, HINT, QueueFilter, parse_queue_filter
-from ...viewmodels.request import OperatorDecision
+from ...viewmodels.request import ClaimWarning, OperatorDecision
 from ...viewmodels.triage import TriageGroup, grouped, must_be_opened, shape_of
 from ...widgets.approval.frame import ShownRequest
 from ...widgets.approval.preview import RequestPreview
@@ -94,7 +94,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @dataclass
     class Extended(Message, bubble=False):
-        """The hub's answer to a wish for more time."""
+        """The hub's answer to a wish for more time, or to have an approval back."""
 
         outcome: Outcome
 
@@ -127,6 +127,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._due: Timer | None = None
         self._past: LRUCache[tuple[str, str | None], Precedents] = LRUCache(PAST)
         self._denying: tuple[ApprovalState, ...] = ()
+        self._claims = ClaimWarning(context.operator)
         self._list = TriageList(context.monotonic, ASLEEP)
         self._preview = RequestPreview(context.viewer, context.clock, context.monotonic, ASLEEP)
         self._line = FilterLine(HINT)
@@ -353,9 +354,17 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         chosen = self._chosen()
         if not chosen or self._reason.is_open or self._says_obstacle(chosen):
             return
-        if not self._all_seen(chosen):
+        if not self._all_seen(chosen) or not self.accepts_key() or not self._passes_claims(chosen):
             return
         self.deliberately(lambda: self._decide(chosen, OperatorDecision(True)))
+
+    def _passes_claims(self, chosen: Sequence[ApprovalState]) -> bool:
+        """Tell whether all may be decided here: once asked again, where other people have some."""
+        found = self._claims.take(chosen)
+        if found is not None:
+            self.say(found, bad=False)
+            self.fall_asleep()
+        return found is None
 
     def _says_obstacle(self, chosen: Sequence[ApprovalState]) -> bool:
         """Say why the operator's approval of any of it would not count, if that is so; whether it is."""
@@ -410,6 +419,8 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         if len(chosen) > 1 and any(each.wants is not None for each in chosen):
             self.say("One of these wants an answer: decide it by itself", bad=False)
             return
+        if not self._passes_claims(chosen):
+            return
         self._denying = tuple(chosen)
         agent = chosen[0].agent if len(chosen) == 1 else ""
         self._reason.clear()
@@ -456,6 +467,8 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self.say(why, bad=False)
             return
         if self._says_obstacle(chosen) or not self._all_seen(chosen) or not self.accepts_key():
+            return
+        if not self._passes_claims(chosen):
             return
         from ..approval.grant import GrantChosen, GrantScreen
 
@@ -562,6 +575,17 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
     async def _extend(self, request: ApprovalState, seconds: float) -> None:
         outcome = await outcome_of(lambda: self._operator_context.extend(request, seconds))
         self.post_message(self.Extended(outcome))
+
+    def action_take_back(self) -> None:
+        """Take the approval of the request under the cursor back, before its call runs."""
+        request = self.request_at_cursor
+        if request is None or request.fuse is None:
+            self.say("No approval that can be taken back", bad=False)
+            return
+        self.app.run_worker(self._take_back(request), group="decisions", exit_on_error=False)
+
+    async def _take_back(self, request: ApprovalState) -> None:
+        self.post_message(self.Extended(await self._operator_context.take_back(request)))
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:

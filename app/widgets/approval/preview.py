@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime
 
 from textual.content import Content
@@ -63,7 +63,7 @@ class RequestPreview(ReviewedList):
             self.border_title = ""
             return
         request = subject.request
-        if self.guard.begin((request.id, request.digest)):
+        if self.guard.begin(_seen_key(request)):
             self._precedents = "coming"
             self.guard.conceal(dict.fromkeys(each.place for each in request.hidden))
             self.scroll_to(y=0, animate=False, immediate=True)
@@ -98,8 +98,8 @@ class RequestPreview(ReviewedList):
         request = subject.request
         decisive = [line.plain for line in text.lines[: text.decisive]]
         self.guard.arrange(arranged[:2], decisive, folded=text.hidden, aged=aged)
-        known = isinstance(self._precedents, Precedents) or self._precedents
-        stamp = (request.id, request.digest, request.given, arranged, known)
+        # Whatever people do about it changes the lines at once.
+        stamp = (request.id, request.digest, arranged, tuple(line.plain for line in text.lines))
         self.show(text_pieces(text.lines, stamp))
         self.border_title = Content(clip(name_shown(request.title), max(8, width - 4)))
 
@@ -112,21 +112,26 @@ class RequestPreview(ReviewedList):
     def review(self) -> None:
         """Take note of the time that the request has been in view whole."""
         request, now = self.request, self._monotonic()
-        in_view: list[tuple[str, str | None]] = []
+        in_view: list[Hashable] = []
         if request is not None and self.guard.complete and self.display and in_plain_view(self):
-            in_view.append((request.id, request.digest))
+            in_view.append(_seen_key(request))
         self._in_view.review(in_view, now)
         for key in in_view:
             self._in_view.painted(key, now)
 
     def was_seen(self, request: ApprovalState) -> bool:
         """Tell whether a request was here whole, and stayed."""
-        return self._in_view.seen((request.id, request.digest))
+        return self._in_view.seen(_seen_key(request))
 
     def comes_to_be_seen(self, request: ApprovalState) -> bool:
         """Tell whether it is here whole, and only has to stay for a moment longer."""
-        return self._in_view.coming((request.id, request.digest))
+        return self._in_view.coming(_seen_key(request))
 
     def keep(self, requests: list[ApprovalState]) -> None:
         """Forget what was seen of all others."""
-        self._in_view.keep({(each.id, each.digest) for each in requests})
+        self._in_view.keep({_seen_key(each) for each in requests})
+
+
+def _seen_key(request: ApprovalState) -> Hashable:
+    """Key of what there is to see of a request: comments say what others know of it."""
+    return request.id, request.digest, len(request.comments)

@@ -36,13 +36,15 @@ class Viewer:
     """Operator who looks at a request; with `own_approvals` it may be one of their own session.
 
     `groups` are those they are in. `link` gives the page of a request where a passkey can be used, for
-    who looks at it elsewhere, and `None` where no address is known.
+    who looks at it elsewhere, and `None` where no address is known. Without `keys` they have none of the
+    terminal's, nor times that tick.
     """
 
     operator: str
     own_approvals: bool = False
     groups: tuple[str, ...] = ()
     link: Callable[[str], str | None] | None = None
+    keys: bool = True
 
 
 def progress_lines(
@@ -90,7 +92,7 @@ def people_lines(
     With why `viewer` may not. Of those that may, where anybody's approval is enough, only an escalation.
     """
     if words := fuse_words(request, now):
-        yield " · ".join(words)
+        yield " · ".join(words if viewer is None or viewer.keys else words[:1])
     elif request.late is not None:
         left = format_duration(max(1.0, seconds_between(now, request.late)))
         yield f"its client is gone: an approval is held for the agent's next such call, for {left}"

@@ -97,7 +97,7 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     changed = edit_counts(approval)
     pieces = [
         *(Content.styled(each, "bold $text-warning") for each in fuse_words(approval, now)),
-        *_handover(approval),
+        *handover_pieces(approval),
         *risk_and_time(approval, now),
         *([] if changed is None else [counts_text(changed)]),
         *_edited(approval),
@@ -117,13 +117,18 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
 
 
-def _handover(approval: ApprovalState) -> list[Content]:
+def handover_pieces(approval: ApprovalState) -> list[Content]:
+    """Pieces on who has a request, whom it was pointed out to, and how many comments it has."""
+    return [Content.styled(each, "bold $text-accent") for each in handover_notes(approval)]
+
+
+def handover_notes(approval: ApprovalState) -> list[str]:
     """The person who has a request, the one asked to look at it, and the number of comments."""
     words = [] if approval.claim is None else [claim_words(approval.claim.by)]
     asked = next((each.to for each in reversed(approval.comments) if each.to is not None), None)
     words += [] if asked is None else [f"@{name_shown(asked)}"]
     words += [count(len(approval.comments), "comment")] if approval.comments else []
-    return [Content.styled(each, "bold $text-accent") for each in words]
+    return words
 
 
 def _edited(approval: ApprovalState) -> list[Content]:

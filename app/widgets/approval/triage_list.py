@@ -41,7 +41,8 @@ from ...terminal.symbols import RISK
 from ...viewmodels.triage import INPUT, Difference, TriageGroup, must_be_opened
 from ..base.blocks import Block, BlockList
 from ..nets.list import dots_of
-from .queue_lines import approver_pieces, client_absence, time_left
+from .progress import fuse_words
+from .queue_lines import approver_pieces, client_absence, handover_pieces, time_left
 from .reviewed_list import in_plain_view
 from .time_in_view import TimeInView
 
@@ -164,8 +165,9 @@ def _common_parts(group: TriageGroup) -> list[Content]:
         if name.startswith("input"):
             command = holds_commands(name.removeprefix(INPUT), group.first.shell_fields)
             parts.append(Content.assemble((_label(name), MUTED), _text(text, command=command)))
-    if len(group.requests) > 1 or len(group.differences) > 1:
-        for each in group.differences:
+    for each in group.differences:
+        # The name of a lone call's only field says what its value is for; what runs says that itself.
+        if len(group.requests) > 1 or len(group.differences) > 1 or not each.command:
             head, tail = (_text(text, command=each.command) for text in (each.head, each.tail))
             parts.append(Content.assemble((_label(each.name), MUTED), head, ("…", OURS), tail))
     for name, text in alike.items():
@@ -211,8 +213,9 @@ def _in_lines(parts: Sequence[Content], width: int) -> list[Content]:
 
 
 def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
-    """Flags that set a request apart, in a word or two; claims belong here, too."""
-    flags: list[Content] = []
+    """Flags that set a request apart, in a word or two."""
+    flags = [Content.styled(each, "bold $text-warning") for each in fuse_words(request, now)[:2]]
+    flags += handover_pieces(request)
     flags += (Content.styled(each, "bold $text-error") for each in client_absence(request, now))
     if request.uninspectable is not None:
         flags.append(Content.styled("uninspectable", "bold $text-error"))
@@ -242,7 +245,7 @@ class TriageList(BlockList, inherit_bindings=False):
         self._meta = MetaColumns()
         self._layouts: dict[str, tuple[object, GroupLayout]] = {}
         self._slack = 0
-        self._fits: LRUCache[tuple[str, bytes, int, int], bool] = LRUCache(512)
+        self._fits: LRUCache[tuple[str, bytes, int, int, int], bool] = LRUCache(512)
 
     @property
     def meta(self) -> MetaColumns:
@@ -335,7 +338,8 @@ class TriageList(BlockList, inherit_bindings=False):
             cells = Content.assemble(meta.cells(request, now, mark), self._parts(request, group, width))
             return [spread(cells, told, width)]
 
-        stamp = (request.digest, waited, left, marked, sending, request.given, group.stamp, meta)
+        people = (request.claim, request.fuse, request.comments, request.escalated, request.disconnected)
+        stamp = (request.digest, waited, left, marked, sending, request.given, people, group.stamp, meta)
         return Block(request.id, stamp, lines, height=_one)
 
     def _parts(self, request: ApprovalState, group: TriageGroup, width: int) -> Content:
@@ -355,18 +359,18 @@ class TriageList(BlockList, inherit_bindings=False):
     def _whole(self, request: ApprovalState, group: TriageGroup) -> bool:
         """Tell whether a request's line and its group's heading tell all that decides about it."""
         width = self._width
-        key = (request.id, group.stamp, width, self._meta.width)
+        if not width or must_be_opened(request) is not None:
+            return False
+        flags = sum(2 + flag.cell_length for flag in flags_of(request, request.since))
+        key = (request.id, group.stamp, width, self._meta.width, flags)
         if (known := self._fits.get(key)) is None:
-            known = self._fits[key] = bool(width) and self._is_whole(request, group, width)
+            known = self._fits[key] = self._is_whole(request, group, width - flags)
         return known
 
     def _is_whole(self, request: ApprovalState, group: TriageGroup, width: int) -> bool:
-        if must_be_opened(request) is not None:
+        if not self._layout_of(_heading_key(group), group, self._width).whole:
             return False
-        if not self._layout_of(_heading_key(group), group, width).whole:
-            return False
-        flags = sum(2 + flag.cell_length for flag in flags_of(request, request.since))
-        return self._meta.width + self._parts(request, group, width).cell_length + flags <= width
+        return self._meta.width + self._parts(request, group, self._width).cell_length <= width
 
     # Time in view
 

@@ -9,8 +9,10 @@ from interlock.app.viewmodels.batch import fields_of
 from interlock.app.viewmodels.queue_filter import parse_queue_filter
 from interlock.app.viewmodels.triage import grouped, shape_of
 from interlock.app.widgets.approval.time_in_view import TimeInView
+from interlock.app.widgets.approval.triage_list import MetaColumns, lay_out_group
 
 from ..support.queue_scenes import asks
+from ..support.scenes import NOW
 from ..support.triage_scenes import every_kind, pushes, thirty_one
 
 WORDS = st.text(alphabet="ab /=-\n", max_size=12)
@@ -47,6 +49,20 @@ class TestGroups:
         [difference] = group.differences
         assert (difference.name, difference.head) == ("input.command", "git push origin ")
         assert group.parts["q2"] == ("feature-2",)
+
+    def test_another_kind_of_value_differs(self) -> None:
+        """Triage: a text that reads like a number, a truth value or an object is not the same as that."""
+        for text, value in (("1", 1), ("true", True), ("null", None), ('{"a": 1}', {"a": 1}), ("[]", [])):
+            [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": value})], {})
+            assert [each.name for each in group.differences] == ["input.x"]
+            assert group.parts["q1"] != group.parts["q2"]
+
+    def test_a_lone_field_has_its_name(self) -> None:
+        """Triage: what the only value of a lone call is for is said, unless it is what runs."""
+        for name, said in (("exclude", True), ("command", False)):
+            [group] = grouped([asks(1, input={name: "prod"})], {})
+            heading = lay_out_group(group, MetaColumns.of(group.requests, NOW), 80).heading
+            assert any(name in line.plain for line in heading) is said
 
     def test_by_rule_and_agent(self) -> None:
         """Triage: requests of one rule and agent are one group, in the order of its most pressing one."""

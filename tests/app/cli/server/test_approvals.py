@@ -148,6 +148,19 @@ class TestGuards:
             assert [each.id for each in await operator.server.hub.approvals()] == [request]
             waits.cancel()
 
+    async def test_what_another_has(self, tmp_path: Path) -> None:
+        """A request that somebody else has taken on is decided only by who says that they know."""
+        async with shell(tmp_path) as operator:
+            waits, request = await operator.ask()
+            assert (await operator.server.hub.claim(request, by="ben")).ok
+            assert "ben has it" in (await operator.run("list")).stdout
+            digest = await operator.digest(request)
+            for part in ("approve", "deny"):
+                refused = await operator.run(part, request, "--digest", digest, code=1)
+                assert f"ben has {request}: to decide it all the same, add --claimed" in refused.stderr
+            await operator.run("approve", request, "--digest", digest, "--claimed")
+            assert (await waits).outcome == "allow"
+
     async def test_two_people(self, tmp_path: Path) -> None:
         """One token counts once, whoever types; a second person's completes the approval."""
         async with shell(tmp_path, "require 2 human-approvals before deploy") as operator:

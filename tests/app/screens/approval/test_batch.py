@@ -19,6 +19,7 @@ from interlock.app.widgets.base.blocks import BlockList
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalExpired
+from interlock.engine.history.model.records import ClaimRecord
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub, Outcome
 from interlock.engine.sessions.config import SessionConfig
@@ -100,6 +101,20 @@ class TestDeciding:
             await on.until("3 requests decided")
             assert {(a.approved, a.reason) for a in on.hub.answers} == {(False, "not now")}
             assert on.painted().count("✓ denied") == 3
+
+    async def test_what_others_have_is_asked_once_more(self) -> None:
+        """Batch: requests that somebody else has taken on are decided only by pressing again."""
+        taken = asks(2, claim=ClaimRecord(by="ben", at=NOW, until=NOW + timedelta(minutes=5)))
+        for key, said in (("A", "approved"), ("D", "Reason for all")):
+            async with batch(asks(1), taken, asks(3)) as (on, _):
+                await on.press(key)
+                await on.until("ben has 1 of these: press it again to decide all the same")
+                await on.press(key)
+                await on.settle()
+                assert said not in on.painted()
+                await on.wake()
+                await on.press(key)
+                await on.until(said)
 
     async def test_keys_sleep_at_first(self) -> None:
         """Never by accident: for 400 ms after the table comes up nothing is decided."""

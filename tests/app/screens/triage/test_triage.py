@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from textual import events
 
@@ -13,16 +14,21 @@ from interlock.app.screens.common.guarded_keys import ASLEEP
 from interlock.app.screens.triage.pane import TriagePane
 from interlock.app.screens.triage.screen import TriageScreen
 from interlock.app.terminal.key_rights import Permission
+from interlock.app.widgets.approval.preview import RequestPreview
 from interlock.app.widgets.approval.triage_list import TriageList
+from interlock.engine.history.model.events import ApprovalClaimed
+from interlock.engine.history.model.records import ClaimRecord, CommentRecord, FuseRecord
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.history.redaction.hidden_text import HiddenText
+from interlock.engine.hub.hub import DisconnectedCalls
 
 from ...support.queue_scenes import asking, asks
-from ...support.scenes import rule
+from ...support.scenes import NOW, rule
 from ...support.stage import Stage, stage
 from ...support.triage_scenes import deploys, long_command, of_two_people, pushes, uninspectable
 
 WIDE, SMALL = (120, 40), (80, 24)
+LATER = NOW + timedelta(minutes=5)
 
 
 @asynccontextmanager
@@ -171,6 +177,65 @@ class TestUnseen:
             assert "as one of 40 that are marked" in " ".join(on.painted().split())
             assert not on.hub.answers
 
+    async def test_commented_on(self) -> None:
+        """Triage: a line says that there are comments; they are read before an approval."""
+        said = CommentRecord(by="ben", at=NOW, text="not on a Friday")
+        async with triage(*pushes(1), asks(2, comments=(said,)), size=SMALL) as on:
+            await on.press("j")
+            await sees(on)
+            assert "1 comment" in on.painted()
+            await on.press("a")
+            await on.until("Opened, not approved: people have commented on it")
+            assert on.hub.answers == []
+
+    async def test_lost_after_it_was_seen(self) -> None:
+        """Triage: a line that was enough once is not, when no connection waits any more."""
+        async with triage(*pushes(2), size=SMALL) as on:
+            await sees(on)
+            chosen = str(cursor(on))
+            await on.press("j", "k")
+            await sees(on)
+            request = on.hub._change(chosen, disconnected=NOW)
+            lost = {request.call_id: NOW}
+            on.hub.tell(DisconnectedCalls(session=request.session, calls=lost))
+            await on.until("disconnected")
+            await sees(on)
+            await on.press("a")
+            await on.until("no connection waits for the answer")
+            assert on.hub.answers == []
+
+    async def test_taken_on_by_another(self) -> None:
+        """Triage: what somebody else has is said in its line, and decided only by pressing again."""
+        taken = pushes(3)[0].model_copy(update={"claim": ClaimRecord(by="ben", at=NOW, until=LATER)})
+        for key, said in (("a", "approved"), ("d", "Reason")):
+            async with triage(taken, *pushes(3)[1:], size=SMALL) as on:
+                assert "ben has this" in on.painted()
+                await on.press("asterisk")
+                await sees(on)
+                await on.press(key)
+                await on.until("ben has 1 of these: press it again to decide all the same")
+                await on.press(key)
+                await on.settle()
+                assert on.hub.answers == []
+                assert said not in on.painted()
+                await on.wake()
+                await on.press(key)
+                await on.until("3 requests decided" if key == "a" else "Reason")
+
+    async def test_what_people_do_meanwhile(self) -> None:
+        """Triage: the preview has at once that somebody takes the request on, or approves it."""
+        async with triage(*pushes(1)) as on:
+            request = on.hub._change("q1", claim=ClaimRecord(by="ben", at=NOW, until=LATER))
+            on.hub.publish(
+                request.session,
+                ApprovalClaimed(approval_id="q1", call_id=request.call_id, by="ben", until=LATER),
+            )
+            await on.settle()
+            preview = pane(on).query_one(RequestPreview)
+            await on.until("ben has this")
+            lines = [strip.text for strip in map(preview.render_line, range(preview.size.height))]
+            assert any("ben has this" in line for line in lines)
+
     async def test_after_scrolling(self) -> None:
         """Triage: lines count once each was in view, wherever the list stands now."""
         async with triage(*pushes(30), size=SMALL) as on:
@@ -270,6 +335,18 @@ class TestGuards:
             await on.settle()
             assert len(on.app.screen_stack) == 1
             assert not on.hub.answers
+
+    async def test_u_takes_an_approval_back(self) -> None:
+        """Triage: a line says who approved it and when it runs; the key takes that back."""
+        fuse = FuseRecord(by="ben", at=NOW, until=NOW + timedelta(seconds=4))
+        async with triage(*pushes(1), asks(2, fuse=fuse), size=SMALL) as on:
+            assert "approved by ben  runs in 4 s" in on.painted()
+            if cursor(on) != "q2":
+                await on.press("j")
+            await sees(on)
+            await on.press("u")
+            await on.settle()
+            assert ("take back", "q2", "maria") in on.hub.asked
 
     async def test_read_only(self) -> None:
         """Triage: an operator who may only look sees all of it, and marks and decides nothing."""
