@@ -57,6 +57,10 @@ class Extend(_Sent):
     """A wish for more time."""
 
 
+class TakeBack(_Sent):
+    """A wish to have an approval back whose call does not run yet."""
+
+
 class Edit(_Sent):
     """Changes of an input, to be reviewed."""
 

@@ -14,7 +14,10 @@ from time import monotonic
 from ....engine.gateway.client.console import ConsoleClient
 from ....engine.history.fold.approvals import end_of
 from ....engine.history.model.events import (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalFused,
@@ -22,12 +25,13 @@ from ....engine.history.model.events import (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
     CallLate,
     CallRepeated,
     JournalEvent,
 )
-from ....engine.hub.events import DisconnectedCalls, HubEvent
+from ....engine.hub.events import DisconnectedCalls, FreezeChanged, HubEvent
 
 PAUSE = 0.2
 """Seconds between two reports of changes to a tab, however many events there are."""
@@ -36,7 +40,10 @@ MOST_ENDED = 500
 MOST_WAITING = 10_000
 """Events that wait to be looked at; with more, everything counts as moved."""
 _OF_REQUESTS = (
+    ApprovalClaimed,
+    ApprovalCommented,
     ApprovalDecided,
+    ApprovalEscalated,
     ApprovalExpired,
     ApprovalExtended,
     ApprovalFused,
@@ -44,6 +51,7 @@ _OF_REQUESTS = (
     ApprovalRequested,
     ApprovalRevealed,
     ApprovalTakenBack,
+    ApprovalUnclaimed,
     ApprovalWithdrawn,
 )
 
@@ -161,7 +169,7 @@ class HubConnection:
 
     def _take(self, event: HubEvent) -> None:
         late = isinstance(event, JournalEvent) and isinstance(event.body, CallLate | CallRepeated)
-        if late or isinstance(event, DisconnectedCalls):
+        if late or isinstance(event, DisconnectedCalls | FreezeChanged):
             self._note(None)
         elif isinstance(event, JournalEvent) and isinstance(event.body, _OF_REQUESTS):
             if (end := end_of(event.body)) is not None:

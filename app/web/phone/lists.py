@@ -15,7 +15,9 @@ from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ...format.decisions import VERDICT, verdict_words
 from ...format.text import clip, glance, name_shown, place, shown
+from ...widgets.approval.progress import fuse_words
 from ...widgets.approval.proposed_edits import edit_counts
+from ...widgets.approval.queue_lines import handover_notes
 from ...widgets.nets.list import approver_names
 from .request_view import Risk, millis, risk_of
 
@@ -63,6 +65,12 @@ async def queue_view(hub: HubApi, now: datetime) -> QueueView:
     return QueueView(rows, len(waiting) - len(rows) + hub.unread().requests)
 
 
+def frozen_words(hub: HubApi) -> str:
+    """The freeze of all agents in words; empty while there is none."""
+    frozen = hub.current_freeze()
+    return "" if frozen is None else f"All agents are {shown(frozen.words)}; new calls wait"
+
+
 def _row(request: ApprovalState, now: datetime) -> QueueRow:
     who = name_shown(request.agent or request.session)
     if request.via:
@@ -87,7 +95,7 @@ def _glance(request: ApprovalState) -> str:
 
 
 def _notes(request: ApprovalState, now: datetime) -> list[str]:
-    notes: list[str] = []
+    notes = [*fuse_words(request, now)[:1], *handover_notes(request)]
     if request.late is not None:
         notes.append("late: its client is gone")
     elif request.disconnected is not None:

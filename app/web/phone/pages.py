@@ -36,7 +36,7 @@ from ...format.explanation import explained
 from ...format.times import with_more
 from ...screens.common.operator_context import OperatorContext
 from ...sources.deep_link import DeepLink
-from ...viewmodels.request import OperatorDecision
+from ...viewmodels.request import ClaimWarning, OperatorDecision
 from ..logins import Logins
 from ..policy import LOGIN
 from .answers import (
@@ -46,13 +46,14 @@ from .answers import (
     Grant,
     NotYetError,
     Reveal,
+    TakeBack,
     complaints,
     filled_in,
     reviewed_edit,
     reviewed_grant,
 )
 from .connection import HubConnection
-from .lists import decided_view, queue_view
+from .lists import decided_view, frozen_words, queue_view
 from .passkeys import (
     Confirmation,
     KeyWish,
@@ -155,6 +156,7 @@ class PhonePages:
             web.post("/m/a/{name}/review", self._review, name="phone-review"),
             web.post("/m/a/{name}/reveal", self._reveal, name="phone-reveal"),
             web.post("/m/a/{name}/extend", self._extend, name="phone-extend"),
+            web.post("/m/a/{name}/take-back", self._take_back, name="phone-take-back"),
             web.post("/m/a/{name}/challenge", self._challenge_key, name="phone-key-challenge"),
             web.post("/m/keys/begin", self._begin_key, name="phone-key-begin"),
             web.post("/m/keys/register", self._register_key, name="phone-key-register"),
@@ -247,7 +249,9 @@ class PhonePages:
                 response = _fragment("phone_decided.html", request, {"rows": rows})
             else:
                 found = await queue_view(hub, self._clock())
-                response = _fragment("phone_queue.html", request, {"queue": found, "as": self._operator})
+                frozen = frozen_words(hub)
+                context = {"queue": found, "as": self._operator, "frozen": frozen}
+                response = _fragment("phone_queue.html", request, context)
             waiting = await _waiting(hub)
         response.headers.update({MOMENT: moment, WAITING: str(waiting)})
         return response
@@ -266,13 +270,15 @@ class PhonePages:
             found,
             await hub.sessions(),
             hub,
-            replace(context.viewer, link=None),
+            replace(context.viewer, link=None, keys=False),
             hub.rights,
             self._clock(),
             shown.revealed,
             await self._key_problem(request, hub, found),
         )
-        return _fragment("phone_request.html", request, {"r": view, "reasons": self._deny_reasons})
+        frozen = frozen_words(hub)
+        shown_now = {"r": view, "reasons": self._deny_reasons, "frozen": frozen}
+        return _fragment("phone_request.html", request, shown_now)
 
     async def _key_problem(
         self, request: web.Request, hub: ConsoleClient, found: ApprovalState
@@ -345,6 +351,8 @@ class PhonePages:
                 if answer.approved and found.hidden and not shown.revealed:
                     raise NotYetError(MASKED)
                 decision = replace(_decision(tab, shown, found, answer), passkey=answer.passkey)
+                if (claimed := self._claimed(shown, found)) is not None:
+                    raise NotYetError(claimed)
             except NotYetError as error:
                 return _said(str(error), fields=error.fields)
             if decision.grant is not None:
@@ -406,6 +414,21 @@ class PhonePages:
         said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
         return web.json_response(said.model_dump())
 
+    async def _take_back(self, request: web.Request) -> web.StreamResponse:
+        tab, sent = self._tab(request), await _body(request, TakeBack)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            outcome = await self._context(hub).take_back(found)
+        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(said.model_dump())
+
+    def _claimed(self, shown: ShownRequest, found: ApprovalState) -> str | None:
+        """Words on somebody else's claim that the tab was not warned of yet."""
+        if shown.claims is None:
+            shown.claims = ClaimWarning(self._operator)
+        return shown.claims.take([found])
+
     # Passkeys
 
     async def _challenge_key(self, request: web.Request) -> web.StreamResponse:
@@ -418,6 +441,8 @@ class PhonePages:
                 return _said(TOO_SOON)
             if found.hidden and not shown.revealed:
                 return _said(MASKED)
+            if (claimed := self._claimed(shown, found)) is not None:
+                return _said(claimed)
             asked = await hub.challenge_key(
                 found.id, digest=found.digest, origin=request.headers["Origin"], by=self._operator
             )

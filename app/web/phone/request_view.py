@@ -11,6 +11,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from ....engine.core.people import is_among
 from ....engine.core.rights import Rights, may, refusal
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
@@ -28,7 +29,7 @@ from ...viewmodels.grant_terms import (
 from ...viewmodels.input_draft import Change, InputDraft, InputField, changes, safe_json
 from ...viewmodels.request import effects_of
 from ...widgets.approval.change_rows import diff_lines
-from ...widgets.approval.progress import Viewer, progress_lines
+from ...widgets.approval.progress import Viewer, approval_obstacle, progress_lines
 from ...widgets.approval.proposed_edits import (
     NONE,
     ProposedEdits,
@@ -91,7 +92,10 @@ class GrantForm:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """A request, and what the operator may do about it; `refused` says why nothing."""
+    """A request, and what the operator may do about it; `refused` says why nothing.
+
+    `unapproved` is why their approval would not count, `fused` the time until which it can be taken back.
+    """
 
     id: str
     digest: str
@@ -128,6 +132,8 @@ class RequestView:
     says: str
     answer: tuple[FormField, ...]
     refused: str | None
+    unapproved: str
+    fused: int | None
     grant: GrantForm | None
     no_grant: str
     edit: tuple[FormField, ...]
@@ -207,6 +213,8 @@ def request_view(
         if asks
         else (),
         refused=None if may(rights, "decide") else refusal("This", "decide", rights, viewer.operator),
+        unapproved=shown(_unapproved(request, session, viewer)),
+        fused=None if request.fuse is None else millis(request.fuse.until),
         grant=None
         if no_grant
         else GrantForm(granted_calls(request), exact_only_reason(request), of_subagent(request)),
@@ -219,9 +227,21 @@ def request_view(
 
 
 def _state(request: ApprovalState) -> str:
-    """Facts whose change has a page read again."""
-    facts = (request.digest, len(request.given), request.expires, request.disconnected, request.late)
-    return " ".join(map(str, (*facts, request.fuse and request.fuse.at, request.taken_back)))
+    """All that may change about a request, after which nothing is decided for a moment."""
+    fuse, claim = request.fuse, request.claim
+    changing = (
+        request.digest,
+        len(request.given),
+        request.expires,
+        request.disconnected,
+        request.late,
+        request.escalated,
+        None if fuse is None else fuse.at,
+        request.taken_back,
+        None if claim is None else claim.at,
+        len(request.comments),
+    )
+    return " ".join(map(str, changing))
 
 
 def _absence(request: ApprovalState) -> str:
@@ -229,6 +249,16 @@ def _absence(request: ApprovalState) -> str:
     if request.late is not None:
         return "its client is gone: an approval is held until the agent makes the call again"
     return "" if request.disconnected is None else "no connection waits for the answer"
+
+
+def _unapproved(request: ApprovalState, session: SessionState | None, viewer: Viewer) -> str:
+    """Reason why the viewer's approval would not count; empty where nothing says so."""
+    if request.fuse is not None:
+        return f"{request.fuse.by} has approved this already"
+    if is_among(viewer.operator, request.given):
+        return "You have approved this: somebody else must, too"
+    found = approval_obstacle(request, session, viewer)
+    return "" if found is None else f"Your approval does not count: {found}"
 
 
 def millis(at: datetime) -> int:

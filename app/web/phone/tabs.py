@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...screens.common.guarded_keys import ASLEEP
-from ...viewmodels.request import OperatorDecision
+from ...viewmodels.request import ClaimWarning, OperatorDecision
 from ..browser_key import is_signed, new_challenge
 from ..logins import Login
 
@@ -38,12 +38,16 @@ class Review:
 
 @dataclass(slots=True)
 class ShownRequest:
-    """A request as a tab shows it: its digest, since when, and what was shown besides."""
+    """A request as a tab shows it: its digest, since when, and what was shown besides.
+
+    `claims` are those of other people that the tab was warned of.
+    """
 
     digest: str | None
     at: float
     revealed: tuple[RevealedText, ...] = ()
     review: Review | None = None
+    claims: ClaimWarning | None = None
 
 
 @dataclass(slots=True)

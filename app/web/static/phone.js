@@ -309,7 +309,8 @@ function refresh() {
   const left = unseen().length;
   const concealed = active.hasAttribute("data-concealed");
   const keyless = active.dataset.keyless ?? (active.hasAttribute("data-passkey") ? trouble() : null);
-  complete = left === 0 && !concealed && !keyless;
+  const uncounted = active.querySelector("[data-unapproved]")?.dataset.unapproved;
+  complete = left === 0 && !concealed && !keyless && !uncounted;
   for (const side of ["left", "right"]) {
     const button = at(side);
     if (button.textContent !== active.dataset[side]) button.textContent = active.dataset[side];
@@ -319,6 +320,7 @@ function refresh() {
   let why = "All of it was shown.";
   if (sending) why = "Sending…";
   else if (document.body.classList.contains("lost")) why = "Disconnected: nothing can be decided.";
+  else if (uncounted) why = uncounted;
   else if (left) why = `Read to the end to approve: ${left === 1 ? "1 part" : `${left} parts`} left.`;
   else if (concealed) why = "Show what is masked to approve.";
   else if (keyless) why = keyless;

@@ -18,6 +18,7 @@ from interlock.engine.core.approvers import Operators
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import ApprovalPolicy
 
 from ....engine.gateway.served import Served, served, until
 from ..fronts import KEY, client, signature, small_app
@@ -85,9 +86,10 @@ async def phones(
     logins: Logins | None = None,
     port: int = 0,
     deny_reasons: tuple[str, ...] = (),
+    policy: ApprovalPolicy | None = None,
 ) -> AsyncGenerator[Phones, None]:
     """The page for a token of these rights, ada's own with all of them by default."""
-    async with served(directory, rules=rules) as running:
+    async with served(directory, rules=rules, policy=policy) as running:
         token = running.ada
         if rights is not None:
             token = running.tokens.issue("operator", f"eve-{rights}", rights=rights)

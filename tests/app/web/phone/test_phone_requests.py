@@ -12,15 +12,18 @@ import pytest
 
 from interlock.app.web.phone.tabs import PhoneTabs
 from interlock.engine.core.sanitize import visible
+from interlock.engine.gate.types import Blocked
 from interlock.engine.history.model.events import ApprovalDecided
+from interlock.engine.hub.hub import ApprovalPolicy
 from interlock.engine.sessions.config import SessionConfig
 
+from ....engine.gateway.served import until
 from ...screens.flows.flows import Commit, Release
 from ..fronts import KEY, client, offer, secret_of, signature
 from .phones import Program, agent, deploy, phones, program, run
 
 PARTS = ("/m/part?view=/m/", "/m/part?view=/m/decided", "/m/events", "/m/explain/abc")
-ACTS = ("decide", "review", "reveal", "extend")
+ACTS = ("decide", "review", "reveal", "extend", "take-back")
 HOSTILE = (
     "<script>alert(1)</script>{{ 7*7 }}{% raw %}\u202etxt.exe\x1b[2J\x1b]0;x\x07'\"><img src=x>&amp;"
 )
@@ -368,6 +371,87 @@ class TestForms:
             [answer] = [body for body in bodies if isinstance(body, ApprovalDecided)]
             assert answer.input is not None
             assert (answer.input["by"], answer.input["severity"], answer.by) == ("Ada", 4, "ada")
+
+
+class TestOthers:
+    async def test_a_freeze_is_said(self, tmp_path: Path) -> None:
+        """The queue and a request say who froze all agents and why, and no more once it is lifted."""
+        async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            await of.served.hub.freeze(by="ben", reason="<b>wrong</b>")
+            words = "All agents are frozen by ben: &lt;b&gt;wrong&lt;/b&gt;; new calls wait"
+
+            async def said() -> bool:
+                queue = (await page.get(PARTS[0]))[1]
+                return words in queue and words in await shown(page, request.id)
+
+            assert await until(said)
+            await of.served.hub.lift_freeze(by="ben", reason="looked")
+
+            async def gone() -> bool:
+                return words not in (await page.get(PARTS[0]))[1]
+
+            assert await until(gone)
+
+    async def test_an_approval_is_taken_back(self, tmp_path: Path) -> None:
+        """What is approved and does not run yet says so to everybody, and any operator takes it back."""
+        policy = ApprovalPolicy(fuse=3600.0)
+        async with phones(tmp_path, policy=policy) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            assert "data-unapproved" not in await shown(page, request.id)
+            assert (await decided(page, request.id, request.digest))["ok"]
+            html = await shown(page, request.id)
+            assert 'data-unapproved="ada has approved this already"' in html
+            assert "takes it back" not in html
+            sent = {"digest": request.digest}
+            status, text = await page.post(f"/m/a/{request.id}/take-back", sent)
+            assert (status, json.loads(text)["ok"]) == (200, True)
+            html = await shown(page, request.id)
+            assert "ada took the approval back" in html
+            assert "data-unapproved" not in html
+            [asked] = await of.asked()
+            assert (asked.fuse, asked.taken_back) == (None, "ada")
+
+    async def test_an_approval_that_does_not_count_is_not_offered(self, tmp_path: Path) -> None:
+        """A request says why, and stays to be denied; the server refuses it whatever a page sends."""
+        rules = "require human-approval before deploy of security"
+        async with phones(tmp_path, rules=rules) as of, agent(of) as gate, program(of) as page:
+            call = of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            html = await shown(page, request.id)
+            assert "Your approval does not count: you are not in security" in html
+            assert "data-refused" not in html
+            refused = await decided(page, request.id, request.digest)
+            assert (refused["ok"], "ada is not in security" in str(refused["message"])) == (False, True)
+            assert (await decided(page, request.id, request.digest, approved=False))["ok"]
+            with pytest.raises(Blocked):
+                await call
+
+    async def test_what_another_has_is_asked_once_more(self, tmp_path: Path) -> None:
+        """What somebody else has taken on is decided by sending it again, also with comments on it."""
+        async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
+            call = of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            await shown(page, request.id)
+            hub = of.served.hub
+            await hub.claim(request.id, by="ben")
+            await hub.comment(request.id, "<i>wait</i>", by="ben", to="ada")
+
+            async def said() -> bool:
+                html = await shown(page, request.id)
+                return "ben has this" in html and "ben to @ada: &lt;i&gt;wait&lt;/i&gt;" in html
+
+            assert await until(said)
+            queue = (await page.get(PARTS[0]))[1]
+            assert "ben has this" in queue
+            assert "1 comment" in queue
+            first = await decided(page, request.id, request.digest)
+            said_first = "ben has this: press it again to decide it all the same"
+            assert (first["ok"], first["message"]) == (False, said_first)
+            assert (await decided(page, request.id, request.digest))["ok"]
+            assert await call == "deployed to prod"
 
 
 class TestEvents:
