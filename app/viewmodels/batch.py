@@ -7,6 +7,7 @@ files, is reviewed and approved by itself.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ..format.text import as_json, count
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""
+_ESCAPE = re.compile(r"\\[nrtxuU]")
 JSON_BEGINS = (*'{["-0123456789tfnNI',)
 """Characters that begin a JSON value, as Python reads it."""
 
@@ -78,8 +80,12 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
 
 
 def _text(value: JsonValue) -> str:
-    """A field's value, a text as it is: quoted where it reads like another value, which it is not."""
-    return value if isinstance(value, str) and not _reads_as_json(value) else as_json(value)
+    """A field's value, a text as it is: quoted where it reads like another value, which it is not.
+
+    That is one of another kind, and one with the character that an escape in it would stand for.
+    """
+    plain = isinstance(value, str) and not _ESCAPE.search(value) and not _reads_as_json(value)
+    return value if plain else as_json(value)
 
 
 def _reads_as_json(text: str) -> bool:

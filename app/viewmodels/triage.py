@@ -145,6 +145,8 @@ def must_be_opened(request: ApprovalState) -> str | None:
         return alone.partition(": ")[2]
     if request.uninspectable is not None:
         return f"it may do more than shown: {request.uninspectable}"
+    if any(isinstance(each, str) and len(each.splitlines()) > 1 for each in request.input.values()):
+        return "a text in it has several lines"
     if request.original is not None:
         return "an operator has edited its input"
     if request.asks_for:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.app.format.text import shown
 from interlock.app.viewmodels.batch import fields_of
 from interlock.app.viewmodels.queue_filter import parse_queue_filter
-from interlock.app.viewmodels.triage import grouped, shape_of
+from interlock.app.viewmodels.triage import grouped, must_be_opened, shape_of
 from interlock.app.widgets.approval.time_in_view import TimeInView
 from interlock.app.widgets.approval.triage_list import MetaColumns, lay_out_group
 
@@ -56,6 +57,19 @@ class TestGroups:
             [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": value})], {})
             assert [each.name for each in group.differences] == ["input.x"]
             assert group.parts["q1"] != group.parts["q2"]
+
+    def test_lines_are_no_escapes(self) -> None:
+        """Triage: a text of several lines is read in lines; the escape for that looks otherwise."""
+        one, other = (
+            asks(1, input={"command": "echo a\nrm b"}),
+            asks(2, input={"command": "echo a\\nrm b"}),
+        )
+        assert must_be_opened(one) == "a text in it has several lines"
+        assert must_be_opened(other) is None
+        assert {shown(fields_of(each, None)["input.command"]) for each in (one, other)} == {
+            r"echo a\nrm b",
+            r'"echo a\\nrm b"',
+        }
 
     def test_a_lone_field_has_its_name(self) -> None:
         """Triage: what the only value of a lone call is for is said, unless it is what runs."""
