@@ -125,7 +125,8 @@ class WatchedJournal(RecordedFile):
 
     def current_freeze(self) -> FreezeRecord | None:
         """The freeze that the writer of the journal goes by."""
-        return FreezeLog(self.database, utc_now).read()
+        # Beside the journal itself, which its writer finds behind a link as well.
+        return FreezeLog(self.database.resolve(), utc_now).read()
 
     def groups_of(self, name: str) -> tuple[str, ...]:
         """None: nobody decides here."""

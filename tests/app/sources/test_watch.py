@@ -13,8 +13,10 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.sources.read_only import read_only
 from interlock.app.sources.watch import WatchedJournal
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.freeze_log import FreezeLog
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalRequested, SessionStatus
+from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import UnknownSessionError
 
@@ -78,6 +80,16 @@ class TestFollowing:
         assert event.body == SessionStatus(status="done")
         assert (await watched.session(SESSION)).status == "done"
         await watched.close()
+
+    async def test_has_the_freeze(self, journal: Journal, tmp_path: Path) -> None:
+        """The freeze that the writer goes by, also where the journal is reached by a link."""
+        link = tmp_path / "elsewhere.db"
+        link.symlink_to(journal.path)
+        watched = WatchedJournal(link)
+        assert watched.current_freeze() is None
+        freeze = FreezeRecord(by="maria", at=journal.clock(), reason="wrong")
+        FreezeLog(journal.path, journal.clock).begin(freeze)
+        assert watched.current_freeze() == freeze
 
     async def test_masks(self, journal: Journal) -> None:
         """Secrets are masked in states and in events."""
