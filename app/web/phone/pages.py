@@ -250,8 +250,9 @@ class PhonePages:
             else:
                 found = await queue_view(hub, self._clock())
                 frozen = frozen_words(hub)
-                context = {"queue": found, "as": self._operator, "frozen": frozen}
-                response = _fragment("phone_queue.html", request, context)
+                response = _fragment(
+                    "phone_queue.html", request, {"queue": found, "as": self._operator, "frozen": frozen}
+                )
             waiting = await _waiting(hub)
         response.headers.update({MOMENT: moment, WAITING: str(waiting)})
         return response
@@ -277,8 +278,9 @@ class PhonePages:
             await self._key_problem(request, hub, found),
         )
         frozen = frozen_words(hub)
-        shown_now = {"r": view, "reasons": self._deny_reasons, "frozen": frozen}
-        return _fragment("phone_request.html", request, shown_now)
+        return _fragment(
+            "phone_request.html", request, {"r": view, "reasons": self._deny_reasons, "frozen": frozen}
+        )
 
     async def _key_problem(
         self, request: web.Request, hub: ConsoleClient, found: ApprovalState
