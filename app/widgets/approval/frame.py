@@ -47,7 +47,7 @@ class RequestList(ReviewedList, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"request--call"}
     DEFAULT_CSS = """
-    RequestList > .request--call { background: $primary 12%; }
+    RequestList > .request--call { background: $primary 8%; }
     """
 
     call: reactive[range] = reactive(range(0))

@@ -127,7 +127,8 @@ class TestRouting:
             await on.press("escape")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            await on.pilot.click("TitleBar", offset=(34, 0))
+            title = on.painted().split("\n")[0]
+            await on.pilot.click("TitleBar", offset=(title.index("history") + 1, 0))
             await on.settle()
             assert isinstance(on.app.screen, HistoryScreen)
 
