@@ -101,12 +101,13 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
 def with_keys(known: Operators, journal: Path, *, sure: bool = False) -> Operators:
     """The operators, with who has enrolled a passkey at a journal.
 
-    A journal without a log of keys may not be the one that rules are for, unless one is `sure`.
+    A journal without a log of keys, or with one that is somebody else's, may not be the one that rules are
+    for, unless one is `sure`.
     """
     from ...engine.history.journal.key_log import KeyLog
 
     log = KeyLog(journal)
-    if not sure and not log.path.exists():
+    if not sure and not os.access(log.path, os.R_OK):
         return known
     holders = [each.key.operator for each in log.read().entries.values() if each.in_force()]
     return replace(known, keyed=tuple(dict.fromkeys(holders)))

@@ -33,6 +33,7 @@ class Terminal:
             os.execvp(command[0], list(command))
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._seen = b""
+        self._painted = 0.0
         self._pieces: Queue[tuple[float, bytes]] = Queue()
         sys.setswitchinterval(SWITCH)
         threading.Thread(target=self._read, daemon=True).start()
@@ -109,11 +110,15 @@ class Terminal:
         """
         wanted = text.encode()
         deadline = time.monotonic() + seconds
+        if wanted in self._seen:  # In the piece that the last call was about.
+            self._take(self._seen.partition(wanted)[0] + wanted)
+            return self._painted
         while time.monotonic() < deadline:
             piece = self._next(deadline - time.monotonic())
             if piece is None:
                 break
             painted, written = piece
+            self._painted = painted
             self._seen += written
             if wanted in self._seen:
                 self._take(self._seen.partition(wanted)[0] + wanted)

@@ -188,7 +188,7 @@ class TestHead:
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
             names=("push", "rm", "bash"),
         )
-        assert lines[2:6] == [
+        assert lines[3:7] == [
             "  runs  │ cd /srv",
             "        │ sudo git push --force",
             "        │ └ git push --force",

@@ -209,7 +209,7 @@ class TestLabel:
 
     def test_stands_behind_the_name(self) -> None:
         """Section 9: what is called comes first, then the label in quotes."""
-        assert self.dialog("Run a command")[1] == "  bash  “Run a command”"
+        assert self.dialog("Run a command")[2] == "  bash  “Run a command”"
 
     def test_in_a_line_of_its_own(self) -> None:
         """Where there is no room the name stays whole, and the label stands below it."""
@@ -223,11 +223,11 @@ class TestLabel:
         lines = self.dialog("\x1b[2J\nWHY IT ASKS  nothing\u202e" + "x" * 500)
         assert not any("\x1b" in line or "\u202e" in line for line in lines)
         assert sum(line.startswith("WHY IT ASKS") for line in lines) == 1
-        assert len(lines[1]) <= 60
+        assert len(lines[2]) <= 60
 
     def test_not_for_a_subagents_tool(self) -> None:
         """A subagent's tool of the same name may be another: without its session nothing is said."""
-        assert self.dialog("Run a command", via="helper-1")[1] == "  bash"
+        assert self.dialog("Run a command", via="helper-1")[2] == "  bash"
 
 
 class TestRuns:
