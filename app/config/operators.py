@@ -101,8 +101,8 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
 def with_keys(known: Operators, journal: Path, *, sure: bool = False) -> Operators:
     """The operators, with who has enrolled a passkey at a journal.
 
-    A journal without a log of keys, or with one that is somebody else's, may not be the one that rules are
-    for, unless one is `sure`.
+    A journal without a log of keys, or with one that may not be read here, need not be the one that rules
+    are for, unless one is `sure`.
     """
     from ...engine.history.journal.key_log import KeyLog
 

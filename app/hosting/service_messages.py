@@ -53,7 +53,7 @@ def request_link(base: str | None, approval_id: str) -> str | None:
 
 
 def waiting_message(told: Notification) -> Message:
-    """What says that a request waits."""
+    """The message that a request waits."""
     rule = [] if told.rule is None else [f"rule: {without_markup(told.rule.text)} ({told.rule.place})"]
     digest = [] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"]
     given = []
@@ -66,7 +66,7 @@ def waiting_message(told: Notification) -> Message:
 
 
 def ending_message(request: ApprovalState, names: tuple[str, str], ending: Ending) -> Message:
-    """What says that a request needs nobody any more; `names` are the tool's and the agent's."""
+    """The message that a request needs nobody any more; `names` are the tool's and the agent's."""
     match ending:
         case ApprovalDecided(approved=approved):
             people = ", ".join((*ending.others, ending.by))
@@ -109,7 +109,7 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
 
 
 def _reason(said: str, address: str) -> str:
-    """What Apprise says in its last line, without parts of the address."""
+    """The last line that Apprise says, without parts of the address."""
     for part in re.split(r"[^\w.+-]", unquote(address.partition("://")[2])):
         if len(part) > 3:
             said = said.replace(part, "…")

@@ -18,12 +18,15 @@ from ...engine.history.decisions.precedents import PrecedentIndex, Precedents
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
 from ...engine.history.journal.freeze_log import FreezeLog
+from ...engine.history.journal.key_log import KeyLog
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import CallDecided, JournalEvent
 from ...engine.history.model.records import FreezeRecord
 from ...engine.history.model.state import ApprovalState, Origin, SessionState
 from ...engine.history.redaction.redaction import Redaction
+from ...engine.hub.api import PasskeyList
 from ...engine.hub.hub import Subscription, UnknownSessionError
+from ...engine.hub.passkey_api import passkey_list
 from ...engine.recording.explanation import ExplanationView
 from ...engine.recording.masked_view import MaskedSessionState
 from ...rules import condition_of
@@ -127,6 +130,12 @@ class WatchedJournal(RecordedFile):
         """The freeze that the writer of the journal goes by."""
         # Beside the journal itself, which its writer finds behind a link as well.
         return FreezeLog(self.database.resolve(), utc_now).read()
+
+    async def passkeys(self) -> PasskeyList:
+        """The passkeys in the log beside the journal."""
+        found = await asyncio.to_thread(KeyLog(self.database.resolve()).read)
+        in_force = [each for each in found.entries.values() if each.in_force()]
+        return passkey_list(in_force, found.faults)
 
     def groups_of(self, name: str) -> tuple[str, ...]:
         """None: nobody decides here."""

@@ -84,8 +84,9 @@ def _text(value: JsonValue) -> str:
 
     That is one of another kind, and one with the character that an escape in it would stand for.
     """
-    plain = isinstance(value, str) and not _ESCAPE.search(value) and not _reads_as_json(value)
-    return value if plain else as_json(value)
+    if isinstance(value, str) and not _ESCAPE.search(value) and not _reads_as_json(value):
+        return value
+    return as_json(value)
 
 
 def _reads_as_json(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..approvals.passkeys import (
     KeyAnswer,
@@ -12,11 +12,27 @@ from ..approvals.passkeys import (
     request_options,
 )
 from ..approvals.requests import NO_KEYS, Credential, Reply
-from ..history.audit.passkeys import KeyProofError
+from ..history.audit.passkeys import KeyEntry, KeyProofError
 from .api import KeyRequest, Outcome, PasskeyList, PasskeyView
 from .operator_api import OperatorActions
 
 NOBODY = "this needs the name of an operator"
+
+
+def passkey_list(entries: Iterable[KeyEntry], faults: tuple[str, ...]) -> PasskeyList:
+    """The passkeys of a log's entries, with what is wrong in it."""
+    views = tuple(
+        PasskeyView(
+            passkey=each.key.credential,
+            operator=each.key.operator,
+            name=each.key.name,
+            origin=each.key.origin,
+            at=each.key.at,
+            confirmed=each.key.confirmed,
+        )
+        for each in entries
+    )
+    return PasskeyList(passkeys=views, faults=faults)
 
 
 class PasskeyApi(OperatorActions):
@@ -51,20 +67,7 @@ class PasskeyApi(OperatorActions):
         keys = self._live.tokens.keys
         if keys is None:
             return PasskeyList(passkeys=())
-        return PasskeyList(
-            passkeys=tuple(
-                PasskeyView(
-                    passkey=each.key.credential,
-                    operator=each.key.operator,
-                    name=each.key.name,
-                    origin=each.key.origin,
-                    at=each.key.at,
-                    confirmed=each.key.confirmed,
-                )
-                for each in keys.in_force()
-            ),
-            faults=keys.faults,
-        )
+        return passkey_list(keys.in_force(), keys.faults)
 
     async def challenge_key(
         self,

@@ -82,7 +82,7 @@ def _known_token(args: argparse.Namespace) -> str | None:
 def _show(begun: DeviceLogin, *, with_code: bool) -> None:
     """Show where the person logs in, and the code that they compare there."""
     from ....engine.core.sanitize import visible
-    from ...web.qr_code import qr_lines
+    from ...terminal.qr_code import qr_lines
 
     address = begun.verification_uri_complete or begun.verification_uri
     print(f"Open {visible(begun.verification_uri)} in a browser, on any machine,", file=sys.stderr)

@@ -97,9 +97,9 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval as at certificate
-    changed_nets config connect db digest dry_run each fill force format header headless idle_exit
-    input_file junit key kind label lift live log messages name no_backtest no_labels no_qr older_than
-    open out overlap owner prefix project proposed quiet reason resume reveal schema session since test
+    changed_nets claimed config connect db digest dry_run each fill force format header headless idle_exit
+    input_file junit key kind label lift live log logout messages name no_backtest no_labels no_qr
+    older_than open out overlap owner prefix project proposed quiet reason resume reveal schema session since test
     timeout token_file tools to trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()

@@ -33,7 +33,8 @@ def given(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What the console was asked to attach to."""
+    """What the console was asked to attach to; there is a token, so nobody logs in first."""
+    monkeypatch.setenv("INTERLOCK_TOKEN", "x")
     found: list[object] = []
 
     def attach(url: str | None, secret: str | None, **options: object) -> int:

@@ -16,7 +16,7 @@ AT = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 
 
 def run(database: Path, limit: int = 50) -> tuple[int, str, str]:
-    return printed(lambda: list_sessions(Namespace(db=database, limit=limit), zone=UTC))
+    return printed(lambda: list_sessions(Namespace(db=database, limit=limit, label=None), zone=UTC))
 
 
 class TestListSessions:
