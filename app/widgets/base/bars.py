@@ -215,18 +215,29 @@ class KeyBar(TypedApp, Widget):
         return refused, not own, active.binding.action == "close", place
 
     def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
+        """The keys in a line; where not all have room, the signs of those that decide go first."""
+        whole, line = self._laid_out(keys, last, width, signs=True)
+        return line if whole else self._laid_out(keys, last, width, signs=False)[1]
+
+    def _laid_out(
+        self, keys: list[Key], last: Key | None, width: int, *, signs: bool
+    ) -> tuple[bool, Content]:
+        """Tell whether all keys have room, and the line of those that do."""
         self._edges = []
         parts: list[Content] = []
         used = 0
         reserve = len(last[0]) + len(last[1]) + 5 if last else 0
+        whole = True
         for index, (key, name, action, usable) in enumerate(keys):
-            drawn = _key(key, name) if usable else Content.styled(_key(key, name).plain, OFF)
+            drawn = _key(key, name, signs=signs)
+            drawn = drawn if usable else Content.styled(drawn.plain, OFF)
             size = drawn.cell_length
             more = index < len(keys) - 1
             if used + size + (3 if more else 0) + reserve > width:
                 parts.append(Content.styled("…", MUTED))
                 self._edges.append((used, used + 1, MORE))
                 used += 3
+                whole = False
                 break
             parts.append(drawn)
             self._edges.append((used, used + size, action))
@@ -234,7 +245,7 @@ class KeyBar(TypedApp, Widget):
         if last:
             parts.append(_key(last[0], last[1]))
             self._edges.append((used, used + len(last[0]) + 1 + len(last[1]), last[2]))
-        return Content("  ").join(parts).truncate(width)
+        return whole, Content("  ").join(parts).truncate(width)
 
     async def on_click(self, event: events.Click) -> None:
         for start, end, action in self._edges:
@@ -247,8 +258,8 @@ class KeyBar(TypedApp, Widget):
                     await self.app.run_action(action)
 
 
-def _key(key: str, name: str) -> Content:
+def _key(key: str, name: str, *, signs: bool = True) -> Content:
     sign, colour = DECIDING.get(name.partition(" ")[0], ("", ""))
     if sign:
-        return Content.styled(f"{sign} {key} {name}", f"bold {colour}")
+        return Content.styled(f"{sign} {key} {name}" if signs else f"{key} {name}", f"bold {colour}")
     return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))
