@@ -30,10 +30,15 @@ OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
 LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
 """Rights that are not all of them, beside the operator's name."""
-DECIDING = {"approve": ("✓", "$text-success"), "deny": ("✗", "$text-error")}
-"""First words of a key's name that no other key is taken for, with the sign and the colour of each.
+DECIDING = {
+    "approve": ("✓", "$text-success"),
+    "deny": ("✗", "$text-error"),
+    "next page": ("↓", "$text-accent"),
+    "show masked": ("↓", "$text-accent"),
+}
+"""Signs and colours of the keys that decide, by the first word of their names.
 
-A key that does something else for now, such as showing the next page, has another name meanwhile.
+Those that approve show what was not seen until it was, under these names, and stay where they are.
 """
 HERE = "live"
 SCREENS = (HERE, "decisions", "history", "rules")
@@ -259,7 +264,7 @@ class KeyBar(TypedApp, Widget):
 
 
 def _key(key: str, name: str, *, signs: bool = True) -> Content:
-    sign, colour = DECIDING.get(name.partition(" ")[0], ("", ""))
+    sign, colour = DECIDING.get(name) or DECIDING.get(name.partition(" ")[0], ("", ""))
     if sign:
         return Content.styled(f"{sign} {key} {name}" if signs else f"{key} {name}", f"bold {colour}")
     return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))

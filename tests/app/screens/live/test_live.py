@@ -25,7 +25,7 @@ class TestWide:
         async with stage() as on:
             shown = on.painted()
         for part in (
-            "Interlock ── live · decisions · history",
+            "Interlock ── live · v decisions · h history",
             "1 waiting  · as maria · deploy.db",
             "◐ release-bot",
             "● docs-writer",
