@@ -190,12 +190,13 @@ class TestReplayOfASessionThatGoesOn:
             transcript.action_edge(0)
             await on.work("day")
             await on.work("night")
-            await on.when(lambda: replay.event_count > before)
-            painted = await on.until(f"event {at} of {replay.event_count}", "S 1 would block")
+            total = len(await on.hub.recorded("night"))
+            assert total > before
+            painted = await on.until(f"event {at} of {total}", "S 1 would block")
             assert "lint" not in painted
             assert transcript.current == transcript.blocks[0].key
             await on.press("end")
-            await on.until(f"event {replay.event_count} of {replay.event_count}", "✓ lint")
+            await on.until(f"event {total} of {total}", "✓ lint")
             await on.press("f5")
             await on.until("Nothing was recorded since")
 
