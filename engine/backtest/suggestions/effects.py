@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from ...core.rule import LimitRule, RuleSource, restricted
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
 from ..judge import Judge, Judgement
@@ -85,3 +86,19 @@ class EffectCounter:
             listed_asked=tuple(self._listed["asked"]),
             listed_blocked=tuple(self._listed["blocked"]),
         )
+
+
+def judged_alone(nets: Mapping[str, SkillNet], place: RuleSource) -> Iterator[str]:
+    """Say which limits on the tool of the rule at a place count over sessions.
+
+    An effect judges each session by itself, so such a limit blocks less there than it would.
+    """
+    rules = {net.rule.source.where: net.rule for net in nets.values() if net.rule and net.rule.source}
+    changed = rules.get(place.where)
+    tool = None if changed is None else restricted(changed)
+    for where, rule in rules.items():
+        if isinstance(rule, LimitRule) and rule.across is not None and rule.tool == tool:
+            yield (
+                f"{where}: this limit counts over sessions, and the numbers here are of each session "
+                "alone: fewer calls may be newly allowed, as a backtest says"
+            )

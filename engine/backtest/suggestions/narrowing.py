@@ -19,7 +19,7 @@ from ...net.net import SkillNet
 from ..judge import Judge
 from ..run import Progress, short_input
 from ..trial import Trial
-from .effects import EffectCounter
+from .effects import EffectCounter, judged_alone
 from .facts import MOST, FactReader, Observation, RuleFacts, loosenable
 from .proposal import support_of
 from .reading import JournalReading
@@ -77,6 +77,7 @@ def narrow(
         counter,
         condition,
         (before, after, source),
+        tuple(judged_alone(made, source)),
         writer,
         rules,
         texts,
@@ -104,6 +105,7 @@ def _narrowing(
     counter: EffectCounter,
     condition: Condition,
     change: tuple[str, str, RuleSource],
+    alone: tuple[str, ...],
     writer: RuleWriter,
     rules: Mapping[str, str],
     texts: Mapping[str, str],
@@ -128,7 +130,7 @@ def _narrowing(
             loosens=True,
             support=support,
             effect=counter.effect,
-            warnings=tuple(each for each in found[1] if each not in base[1]),
+            warnings=(*alone, *(each for each in found[1] if each not in base[1])),
         ),
         denied=counter.denied + len(edited),
         listed_denied=listed[:LISTED],

@@ -21,7 +21,7 @@ from ..judge import Judge
 from ..run import Progress
 from ..trial import Trial
 from .conditions import always_approved, separating
-from .effects import EffectCounter
+from .effects import EffectCounter, judged_alone
 from .facts import FactReader, Facts
 from .orders import limits, orders
 from .proposal import Proposal
@@ -170,6 +170,12 @@ def _open(proposal: Proposal) -> Iterator[str]:
         yield f"{proposal.replaces.where}: such calls pass whatever they have in {named}{more}"
 
 
+def _alone(trial: _Trial) -> Iterator[str]:
+    """Say which limits would leave less than the effect says."""
+    if trial.proposal.replaces is not None:
+        yield from judged_alone(trial.nets, trial.proposal.replaces)
+
+
 def _suggestion(
     trial: _Trial, base: tuple[tuple[str, ...], tuple[str, ...]], writer: RuleWriter, redaction: Redaction
 ) -> Suggestion | None:
@@ -188,6 +194,6 @@ def _suggestion(
         loosens=proposal.loosens,
         support=proposal.support,
         effect=effect,
-        warnings=(*_open(proposal), *(each for each in warnings if each not in base[1])),
+        warnings=(*_open(proposal), *_alone(trial), *(each for each in warnings if each not in base[1])),
         scenarios=scenarios_of(proposal, trial.nets, writer, redaction),
     )

@@ -178,6 +178,21 @@ class TestNone:
         rules = f"{ASKS}\nrequire human-approval before deploy risk high"
         assert learned(path, rules, [deploys(12, env="dev")]) == []
 
+    @pytest.mark.parametrize(
+        ("limit", "said"),
+        [
+            ("limit deploy to 12 per 1d across everyone", True),
+            ("limit deploy to 12 per 1d", False),
+            ("limit rm to 12 per 1d across everyone", False),
+        ],
+    )
+    def test_a_limit_over_sessions_is_named(self, path: Path, limit: str, said: bool) -> None:
+        """Sessions are judged one by one: a limit on the same tool that counts over them leaves less."""
+        [found] = learned(path, f"{ASKS}\n{limit}", [deploys(10, env="dev"), deploys(10, env="dev")])
+        assert found.effect.allowed == 20
+        named = [each for each in found.warnings if each.startswith("deploy.rules:2: this limit counts")]
+        assert bool(named) is said
+
 
 class TestTimes:
     def test_old_denials_hold(self, path: Path) -> None:

@@ -48,6 +48,12 @@ class TestNarrowed:
         assert (made.support.calls, made.support.denied) == (5, 3)
         assert (found.denied, found.errors) == (0, ())
 
+    def test_a_limit_over_sessions_is_named(self, journal: Path) -> None:
+        """The numbers are of each session alone; a limit on the same tool counts over them all."""
+        limited = f"{ASKS}limit deploy to 9 per 1d across agent\n"
+        [said] = narrowed(journal, 'input.env != "staging"', limited).suggestion.warnings
+        assert said.startswith(f"{FILE}:3: this limit counts over sessions")
+
     def test_denied_calls_that_would_pass(self, journal: Path) -> None:
         """What people denied is counted and listed."""
         found = narrowed(journal, 'input.env != "prod"')
