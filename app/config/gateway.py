@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, Validat
 from ...engine.gateway.server.limits import Limits
 from .loader import Key
 from .paths import resolve_in
+from .quantities import one_or_more
 from .tables import BASE, SettingsTable
 
 LIMITS_PAGE = "api/engine-gateway.md#interlock.engine.gateway.server.limits.Limits"
@@ -33,11 +34,7 @@ def _page(value: str) -> str:
     return value
 
 
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-Texts = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_as_list)]
+Texts = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(one_or_more)]
 
 
 class GatewayTable(SettingsTable):

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_v
 
 from .loader import Key
 from .paths import is_sequence
-from .quantities import length_of_time
+from .quantities import length_of_time, one_or_more
 from .tables import SettingsTable
 
 
@@ -59,12 +59,8 @@ def _http(value: str) -> str:
     return value
 
 
-def _addresses(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _service(value: str) -> str:
-    """An address of a service as Apprise reads it; where that is not installed it is not looked at."""
+    """An address of a service, which Apprise has to be there to read."""
     scheme = value.partition("://")[0]
     try:
         from apprise import Apprise
@@ -80,7 +76,7 @@ def _service(value: str) -> str:
     return value
 
 
-Services = Annotated[tuple[Annotated[str, AfterValidator(_service)], ...], BeforeValidator(_addresses)]
+Services = Annotated[tuple[Annotated[str, AfterValidator(_service)], ...], BeforeValidator(one_or_more)]
 
 
 def _times(value: object) -> object:
@@ -123,6 +119,11 @@ class NotifySettings(SettingsTable):
     include_input: Annotated[StrictBool, Key("`true`: with the call's input, masked as on screen")] = (
         False
     )
+
+    @property
+    def ways(self) -> tuple[str | None, ...]:
+        """The services, or `None` for the command or the address of one's own."""
+        return (None,) if self.command or self.url else self.to
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

@@ -17,16 +17,12 @@ from ...engine.gateway.protocol.login_exchange import LoginOffer
 from ...engine.gateway.protocol.tokens import TokenError, read_private
 from .loader import Key, SettingsError
 from .paths import resolve_in
-from .quantities import age
+from .quantities import age, one_or_more
 from .tables import BASE, SettingsTable
 
 SECRET = "INTERLOCK_OIDC_SECRET"
 LONGEST_SESSION = 30 * 24 * 3600.0
 """Seconds for which a login may hold at most."""
-
-
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 def _session(value: object) -> float:
@@ -56,7 +52,7 @@ def _groups(groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ..
 
 
 Text = Annotated[str, Field(pattern=r"\S")]
-Values = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
+Values = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
 
 
 class OidcRoles(BaseModel):

@@ -29,12 +29,9 @@ from .errors import UNKNOWN, describe_error, dotted, unknown_setting
 from .identity import operator_name
 from .loader import FoundTable, Key, SettingsError, find_tables
 from .oidc import oidc_settings
+from .quantities import one_or_more
 
 TABLE = "operators"
-
-
-def _groups(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 def _group(name: str) -> str:
@@ -54,7 +51,7 @@ class OperatorSettings(BaseModel):
     ] = FULL
     groups: Annotated[
         tuple[Annotated[str, AfterValidator(_group)], ...],
-        BeforeValidator(_groups),
+        BeforeValidator(one_or_more),
         Key('the groups the operator is in, as `["security"]`: rules say `of security`'),
     ] = ()
     subject: Annotated[
@@ -109,7 +106,7 @@ def with_keys(known: Operators, journal: Path, *, sure: bool = False) -> Operato
     log = KeyLog(journal)
     if not sure and not os.access(log.path, os.R_OK):
         return known
-    holders = [each.key.operator for each in log.read().entries.values() if each.in_force()]
+    holders = [each.key.operator for each in log.read().in_force()]
     return replace(known, keyed=tuple(dict.fromkeys(holders)))
 
 

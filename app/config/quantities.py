@@ -20,6 +20,11 @@ def length_of_time(value: object) -> timedelta:
     return value if isinstance(value, timedelta) else age(str(value))
 
 
+def one_or_more(value: object) -> object:
+    """A list in a settings file, also where it says one text alone."""
+    return [value] if isinstance(value, str) else value
+
+
 def parse_dollars(text: str) -> float:
     """An amount in US dollars. Raises `ValueError`, with a sentence, for anything else."""
     try:

@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -194,7 +194,7 @@ class Notifier:
         self._clocks = clocks or Clocks()
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
-        self._told: dict[str, tuple[ApprovalState, list[str]]] = {}
+        self._told: dict[str, tuple[ApprovalState, set[str]]] = {}
         self._complained = False
 
     async def run(self) -> None:
@@ -220,18 +220,11 @@ class Notifier:
             self._stop(body.approval_id)
             self._start(body.approval_id, event.at - self._settings.after)
         elif isinstance(body, ApprovalCommented) and body.to is not None:
-            self._begin(self._send(body.approval_id, self._ways, Address(body.to, body.by)))
+            self._begin(self._send(body.approval_id, self._settings.ways, Address(body.to, body.by)))
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
             if (told := self._told.pop(body.approval_id, None)) is not None:
                 self._begin(self._tell_ending(*told, body))
-
-    @property
-    def _ways(self) -> Sequence[str | None]:
-        """The services, or `None` for the command or the address of one's own."""
-        return self._settings.to or (
-            () if not (self._settings.url or self._settings.command) else (None,)
-        )
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -255,7 +248,10 @@ class Notifier:
     async def _watch(self, approval_id: str, since: datetime) -> None:
         """Notify when it is time, and others after longer times; one that fails holds up none."""
         async with asyncio.TaskGroup() as steps:
-            for after, ways in ((self._settings.after, self._ways), *self._settings.later.items()):
+            for after, ways in (
+                (self._settings.after, self._settings.ways),
+                *self._settings.later.items(),
+            ):
                 steps.create_task(self._notify_at(approval_id, since + after, ways))
 
     async def _notify_at(self, approval_id: str, due: datetime, ways: Sequence[str | None]) -> None:
@@ -271,16 +267,15 @@ class Notifier:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
             if request is None:
                 return
-            if (
-                way is not None
-                and (told := self._told.setdefault(approval_id, (request, [])))[1].count(way) == 0
-            ):
-                told[1].append(way)
+            if way is not None:
+                self._told.setdefault(approval_id, (request, set()))[1].add(way)
             await send_notification(self._settings, request, self._clocks.now(), way, address=address)
 
         await asyncio.gather(*(self._try(approval_id, partial(send, way)) for way in ways))
 
-    async def _tell_ending(self, request: ApprovalState, services: Sequence[str], ending: Ending) -> None:
+    async def _tell_ending(
+        self, request: ApprovalState, services: Collection[str], ending: Ending
+    ) -> None:
         """Tell the services that were told of a request what became of it."""
         names = without_links(request.tool), without_links(request.agent or request.session)
         message = ending_message(request, names, ending)

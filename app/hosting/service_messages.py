@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Ending: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
 MARKUP = str.maketrans(dict.fromkeys("<>@&*~`|[]#\\", "·"))
-"""What chats read as a mention, a link or a style."""
+"""Characters that chats read as a mention, a link or a style."""
 DIGEST = 12
 """Characters of the digest that tell requests apart in a chat."""
 INPUT = 1_000

@@ -134,8 +134,7 @@ class WatchedJournal(RecordedFile):
     async def passkeys(self) -> PasskeyList:
         """The passkeys in the log beside the journal."""
         found = await asyncio.to_thread(KeyLog(self.database.resolve()).read)
-        in_force = [each for each in found.entries.values() if each.in_force()]
-        return passkey_list(in_force, found.faults)
+        return passkey_list(found.in_force(), found.faults)
 
     def groups_of(self, name: str) -> tuple[str, ...]:
         """None: nobody decides here."""

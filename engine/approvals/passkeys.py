@@ -123,7 +123,7 @@ class Passkeys:
 
     def in_force(self) -> list[KeyEntry]:
         """The keys in force, oldest first."""
-        return [each for each in self._history.entries.values() if each.in_force()]
+        return self._history.in_force()
 
     def keys_of(self, operator: str) -> list[KeyEntry]:
         """The keys of an operator."""

@@ -74,15 +74,14 @@ async def _try(settings: NotifySettings) -> int:
 
     now = datetime.now(UTC)
     request = sample_request(now)
-    services = [*settings.to, *chain.from_iterable(settings.later.values())]
-    own = [None] if settings.url or settings.command else []
-    if own:
+    ways = (*settings.ways, *chain.from_iterable(settings.later.values()))
+    if None in ways:
         payload = payload_of(
             request, now, include_input=settings.include_input, link=settings.link, test=True
         )
         print(f"Sent: {as_bytes(payload).decode()}", flush=True)
     code = 0
-    for way in (*own, *services):
+    for way in ways:
         try:
             answer = await send_notification(settings, request, now, way, test=True)
         except SendError as error:

@@ -99,7 +99,7 @@ def _list_keys(journal: Path) -> int:
     from ....engine.history.journal.key_log import KeyLog
 
     found = KeyLog(journal).read()
-    keys = [each.key for each in found.entries.values() if each.in_force()]
+    keys = [each.key for each in found.in_force()]
     for key in keys:
         by = "a code" if key.confirmed == "code" else "an earlier key"
         since = f"since {key.at:%Y-%m-%d %H:%M} UTC  confirmed by {by}"

@@ -60,6 +60,10 @@ class KeyHistory:
     faults: tuple[str, ...] = ()
     head: str = ""
 
+    def in_force(self) -> list[KeyEntry]:
+        """The keys in force, oldest first."""
+        return [each for each in self.entries.values() if each.in_force()]
+
 
 class KeyLog:
     """The log beside the journal at `database`."""
