@@ -64,7 +64,8 @@ class SessionLedger:
         self._last = 0
         # Numbers of writes, and of changes of the gate among them, whose outcome is not known yet.
         self._open = self._open_changes = 0
-        self._no_open_changes = asyncio.Event()
+        self._no_open_changes, self._none_open = asyncio.Event(), asyncio.Event()
+        self._none_open.set()
         self.is_ahead = False
         """True if the gate has made a change that could not be recorded: `catch_up` sets it back."""
 
@@ -83,12 +84,15 @@ class SessionLedger:
         if events:
             self._last = events[-1].seq
             self._open += 1
+            self._none_open.clear()
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_durable(done: asyncio.Future[None]) -> None:
             failure = done.exception()
             if events:
                 self._open -= 1
+                if not self._open:
+                    self._none_open.set()
             # Even if the host or `on_written` raises, no one waits for ever.
             try:
                 for event in events:
@@ -142,6 +146,10 @@ class SessionLedger:
         except JournalError:
             await self.catch_up()
             raise
+
+    async def outcomes_known(self) -> None:
+        """Wait until no write is under way: what is written then follows nothing that may yet be lost."""
+        await self._none_open.wait()
 
     async def catch_up(self) -> None:
         """Set back a gate that is ahead of the journal; nothing comes between this and what is next.

@@ -610,8 +610,14 @@ class HostedSession:
 
     async def _record_failure(self, event: ErrorEvent) -> None:
         error = f"{type(event.error).__name__}: {event.error}"
+        failed = SessionStatus(status="failed", error=error)
         try:
-            await self.sending.withdraw("the run failed", SessionStatus(status="failed", error=error))
+            try:
+                await self.sending.withdraw("the run failed", failed)
+            except JournalError:
+                # Perhaps only because it followed what was lost: on its own it may be written.
+                await self.ledger.outcomes_known()
+                await self.sending.withdraw("the run failed", failed)
         except JournalError as unwritten:
             # The journal cannot say it, so the screens must: the state is all that is left.
             self._told.fail(f"{error} ({unwritten})")

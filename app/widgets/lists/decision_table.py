@@ -78,9 +78,10 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._moved = moved
         self._parts: list[DecisionPage] = []
         self._ends: list[int] = []
-        self._loaded: LRUCache[_PageKey, Sequence[Decision]] = LRUCache(KEPT_PARTS)
-        self._asked: set[_PageKey] = set()
-        self._stale: set[_PageKey] = set()
+        # Each with the number of changes before it was read, or asked for: fewer than now means outdated.
+        self._loaded: LRUCache[_PageKey, tuple[int, Sequence[Decision]]] = LRUCache(KEPT_PARTS)
+        self._asked: dict[_PageKey, int] = {}
+        self._changes = 0
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(KEPT_STRIPS)
         self._cursor = 0
         self._newer = 0
@@ -141,7 +142,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         following, head = self.following, self._parts[:1]
         self._parts[:1] = parts
         for part, decisions in zip(parts, read, strict=False):
-            self._loaded[_key(part)] = decisions
+            self._keep(part, self._changes, decisions)
         added = sum(part.count for part in parts) - sum(part.count for part in head)
         self._place()
         if following or not head:
@@ -153,22 +154,29 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def fill(self, part: DecisionPage, decisions: Sequence[Decision]) -> None:
-        """The decisions of a part have been read."""
-        self._asked.discard(_key(part))
-        self._stale.discard(_key(part))
-        self._loaded[_key(part)] = decisions
+        """The decisions of a part have been read; an older reading does not replace a newer one."""
+        asked = self._asked.pop(_key(part), 0)
+        before = self._loaded.get(_key(part))
+        if before is not None and before[0] > asked:
+            return
+        self._keep(part, asked, decisions)
         self.refresh()
         here = self._part_of(self._cursor)
         if here is not None and here[0] == part:
             self.post_message(self.Moved())
 
+    def _keep(self, part: DecisionPage, changes: int, decisions: Sequence[Decision]) -> None:
+        # Textual's cache leaves a value that is there already as it is.
+        self._loaded.discard(_key(part))
+        self._loaded[_key(part)] = (changes, decisions)
+
     def failed(self, part: DecisionPage) -> None:
         """A part could not be read; it is asked for again when it is next painted."""
-        self._asked.discard(_key(part))
+        self._asked.pop(_key(part), None)
 
     def outdate(self) -> None:
-        """Mark the loaded parts as changed: each is shown until it is read again for a repaint."""
-        self._stale = {key for part in self._parts if (key := _key(part)) in self._loaded}
+        """Mark all parts as changed: each is shown until it is read again for a repaint."""
+        self._changes += 1
         self.refresh()
 
     def decision(self, row: int) -> Decision | None:
@@ -177,12 +185,10 @@ class DecisionTable(CursorList, inherit_bindings=False):
         if found is None:
             return None
         part, offset = found
-        loaded = self._loaded.get(_key(part))
-        if loaded is None or _key(part) in self._stale:
+        changes, decisions = self._loaded.get(_key(part)) or (-1, ())
+        if changes < self._changes:
             self._want(part)
-        if loaded is None:
-            return None
-        return loaded[offset] if offset < len(loaded) else None
+        return decisions[offset] if offset < len(decisions) else None
 
     def _part_of(self, row: int) -> tuple[DecisionPage, int] | None:
         if not 0 <= row < self.total:
@@ -193,7 +199,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
     def _want(self, part: DecisionPage) -> None:
         if _key(part) not in self._asked:
-            self._asked.add(_key(part))
+            self._asked[_key(part)] = self._changes
             self.post_message(self.PartNeeded(part))
 
     def _place(self) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import C, T
+from interlock.engine.agents import C, ErrorEvent, T
 from interlock.engine.approvals import requests as questions
 from interlock.engine.approvals import withdrawals as withdrawing
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.writer import Writer, Written
 from interlock.engine.history.model.events import (
@@ -29,6 +31,7 @@ from interlock.engine.history.model.events import (
     MessageAdded,
     ModeChanged,
     NetToggled,
+    SessionStatus,
 )
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.engine.net.net import ToolCall
@@ -299,6 +302,23 @@ class TestEnding:
         await came(lambda: not hub._live.get(session)[0].state.approvals)
         await rested(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
+
+    async def test_a_failure_that_follows_what_was_lost_is_recorded(
+        self, hub: Hub, shop: Shop, disk: Disk
+    ) -> None:
+        """The journal has refused a write, which the session has not heard yet when its run fails."""
+        session, _ = await self.asked(hub, shop)
+        hosted = hub._live.get(session)[0]
+        with disk.full_for(ModeChanged):
+            lost = hosted.hand_over(ModeChanged(mode="shadow", by="ada"))
+            while session in hub._journal._heads:  # the loop stands still, so nobody hears of it
+                time.sleep(0.001)  # noqa: ASYNC251
+        await hosted.on_event(ErrorEvent(error=RuntimeError("broken")))
+        with pytest.raises(JournalError):
+            await lost
+        failed = bodies(hub, session, SessionStatus)[-1]
+        assert (failed.status, failed.error) == ("failed", "RuntimeError: broken")
+        assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_a_session_closes_with_what_could_not_be_withdrawn(
         self, hub: Hub, shop: Shop, disk: Disk

@@ -52,19 +52,32 @@ def console(**more: object) -> App[None]:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Type, each key with its effect; no cursor blinks."""
+    """Type, each key with its effect painted before the next; no cursor blinks."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
         for key in pressed:
             await pilot.press(key)
-            await pilot.pause(0.02)
+            await at_rest(pilot)
             for each in pilot.app.screen.query("Input, TextArea").results(Input | TextArea):
                 each.cursor_blink = False
         await pilot.pause(0.15)
         await pilot.pause()
 
     return run
+
+
+async def at_rest(pilot: Pilot[None]) -> None:
+    """Until nothing on screen has changed for a while, however busy the machine is."""
+    before, same = "", 0
+    for _ in range(500):
+        await pilot.pause(0.01)
+        now = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        same = same + 1 if now == before else 0
+        if same == 3:
+            return
+        before = now
+    raise AssertionError("the screen never comes to rest")
 
 
 def read_with(key: str, size: tuple[int, int]) -> list[str]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+from textual.message import Message
+
 from interlock.app.console.app import InterlockConsole
 from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.common.guarded_keys import ASLEEP
@@ -16,6 +19,7 @@ from interlock.app.screens.decisions.detail import DecisionDetail
 from interlock.app.screens.decisions.screen import DecisionsScreen
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.widgets.lists.decision_table import DecisionTable
 from interlock.app.widgets.replay.transcript import MomentTranscript
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal.journal import Journal
@@ -98,8 +102,42 @@ class TestComingIn:
             await on.when(lambda: on.table.total == total + 1)
             await on.when(lambda: on.table.current is not None and on.table.current.session == "night")
             assert on.table.row == 0
-            await on.until("S would block", "removed" if False else "night")
+            await on.until("S would block", "night")
             await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
+
+    async def test_an_older_reading_comes_last(self, tmp_path: Path) -> None:
+        """A part that was being read when its call ended does not hide the result."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work()
+            await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
+            part, table = on.table._parts[0], on.table
+            new = [decision for n in range(part.count) if (decision := table.decision(n)) is not None]
+            old = [new[0].model_copy(update={"result": None}), *new[1:]]
+            table.outdate()
+            assert table.current == new[0]  # and so asks for the part
+            table.outdate()
+            table.renew([part], [new])
+            table.fill(part, old)
+            assert table.current == new[0]
+
+    async def test_a_part_outdated_while_it_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is asked for once more."""
+        asked: list[Message] = []
+        async with live(tmp_path / "run.db") as on:
+            await on.work()
+            await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
+            part, table = on.table._parts[0], on.table
+            new = [decision for n in range(part.count) if (decision := table.decision(n)) is not None]
+            table.outdate()
+            assert table.current == new[0]
+            table.outdate()
+            monkeypatch.setattr(table, "post_message", asked.append)
+            table.fill(part, [new[0].model_copy(update={"result": None}), *new[1:]])
+            assert table.current != new[0]
+            monkeypatch.undo()
+            assert DecisionTable.PartNeeded(part) in asked
 
     async def test_what_is_read_does_not_move(self, tmp_path: Path) -> None:
         """Further down, the same rows stay where they are, the cursor on its decision."""
