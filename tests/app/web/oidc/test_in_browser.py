@@ -59,7 +59,7 @@ class TestWalk:
             await page.goto(f"{front.url}/m/")
             await page.click("text=Log in with")
             await page.wait_for_selector("text=has no role here")
-            assert page.url == f"{front.url}/oidc/callback"
+            await page.wait_for_url(f"{front.url}/oidc/callback")
             front.provider.person = person("eve", "staff")
             await page.click("text=Log in again")
             await page.click("text=Log in with")
