@@ -18,6 +18,7 @@ from interlock.app.console.app import InterlockConsole
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.triage.pane import TriagePane
 from interlock.app.screens.triage.screen import TriageScreen
+from interlock.app.terminal.gc import settle_collector
 from interlock.app.widgets.approval.triage_list import TriageList
 from interlock.app.widgets.lists.sessions import WaitingList
 
@@ -83,6 +84,7 @@ async def _key_to_paint(size: tuple[int, int]) -> list[tuple[float, float]]:
         await on.until(lambda: isinstance(app.screen, TriageScreen))
         listed = app.screen.query_one(TriageList)
         await on.until(lambda: len(listed.blocks) > MANY)
+        settle_collector()  # as a console in a terminal does once it is painted
         painted: list[tuple[float, float]] = []
         display = app._display
 

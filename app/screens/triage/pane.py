@@ -179,9 +179,14 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         some = self._filter != EVERYTHING
         self._list.say_when_empty("Nothing that waits fits the filter." if some else NOTHING_WAITS)
         self._list.show_groups(self._groups, now, self._marked, self._sending)
-        self.query_one("#triage-heading", Static).update(self._list.meta.heading())
+        self.query_one("#triage-heading", Static).update(self._list.meta.heading(), layout=False)
         self._title()
         self._follow_cursor()
+        self.refresh_bindings()
+
+    def _paint_marks(self) -> None:
+        self._list.show_marks(self._marked, self._clock(), self._sending)
+        self._title()
         self.refresh_bindings()
 
     def _title(self) -> None:
@@ -540,7 +545,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self._marked.remove(request.id)
         elif self._may_mark(1):
             self._marked.add(request.id)
-        self.paint()
+        self._paint_marks()
 
     def action_alike(self) -> None:
         """Mark all that are like the request under the cursor; where all are, take the marks away."""
@@ -553,7 +558,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self._marked -= alike
         elif self._may_mark(len(alike - self._marked)):
             self._marked |= alike
-        self.paint()
+        self._paint_marks()
 
     def _may_mark(self, number: int) -> bool:
         if len(self._marked) + number <= MOST:

@@ -244,6 +244,7 @@ class TriageList(BlockList, inherit_bindings=False):
         self._requests: dict[str, tuple[ApprovalState, TriageGroup]] = {}
         self._meta = MetaColumns()
         self._layouts: dict[str, tuple[object, GroupLayout]] = {}
+        self._marked: frozenset[str] = frozenset()
         self._slack = 0
         self._fits: LRUCache[tuple[str, bytes, int, int, int], bool] = LRUCache(512)
 
@@ -260,6 +261,7 @@ class TriageList(BlockList, inherit_bindings=False):
         sending: Collection[str] = (),
     ) -> None:
         """Show groups; the cursor stays on its request, and that on its line."""
+        self._marked = frozenset(marked)
         requests = [request for group in groups for request in group.requests]
         self._meta = meta = MetaColumns.of(requests, now)
         self._groups = {_heading_key(group): group for group in groups}
@@ -273,6 +275,18 @@ class TriageList(BlockList, inherit_bindings=False):
                     self._request_block(each, group, meta, now, each.id in marked, each.id in sending)
                 )
         self._show_in_place(blocks)
+
+    def show_marks(self, marked: Collection[str], now: datetime, sending: Collection[str] = ()) -> None:
+        """Show other marks, each in its line; nothing else of the groups has changed."""
+        changed, self._marked = self._marked ^ set(marked), frozenset(marked)
+        for index, block in enumerate(self._blocks if changed else ()):
+            if block.key in changed and block.key in self._requests:
+                request, group = self._requests[block.key]
+                key = block.key
+                self._blocks[index] = self._request_block(
+                    request, group, self._meta, now, key in marked, key in sending
+                )
+        self.refresh()
 
     def _show_in_place(self, blocks: Sequence[Block]) -> None:
         """Show blocks, and scroll by as much as the line under the cursor has moved."""

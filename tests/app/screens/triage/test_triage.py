@@ -364,8 +364,7 @@ class TestGuards:
             await on.press("asterisk", "slash", *"feature-1", "enter")
             await sees(on)
             await on.press("a")
-            await on.settle()
-            assert "The filter hides marked requests" in on.painted()
+            await on.until("The filter hides marked requests")
             assert not on.hub.answers
 
 
