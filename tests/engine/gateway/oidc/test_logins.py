@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,6 +46,15 @@ class Place:
         with pytest.raises(LoginRefusedError) as caught:
             await self.enter(claims)
         return str(caught.value)
+
+
+def mirrored(token: str) -> str:
+    """A token with the other signature that holds for what it says: on P-256, with `n - s` for `s`."""
+    order = 0xFFFFFFFF_00000000_FFFFFFFF_FFFFFFFF_BCE6FAAD_A7179E84_F3B9CAC2_FC632551
+    said, _, signature = token.rpartition(".")
+    numbers = base64.urlsafe_b64decode(f"{signature}==")
+    other = numbers[:32] + (order - int.from_bytes(numbers[32:])).to_bytes(32)
+    return f"{said}.{base64.urlsafe_b64encode(other).rstrip(b'=').decode()}"
 
 
 @pytest_asyncio.fixture
@@ -180,6 +190,14 @@ class TestUse:
         await place.logins.open(token)
         with pytest.raises(InvalidIdTokenError, match="used before"):
             await place.logins.open(token)
+
+    async def test_the_same_id_token_under_another_signature_opens_none(self, place: Place) -> None:
+        """Whoever has a signature by an elliptic curve can write it as another one that holds."""
+        place.provider.rotate()
+        token = place.provider.id_token(person("ada", "dev"))
+        await place.logins.open(token)
+        with pytest.raises(InvalidIdTokenError, match="used before"):
+            await place.logins.open(mirrored(token))
 
     async def test_logins_of_one_person_are_bounded(self, place: Place) -> None:
         """One more ends the oldest."""
