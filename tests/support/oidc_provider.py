@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import secrets
@@ -49,6 +50,7 @@ class OidcProvider:
     """The provider. Who comes to it is `person`, whom it asks nothing, or nobody where that is `None`.
 
     `claims` change an ID token's, `header` its header; `secret` is that of the client, if it has one.
+    `replies` are answers in place of its own, by path, each once; with `drips` none ever ends.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,8 @@ class OidcProvider:
         self.secret: str | None = None
         self.refreshes = True
         self.down = False
+        self.drips = False
+        self.replies: dict[str, web.Response] = {}
         self.key: RSAKey | ECKey = _KEY
         self.shown_keys = [self.key]
         self.says_issuer = True
@@ -91,6 +95,7 @@ class OidcProvider:
         self.issuer = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
 
     async def close(self) -> None:
+        self.drips = False
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -120,9 +125,21 @@ class OidcProvider:
     @web.middleware
     async def _noted(self, request: web.Request, handler: web.RequestHandler) -> web.StreamResponse:
         self.asked.append(request.path)
+        if self.drips:
+            return await self._drip(request)
+        if (reply := self.replies.pop(request.path, None)) is not None:
+            return reply
         if self.down:
             return web.Response(status=503, text="maintenance")
         return await handler(request)  # type: ignore[operator, no-any-return]
+
+    async def _drip(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while self.drips:
+            await response.write(b" ")
+            await asyncio.sleep(0.05)
+        return response
 
     async def _metadata(self, _: web.Request) -> web.Response:
         return web.json_response(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...core.sanitize import visible
-from .provider import TIMEOUT, Metadata, Provider, ProviderError
+from .answers import HEADERS, TIMEOUT, bounding_hooks, in_time
+from .provider import Metadata, Provider, ProviderError
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,6 +25,8 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 SLOWER = 5.0
 """Seconds by which a device flow asks more seldom after each `slow_down` (RFC 8628)."""
 LONGEST_INTERVAL = 60.0
+MOST_SAID = 200
+"""Characters of what a provider says of an error that people read."""
 
 
 class FlowError(Exception):
@@ -129,7 +132,7 @@ class ProviderClient:
             raise FlowError(f"{self.provider.issuer} has no device flow: use a token, or interlock web")
         data = {"client_id": self.client_id, "scope": " ".join(self.scopes)}
         try:
-            async with self._session(metadata) as session:
+            async with self._session(metadata) as session, in_time():
                 answer = await session.request("POST", endpoint, withhold_token=True, data=data)
             if answer.status_code != 200:
                 raise FlowError(
@@ -141,7 +144,7 @@ class ProviderClient:
             raise ProviderError(f"{self.provider.issuer} does not answer: {error}") from error
         except ValidationError as error:
             raise ProviderError(
-                f"{self.provider.issuer}: its answer to a device flow makes no sense: {error}"
+                f"{self.provider.issuer}: its answer to a device flow makes no sense: {_amiss(error)}"
             ) from error
 
     async def finish_device(
@@ -188,6 +191,8 @@ class ProviderClient:
             "token_endpoint_auth_method": "none" if self.secret is None else with_secret,
             "code_challenge_method": "S256",
             "timeout": TIMEOUT,
+            "headers": HEADERS,
+            "event_hooks": bounding_hooks(),
         }
         return cast("_Session", AsyncOAuth2Client(**options))
 
@@ -197,12 +202,15 @@ class ProviderClient:
         from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
 
         try:
-            return ProviderTokens.model_validate(dict(await asked))
+            async with in_time():
+                found = await asked
+            return ProviderTokens.model_validate(dict(found))
         except OAuthError as error:
             raise self._refused(error) from error
-        except (httpx2.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            # The library takes apart what it was sent before anybody has checked that.
             raise ProviderError(
-                f"{self.provider.issuer} does not answer as it should: {error or type(error).__name__}"
+                f"{self.provider.issuer} does not answer as it should: {_amiss(error)}"
             ) from error
 
     def _refused(self, error: Exception) -> Exception:
@@ -218,9 +226,18 @@ class ProviderClient:
             ),
             "invalid_grant": "the login there is over, or its code was used before: log in again",
         }
-        more = visible(str(getattr(error, "description", "") or ""))
+        code = code[:MOST_SAID]
+        more = visible(str(getattr(error, "description", "") or "")[:MOST_SAID])
         reason = said.get(code) or f"{visible(code) or 'an error without a name'}{more and f': {more}'}"
         return FlowError(f"{self.provider.issuer}: {reason}")
+
+
+def _amiss(error: Exception) -> str:
+    """Words on an answer that makes no sense, without what it has: that may be a token."""
+    if isinstance(error, ValidationError):
+        found = error.errors(include_input=False, include_url=False)
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+    return visible(str(error)[:MOST_SAID]) or type(error).__name__
 
 
 class _PendingError(Exception):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from interlock.engine.gateway.oidc.client import DeviceLogin, FlowError, ProviderClient
 from interlock.engine.gateway.oidc.provider import Provider, ProviderError
@@ -98,3 +99,28 @@ class TestFlow:
         confidential = ProviderClient(Provider(made.issuer), CLIENT, ("openid",))
         with pytest.raises(FlowError, match="it does not take the client 'interlock'"):
             await confidential.finish_device(await begun(made), waiting.sleep, waiting.clock)
+
+
+class TestAnswers:
+    """What the provider answers, whatever it is, ends as an error that a person can read."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '{"id_token": {"a": "hidden-token"}}',
+            '{"id_token": "a.b.c", "refresh_token": ["hidden-token"]}',
+            '{"id_token": "a.b.c", "expires_in": 1e999, "access_token": "hidden-token"}',
+            pytest.param("[" * 100_000, id="deep"),
+            "[1]",
+        ],
+    )
+    async def test_that_makes_no_sense(self, made: OidcProvider, body: str) -> None:
+        """The error has no part of it, which may be a token."""
+        for path, ask in (
+            ("/token", lambda: client(made).refresh("one")),
+            ("/device", lambda: client(made).begin_device()),
+        ):
+            made.replies[path] = web.Response(text=body, content_type="application/json")
+            with pytest.raises(ProviderError) as caught:
+                await ask()
+            assert "hidden" not in str(caught.value)

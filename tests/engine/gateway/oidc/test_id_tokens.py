@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gzip
 import hmac
 import json
 import time
@@ -10,9 +12,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from interlock.engine.gateway.oidc.answers import MAX_ANSWER
 from interlock.engine.gateway.oidc.provider import (
     FRESH,
     LEEWAY,
@@ -135,6 +139,10 @@ class TestClaims:
             assert f"make no sense: {name}" in await refused(made, made.id_token(**{name: None}))
         assert "make no sense" in await refused(made, made.id_token(exp="tomorrow"))
 
+    async def test_a_time_of_hundreds_of_digits(self, made: OidcProvider) -> None:
+        """It is compared like any other, though no float holds it."""
+        assert "in the future" in await refused(made, made.id_token(nbf=10**400))
+
     async def test_the_nonce_of_another_login(self, made: OidcProvider) -> None:
         """A token without this login's nonce is refused, also one with none."""
         for token in (made.id_token(), made.id_token(nonce="other")):
@@ -181,6 +189,31 @@ class TestProvider:
         await made.close()
         with pytest.raises(ProviderError, match="does not answer"):
             await Provider(made.issuer).metadata()
+
+    @pytest.mark.parametrize(
+        ("headers", "body", "said"),
+        [
+            ({}, b" " * (MAX_ANSWER + 1), "has more than 1,048,576 bytes"),
+            ({"Content-Encoding": "gzip"}, gzip.compress(b" " * (64 << 20)), "is compressed"),
+        ],
+    )
+    async def test_an_answer_that_is_too_big(
+        self, made: OidcProvider, headers: dict[str, str], body: bytes, said: str
+    ) -> None:
+        """No more of it is read than a bound, and nothing is unpacked."""
+        made.replies["/.well-known/openid-configuration"] = web.Response(body=body, headers=headers)
+        with pytest.raises(ProviderError, match=said):
+            await Provider(made.issuer).metadata()
+
+    async def test_an_answer_that_never_ends(
+        self, made: OidcProvider, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that comes byte by byte is given up like one that does not come."""
+        monkeypatch.setattr("interlock.engine.gateway.oidc.answers.TIMEOUT", 0.3)
+        made.drips = True
+        async with asyncio.timeout(10):
+            with pytest.raises(ProviderError, match="was not there within"):
+                await Provider(made.issuer).metadata()
 
     async def test_a_document_of_another_issuer(self, made: OidcProvider) -> None:
         """Who shows the document of somebody else is no provider."""

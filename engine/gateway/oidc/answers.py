@@ -1,0 +1,65 @@
+"""Bounds on what a provider answers: how long that takes, and how much of it is read.
+
+A provider that is slow or floods holds up no login but its own, and no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import httpx2
+
+TIMEOUT: Final = 4.0
+"""Seconds for a whole answer of the provider; whoever logs in at a server is answered in ten."""
+MAX_ANSWER: Final = 1 << 20
+"""Bytes of an answer that is read."""
+HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
+
+Hooks = Mapping[str, Sequence[Callable[["httpx2.Response"], Awaitable[None]]]]
+
+
+def bounding_hooks() -> Hooks:
+    """Event hooks of a client that reads no more of an answer than `MAX_ANSWER`.
+
+    What is longer, or compressed, whose size nobody knows before it is read, raises `httpx2.HTTPError`.
+    """
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        def __init__(self, whole: httpx2.AsyncByteStream) -> None:
+            self._whole = whole
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = MAX_ANSWER
+            async for piece in self._whole:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx2.HTTPError(f"the answer has more than {MAX_ANSWER:,} bytes")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._whole.aclose()
+
+    async def bound(response: httpx2.Response) -> None:
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise httpx2.HTTPError("the answer is compressed, which was not asked for")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = Bounded(response.stream)
+
+    return {"response": (bound,)}
+
+
+@asynccontextmanager
+async def in_time() -> AsyncGenerator[None, None]:
+    """Wait for one answer. Raises `httpx2.HTTPError` for one that is not there as a whole in time."""
+    import httpx2
+
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            yield
+    except TimeoutError as error:
+        raise httpx2.HTTPError(f"the answer was not there within {TIMEOUT:.0f} seconds") from error
