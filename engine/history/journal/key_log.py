@@ -2,7 +2,8 @@
 
 A key is of no session, so that no session's record can hold it. Enrolments, removals and the number of
 uses that a key counts are lines of JSON, only ever appended. What cannot be read, is not chained, or is
-confirmed by nobody enrolls no key: nothing is approved by it.
+confirmed by nobody enrolls no key: nothing is approved by it. That a key was removed, or used so often,
+counts wherever it stands: who can append a line, and so break the chain, brings no removed key back.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class KeyLog:
             return KeyHistory(faults=(f"{name}: {error.strerror or error}",))
         entries: dict[str, KeyEntry] = {}
         faults: list[str] = []
-        head = ""
+        head, broken = "", False
         for number, line in enumerate(text.split(b"\n"), 1):
             if not line:
                 continue
@@ -94,10 +95,14 @@ class KeyLog:
             except ValidationError:
                 faults.append(f"{name}:{number}: this line is none of a log of keys")
                 continue
-            if entry.before != head:
-                faults.append(f"{name}:{number}: a line before this one was changed or removed")
-                break
-            head = sha256(line).hexdigest()
+            if broken or entry.before != head:
+                if not broken:
+                    faults.append(f"{name}:{number}: a line before this one was changed or removed")
+                broken = True
+                if isinstance(entry, _Enrolled):
+                    continue
+            else:
+                head = sha256(line).hexdigest()
             try:
                 _follow(entries, entry, head)
             except KeyProofError as error:

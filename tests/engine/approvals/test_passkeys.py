@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import C, T
+from interlock.engine.approvals.passkeys import MOST_CODES, MOST_OPEN
 from interlock.engine.approvals.requests import ApprovalPolicy
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
@@ -214,6 +215,19 @@ class TestApproval:
         outcome = await approve(hub, request, "maria", device)
         assert "sign count" in outcome.message.lower()
 
+    async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:
+        """Who asks for any number of challenges loses their own first ones."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop())
+        answer = device.sign(await challenged(hub, request, "maria"))
+        for _ in range(MOST_OPEN + 1):
+            assert (await hub.begin_key(origin=PAGE, by="ada")).ok
+        outcome = await hub.decide(
+            request.id, approved=True, by="maria", digest=request.digest, passkey=answer
+        )
+        assert outcome.ok, outcome.message
+
     async def test_somebody_elses_key_is_none(self, hub: Hub) -> None:
         """The challenge of one person, signed by another's key."""
         maria, ada = Authenticator(), Authenticator()
@@ -368,6 +382,25 @@ class TestEnrolment:
         assert (await approve(hub, request, "maria", laptop)).ok
         assert laptop.keys.keys() == {second}
 
+    async def test_codes_are_few(self, hub: Hub, clock: Clock) -> None:
+        """Nobody guesses one by having any number of them made; an hour later there are more."""
+        said: list[str] = []
+        hub.serve_keys(None, said.append)
+        device = Authenticator()
+
+        async def another() -> KeyRequest:
+            begun = await hub.begin_key(origin=PAGE, by="maria")
+            return await hub.register_key(device.make(begun), by="maria")
+
+        for _ in range(MOST_CODES):
+            assert (await another()).ok
+        refused = await another()
+        assert not refused.ok
+        assert "10 codes for a first key of maria" in refused.message
+        assert len(said) == MOST_CODES
+        clock.advance(3601)
+        assert (await another()).ok
+
     async def test_who_may_not_decide_enrolls_none(self, hub: Hub) -> None:
         """A role of `look` has nothing to sign."""
         found = await hub.begin_key(origin=PAGE, by="omar")
@@ -444,6 +477,27 @@ class TestLog:
         found = log.read()
         assert len(found.entries) == 1
         assert "has a key already, which did not confirm it" in found.faults[0]
+
+    async def test_a_line_of_somebody_s_brings_no_removed_key_back(
+        self, tmp_path: Path, clock: Clock
+    ) -> None:
+        """What is removed after the chain was broken stays removed, and no use is forgotten."""
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        phone, stick = Authenticator(), Authenticator()
+        await enroll(hub, "maria", phone)
+        stolen = await enroll(hub, "maria", stick, "stick", by=phone)
+        log = KeyLog(tmp_path / "hub.db")
+        head = log.read().head
+        append_line(log.path, json.dumps({"step": "used", "before": head, "credential": "x", "uses": 1}))
+        assert (await hub.remove_key(stolen, by="maria")).ok
+        _, request = await asked(hub, Shop())
+        assert (await approve(hub, request, "maria", phone)).ok
+        await hub.close()
+        found = log.read()
+        [entry] = found.in_force()
+        assert (entry.key.name, entry.uses) == ("phone", phone.uses)
+        [fault] = found.faults
+        assert "a line before this one was changed or removed" in fault
 
     async def test_a_changed_line_ends_what_is_believed(self, tmp_path: Path, clock: Clock) -> None:
         """What follows it is not chained any more."""
