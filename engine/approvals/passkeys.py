@@ -15,7 +15,7 @@ from hmac import compare_digest
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from ..core.people import same_person
+from ..core.people import person_key, same_person
 from ..core.sanitize import visible
 from ..history.audit.passkeys import (
     ApprovedRequest,
@@ -36,6 +36,11 @@ CHALLENGE_LIFETIME = timedelta(minutes=5)
 CODE_LIFETIME = timedelta(minutes=10)
 MOST_OPEN = 256
 """Challenges at a time; one more forgets the oldest."""
+MOST_OPEN_EACH = 32
+"""Challenges of one operator at a time: who asks for many forgets their own, and nobody else's."""
+MOST_CODES = 10
+"""Codes of one operator within `CODES_WITHIN`: each is good for `MOST_TRIES` guesses, and is shown."""
+CODES_WITHIN = timedelta(hours=1)
 MOST_KEYS = 20
 """Keys of one operator."""
 MOST_TRIES = 5
@@ -108,6 +113,7 @@ class Passkeys:
         self._clock = clock
         self._history = key_log.read()
         self._open: dict[str, _Open] = {}
+        self._codes: dict[str, tuple[datetime, ...]] = {}
         self.announce: Callable[[str], None] | None = None
         self.page: str | None = None
 
@@ -256,6 +262,7 @@ class Passkeys:
                 "a first key is confirmed by a code in the terminal of the process that has the journal, "
                 "and this one has none: start `interlock web` or `interlock serve` in one"
             )
+        self._count_code(operator)
         waiting = self._begin("code", operator, opened.origin, key=key, id_=new.id)
         waiting[1].ends = self._clock() + CODE_LIFETIME
         waiting[1].code = f"{secrets.randbelow(10**8):08}"
@@ -266,6 +273,17 @@ class Passkeys:
             f"approves as {visible(operator)} from then on"
         )
         return None
+
+    def _count_code(self, operator: str) -> None:
+        """Note that an operator gets another code. Raises `KeyProofError` where that were too many."""
+        now, person = self._clock(), person_key(operator)
+        recent = tuple(each for each in self._codes.get(person, ()) if each > now - CODES_WITHIN)
+        if len(recent) >= MOST_CODES:
+            raise KeyProofError(
+                f"{len(recent)} codes for a first key of {operator} were shown within an hour, the most "
+                "there may be, as somebody may be guessing: try again later"
+            )
+        self._codes[person] = (*recent, now)
 
     def confirm(
         self, operator: str, key_id: str, *, code: str = "", answer: KeyAnswer | None = None
@@ -345,6 +363,9 @@ class Passkeys:
     ) -> tuple[str, _Open]:
         now = self._clock()
         for each in [name for name, one in self._open.items() if one.ends <= now]:
+            del self._open[each]
+        own = [name for name, one in self._open.items() if same_person(one.operator, operator)]
+        for each in own[: max(0, len(own) + 1 - MOST_OPEN_EACH)]:
             del self._open[each]
         while len(self._open) >= MOST_OPEN:
             del self._open[next(iter(self._open))]
