@@ -76,6 +76,7 @@ class FilterLine(Horizontal):
         super().__init__()
         self._placeholder = placeholder
         self._typing: Timer | None = None
+        self._done: str | None = None
 
     def compose(self) -> ComposeResult:
         yield Input(
@@ -111,6 +112,7 @@ class FilterLine(Horizontal):
 
     def close(self) -> None:
         """Empty it and put it away."""
+        self._done = None
         self._line.value = ""
         self.display = False
 
@@ -131,9 +133,12 @@ class FilterLine(Horizontal):
 
     @on(Input.Changed)
     def wait(self, message: Input.Changed) -> None:
-        """Wait for a pause in typing before a search."""
+        """Wait for a pause in typing before a search, unless the line was searched for as it is."""
         message.stop()
         self._hold()
+        if message.value == self._done:
+            return
+        self._done = None
         self._typing = self.set_timer(TYPING_PAUSE, lambda: self.post_message(self.Settled(done=False)))
 
     @on(Input.Submitted)
@@ -143,6 +148,8 @@ class FilterLine(Horizontal):
 
     def action_done(self) -> None:
         """Search, and go to what is found."""
+        self._hold()
+        self._done = self._line.value
         self.post_message(self.Settled(done=True))
 
     def action_leave(self) -> None:
