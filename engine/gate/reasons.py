@@ -11,7 +11,6 @@ from ..core.amounts import SumField
 from ..core.approvers import ANYBODY, PASSKEY, Approvers, some_of
 from ..core.condition import condition_text
 from ..core.durations import as_typed
-from ..core.excerpt import excerpt
 from ..core.rule import (
     UNCLEAR,
     ApprovalRule,
@@ -23,6 +22,7 @@ from ..core.rule import (
 )
 from ..core.sanitize import visible
 from ..net.net import SkillNet
+from .excerpt import excerpt
 
 UNREAD = "it could not be read to its end"
 """Reason why a call is unclear, where the function that named it gives no reason."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .sanitize import visible_words
+from ..core.sanitize import visible_words
 
 MOST = 80
 """Characters of an excerpt."""

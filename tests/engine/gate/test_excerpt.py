@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.core.excerpt import MOST, excerpt
 from interlock.engine.core.sanitize import cells
+from interlock.engine.gate.excerpt import MOST, excerpt
 
 SECRET = "hunter2"
 

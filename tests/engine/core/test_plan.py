@@ -1,0 +1,185 @@
+"""Plans as agents write them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from interlock.engine.core.condition import Compare, Condition
+from interlock.engine.core.plan import (
+    LONGEST_CONDITION,
+    LONGEST_NAME,
+    LONGEST_TITLE,
+    MOST_CALLS,
+    MOST_EFFECTS,
+    MOST_STEPS,
+    PLAN_SCHEMA,
+    Plan,
+    PlanError,
+    PlanStep,
+    plan_line,
+    read_plan,
+    step_text,
+    written_plan,
+)
+from interlock.rules.compiler import condition_of
+
+STAGING = Compare(("env",), "=", "staging")
+STEP: dict[str, object] = {"tool": "deploy"}
+SCHEMA = json.loads(json.dumps(PLAN_SCHEMA))
+
+
+def plan_of(*steps: object, **others: object) -> dict[str, object]:
+    return {"title": "Release 1.4", "steps": list(steps), **others}
+
+
+class TestReadPlan:
+    """The input of a call of `plan`."""
+
+    def test_whole(self) -> None:
+        """Every field of a plan is read."""
+        step = {"tool": "bash", "count": 2, "when": 'input.env = "staging"', "effects": ["deploy"]}
+        plan = read_plan(plan_of(step, STEP), condition_of)
+        assert plan == Plan(
+            "Release 1.4", (PlanStep("bash", 2, STAGING, ("deploy",)), PlanStep("deploy"))
+        )
+
+    def test_repeated_effects(self) -> None:
+        """An effect that is named twice counts once."""
+        plan = read_plan(plan_of({**STEP, "effects": ["a", "b", "a"]}), None)
+        assert plan.steps[0].effects == ("a", "b")
+        assert plan.steps[0].names == {"deploy", "a", "b"}
+
+    def test_most(self) -> None:
+        """The largest plan is read."""
+        step = {
+            "tool": "t" * LONGEST_NAME,
+            "count": MOST_CALLS,
+            "effects": [f"e{n}" for n in range(MOST_EFFECTS)],
+        }
+        plan = read_plan({"title": "T" * LONGEST_TITLE, "steps": [step] * MOST_STEPS}, None)
+        assert len(plan.steps) == MOST_STEPS
+
+    @pytest.mark.parametrize(
+        ("value", "place", "problem"),
+        [
+            ({}, "title", "found nothing"),
+            ({"title": " ", "steps": [STEP]}, "title", "found an empty text"),
+            ({"title": "T" * (LONGEST_TITLE + 1), "steps": [STEP]}, "title", "201 characters"),
+            ({"title": 4, "steps": [STEP]}, "title", "found a whole number"),
+            ({"title": "T"}, "steps", "found nothing"),
+            (plan_of(), "steps", "found an empty list"),
+            ({"title": "T", "steps": {}}, "steps", "found an object"),
+            (plan_of(*[STEP] * (MOST_STEPS + 1)), "steps", "found 51 steps"),
+            (plan_of(STEP, limit=3), "the plan", "unknown field 'limit'"),
+            (plan_of(STEP, "deploy"), "steps[1]", "found a text"),
+            (plan_of({**STEP, "max\u200b": 1}), "steps[0]", r"unknown field 'max\u200b'"),
+            (plan_of({}), "steps[0].tool", "found nothing"),
+            (plan_of({"tool": ""}), "steps[0].tool", "found an empty text"),
+            (plan_of({"tool": "t" * 201}), "steps[0].tool", "201 characters"),
+            (plan_of({"tool": "unclear"}), "steps[0].tool", "reserved name 'unclear'"),
+            (plan_of({"tool": "Plan"}), "steps[0].tool", "reserved name 'Plan'"),
+            (plan_of({**STEP, "count": 0}), "steps[0].count", "found 0"),
+            (plan_of({**STEP, "count": MOST_CALLS + 1}), "steps[0].count", "found 101"),
+            (plan_of({**STEP, "count": True}), "steps[0].count", "found true"),
+            (plan_of({**STEP, "count": 2.0}), "steps[0].count", "found a number with a fraction"),
+            (plan_of({**STEP, "count": None}), "steps[0].count", "found nothing"),
+            (plan_of({**STEP, "count": 10**400}), "steps[0].count", "found a whole number"),
+            (plan_of({**STEP, "when": ["x"]}), "steps[0].when", "found a list"),
+            (plan_of({**STEP, "when": ""}), "steps[0].when", "found an empty text"),
+            (plan_of({**STEP, "when": "input.env staging"}), "steps[0].when", "no condition"),
+            (plan_of({**STEP, "when": "x" * (LONGEST_CONDITION + 1)}), "steps[0].when", "2,001"),
+            (plan_of({**STEP, "effects": "push"}), "steps[0].effects", "found a text"),
+            (plan_of({**STEP, "effects": [1]}), "steps[0].effects[0]", "found a whole number"),
+            (plan_of({**STEP, "effects": ["anything-else"]}), "steps[0].effects[0]", "reserved"),
+            (plan_of({**STEP, "effects": ["e"] * 21}), "steps[0].effects", "found 21 names"),
+        ],
+    )
+    def test_refused(self, value: dict[str, object], place: str, problem: str) -> None:
+        """Whatever is no plan is refused, with its place and what was found there."""
+        with pytest.raises(PlanError) as refused:
+            read_plan(value, condition_of)
+        assert refused.value.place == place
+        assert problem in refused.value.problem
+        assert str(refused.value) == f"{place}: {refused.value.problem}; {refused.value.remedy}"
+
+    def test_no_reader(self) -> None:
+        """Without a reader of conditions a step with one is refused."""
+        with pytest.raises(PlanError, match="nothing here reads conditions"):
+            read_plan(plan_of({**STEP, "when": 'input.env = "x"'}), None)
+
+    def test_reader_that_raises(self) -> None:
+        """The sentence of a reader that raises is the problem."""
+
+        def read(text: str) -> Condition:
+            raise ValueError(f"cannot read {text}")
+
+        with pytest.raises(PlanError, match=r"steps\[0\].when: cannot read x; write it as"):
+            read_plan(plan_of({**STEP, "when": "x"}), read)
+
+    def test_error_is_pickled(self) -> None:
+        """The error crosses processes with its parts."""
+        error = pickle.loads(pickle.dumps(PlanError("steps", "found nothing", "give one")))
+        assert (error.place, error.problem, error.remedy) == ("steps", "found nothing", "give one")
+
+
+class TestPlanText:
+    """A plan as people read it."""
+
+    def test_line(self) -> None:
+        """Calls of one tool are counted together."""
+        plan = Plan("Release 1.4", (PlanStep("deploy"), PlanStep("push"), PlanStep("deploy")))
+        assert plan.calls == {"deploy": 2, "push": 1}
+        assert plan_line(plan) == "Release 1.4 · 3 steps: 2 deploy, 1 push"
+
+    def test_hostile_line(self) -> None:
+        """A title or name cannot hide anything."""
+        line = plan_line(Plan("R\u202e\n\x1b[2J", (PlanStep("сору"),)))
+        assert line == r"R\u202e\n\x1b[2J · 1 step: 1 \u0441\u043e\u0440\u0443"
+
+    def test_step(self) -> None:
+        """A step has its count, tool, condition and effects on one line."""
+        step = PlanStep("bash", 2, STAGING, ("deploy", "push"))
+        assert step_text(step) == '2 × bash when input.env = "staging" as deploy, push'
+
+    def test_condition_as_read(self) -> None:
+        """The condition shown is the one that was read, not the text it came in."""
+        plan = read_plan(plan_of({**STEP, "when": '  input.env   =  "staging" '}), condition_of)
+        assert step_text(plan.steps[0]) == '1 × deploy when input.env = "staging"'
+
+
+class TestWrittenPlan:
+    """The input of a call, made from a plan."""
+
+    def test_read_again(self) -> None:
+        """What is written is read as the same plan."""
+        plan = Plan("Release", (PlanStep("bash", 2, STAGING, ("deploy",)), PlanStep("push")))
+        assert read_plan(written_plan(plan.title, plan.steps), condition_of) == plan
+
+    def test_json_steps(self) -> None:
+        """A step may be its JSON object already."""
+        assert written_plan("Release", [STEP]) == {"title": "Release", "steps": [STEP]}
+
+
+class TestSchema:
+    """The schema that models are given."""
+
+    def test_valid(self) -> None:
+        """The schema is one, and takes what is a plan."""
+        Draft202012Validator.check_schema(SCHEMA)
+        schema = Draft202012Validator(SCHEMA)
+        full = {"tool": "bash", "count": 2, "when": "input.a = 1", "effects": ["deploy"]}
+        assert schema.is_valid(plan_of(full, STEP))
+
+    @pytest.mark.parametrize(
+        "value",
+        [{}, plan_of(), plan_of({}), plan_of({**STEP, "count": 0}), plan_of({**STEP, "max": 1})],
+    )
+    def test_refused(self, value: dict[str, object]) -> None:
+        """What the reader refuses is no plan by the schema either."""
+        assert not Draft202012Validator(SCHEMA).is_valid(value)
+        with pytest.raises(PlanError):
+            read_plan(value, condition_of)
