@@ -27,6 +27,7 @@ MEASUREMENTS = (
     "gateway",
     "queue",
     "triage",
+    "phone",
     "flows",
 )
 SEPARATE = ("agentdojo",)
