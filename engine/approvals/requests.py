@@ -647,16 +647,19 @@ class ApprovalRequests:
     async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
         """Record that nobody waits for the answer about a call; its request stays open until then.
 
-        `None` where no request about it is open, or none stays so without a client. Raises
-        `JournalError`.
+        `None` where no request about it is open, or none stays so without a client. One that is late
+        already is so for no longer. Raises `JournalError`.
         """
         found = self._about(call_id)
         if found is None or self._policy.late <= 0:
             return None
         approval_id, waits = found
         async with waits.turn:
-            if self._shown(approval_id, waits) is None or waits.requested_input is not None:
+            shown = self._shown(approval_id, waits)
+            if shown is None or waits.requested_input is not None:
                 return None
+            if shown.late is not None:
+                return shown.late if shown.late > self._clock() else None
             until = self._clock() + timedelta(seconds=self._policy.late)
             await self._note(CallLate(call_id=call_id, until=until, subagent=subagent))
         return until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -149,19 +149,25 @@ class AgentApi:
         """
         await self._external(session_id).calls.withdraw(call_id, reason)
 
-    async def give_up_call(
-        self, session_id: str, call_id: str, reason: str, subagent: str = ""
-    ) -> datetime | None:
+    async def give_up_call(self, session_id: str, call_id: str, reason: str) -> datetime | None:
         """The client of a call waits no more: its request stays open until then (G-102), or is withdrawn.
 
         It is withdrawn, for the `reason`, where the policy keeps none open without a client, and where no
         request about the call is open; then there is no time. Raises as `withdraw_call`.
         """
         calls = self._external(session_id).calls
-        until = await calls.leave(call_id, subagent)
+        until = await calls.leave(call_id)
         if until is None:
             await calls.withdraw(call_id, reason)
         return until
+
+    def when_over(self, session_id: str, call_id: str, done: Callable[[], object]) -> None:
+        """Call `done` once a call is decided or withdrawn. Raises `UnknownSessionError`."""
+        self._external(session_id).calls.when_over(call_id, done)
+
+    def recorded_id(self, session_id: str, call_id: str) -> str:
+        """The id in the record of a call, by its agent's own. Raises `UnknownSessionError`."""
+        return self._external(session_id).calls.index.current(call_id)
 
     def note_connection(self, session_id: str, call_id: str, *, connected: bool) -> None:
         """Show operators that no connection waits for a call any more, or that one waits again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -12,6 +12,8 @@ from pydantic import JsonValue
 
 from ..history.model.events import (
     ApprovalDecided,
+    ApprovalFused,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     CallDecided,
     CallLate,
@@ -33,11 +35,12 @@ NO_RESULT = (
 
 @dataclass(frozen=True, slots=True)
 class LateCall:
-    """A call whose answer its agent gets until a time, by making it again (G-102)."""
+    """A call whose answer its agent gets by making it again (G-102); `made` is its digest."""
 
     call_id: str
     until: datetime
     subagent: str
+    made: bytes
 
 
 @dataclass(slots=True)
@@ -46,7 +49,8 @@ class CallIndex:
 
     `latest` is by an agent's own id the id of the last call made under it, where that is another;
     `renamed` are those ids. `settled` are the calls that have a result. `late` are those whose client has
-    gone: undecided, or denied by a person in the meantime.
+    gone: undecided, or denied by a person in the meantime. `holders` are the agent's own ids of late
+    calls that were made again.
     """
 
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
@@ -55,7 +59,9 @@ class CallIndex:
     renamed: set[str] = field(default_factory=set[str])
     settled: set[str] = field(default_factory=set[str])
     late: dict[str, LateCall] = field(default_factory=dict[str, LateCall])
+    holders: dict[str, str] = field(default_factory=dict[str, str])
     _denied: set[str] = field(default_factory=set[str])
+    _approved: set[str] = field(default_factory=set[str])
 
     def current(self, own: str) -> str:
         """The id in the record of the last call that an agent made under its `own` id."""
@@ -72,16 +78,39 @@ class CallIndex:
     def late_like(
         self, tool: str, arguments: Mapping[str, JsonValue], subagent: str, now: datetime
     ) -> str | None:
-        """The late call that is this one: the same tool, the same input, of the same subagent."""
-        same = None
-        for late in self.late.values():
-            if late.subagent != subagent or late.until <= now:
-                continue
-            made = self.asked[late.call_id]
-            same = same or digest(tool, arguments)
-            if digest(made.tool, made.input) == same:
-                return late.call_id
-        return None
+        """The late call that is this one: the same tool, the same input, of the same subagent.
+
+        Of several, one that is answered already comes first.
+        """
+        open_ones = [c for c in self.late.values() if c.subagent == subagent and c.until > now]
+        if not open_ones:
+            return None
+        made = digest(tool, arguments)
+        same = [late.call_id for late in open_ones if late.made == made]
+        answered = (key for key in same if key in self._denied or key in self._approved)
+        return next(answered, same[0] if same else None)
+
+    def hand_over(self, call_id: str, own: str) -> Callable[[], None]:
+        """Let a late call be the one that the agent makes now under its `own` id; returns the undoing.
+
+        From then on nothing else is this call: the next under the id that it had is another (G-103).
+        """
+        holder = self.holders.get(call_id, self.asked[call_id].made_as or call_id)
+        before = {name: self.latest.get(name) for name in (own, holder)}
+        if holder != own:
+            self.rename(holder)
+        self.holders[call_id] = own
+        self.latest[own] = call_id
+
+        def undo() -> None:
+            self.holders[call_id] = holder
+            for name, named in before.items():
+                if named is None:
+                    self.latest.pop(name, None)
+                else:
+                    self.latest[name] = named
+
+        return undo
 
     def _name(self, own: str, call_id: str) -> None:
         self.latest[own] = call_id
@@ -96,13 +125,20 @@ class CallIndex:
                     if call.made_as is not None:
                         self._name(call.made_as, call.call_id)
             case CallLate() if body.call_id in self.asked:
-                self.late[body.call_id] = LateCall(body.call_id, body.until, body.subagent)
-            case CallRepeated():
+                call = self.asked[body.call_id]
+                made = digest(call.tool, call.input)
+                self.late[body.call_id] = LateCall(body.call_id, body.until, body.subagent, made)
+            case CallRepeated() if body.call_id in self.asked:
                 self.late.pop(body.call_id, None)
-                if body.made_as != body.call_id:
-                    self.latest[body.made_as] = body.call_id
+                self.hand_over(body.call_id, body.made_as)
             case ApprovalDecided(approved=False) if body.call_id in self.late:
                 self._denied.add(body.call_id)
+            case ApprovalFused():
+                self._approved.add(body.call_id)
+            case ApprovalTakenBack():
+                self._approved.discard(body.call_id)
+            case ApprovalWithdrawn(again=True):
+                self._approved.discard(body.call_id)
             case ApprovalWithdrawn(again=False):
                 self.late.pop(body.call_id, None)
             case SessionResumed():

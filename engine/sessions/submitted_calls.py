@@ -50,10 +50,11 @@ class OpenCall:
 
     `decided` is done once its decision is durable, `proposed` once the call itself is, where that was
     recorded before its decision. `answers` are the futures of its callers, each with whether the call had
-    been made before.
+    been made before. `subagent` is the agent's own one that made it.
     """
 
     call: CallRecord
+    subagent: str = ""
     decided: asyncio.Future[None] = field(init=False)
     proposed: asyncio.Future[None] | None = None
     ending: tuple[EndingKind, str] | None = None
@@ -172,7 +173,7 @@ class SubmittedCalls:
         call, known = self._call_record(call_id, tool, arguments, subagent)
         if call.call_id in self._open or call.call_id in self.index.decided:
             return None
-        reached = self._try(call)
+        reached = self._try(call, subagent)
         if not isinstance(reached, OpenCall):
             return reached
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
@@ -212,14 +213,22 @@ class SubmittedCalls:
 
         if open_call is not None and open_call.ending is not None:
             open_call.decided.add_done_callback(submit_again)
-        elif call.call_id in self.index.late:
+        elif (late := self.index.late.get(call.call_id)) is not None and late.until > self._host.now:
+            if late.subagent != subagent:
+                raise CallIdUsed(self._host.id, call.call_id)
             self._rejoin(call_id, call.call_id, answer, submit_again)
+        elif late is not None and open_call is not None:
+            # Timers stop while the machine sleeps.
+            self._start(self._end_late(call.call_id))
+            open_call.decided.add_done_callback(submit_again)
         elif call.call_id in self.index.decided:
             answer.set_result(self._answer(call.call_id, repeated=True))
         else:
             if open_call is None:
-                reached = self._try(call)
-                open_call = reached if isinstance(reached, OpenCall) else self._wait(call, reached)
+                reached = self._try(call, subagent)
+                if not isinstance(reached, OpenCall):
+                    reached = self._wait(call, subagent, reached)
+                open_call = reached
             open_call.answers.append((answer, known))
 
     def _call_record(
@@ -254,7 +263,7 @@ class SubmittedCalls:
 
     # Late calls: their client has gone, and the agent may make them again (G-102)
 
-    async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
+    async def leave(self, call_id: str) -> datetime | None:
         """Nobody waits for a call any more; its request stays open until then.
 
         `None` where there is none that may. Raises `JournalError`.
@@ -264,16 +273,22 @@ class SubmittedCalls:
         open_call = self._open.get(call_id)
         if open_call is None or open_call.ending is not None:
             return None
-        return await self._host.questions.leave(call_id, subagent)
+        return await self._host.questions.leave(call_id, open_call.subagent)
+
+    def when_over(self, call_id: str, done: Callable[[], object]) -> None:
+        """Call `done` once a call is decided or withdrawn."""
+        open_call = self._open.get(self.index.current(call_id))
+        if open_call is None:
+            done()
+        else:
+            open_call.decided.add_done_callback(lambda _: done())
 
     def _rejoin(
         self, own: str, call_id: str, answer: asyncio.Future[CallAnswer], resubmit: Callable[[], None]
     ) -> None:
         """Have a call wait for the answer to a late one, which from this moment no other call gets."""
         index = self.index
-        late, latest = index.late.pop(call_id), index.latest.get(own)
-        if own != call_id:
-            index.latest[own] = call_id
+        late, undo = index.late.pop(call_id), index.hand_over(call_id, own)
         if (timer := self._late.pop(call_id, None)) is not None:
             timer.cancel()
 
@@ -283,10 +298,7 @@ class SubmittedCalls:
             except JournalError as error:
                 index.late[call_id] = late
                 self._end_late_in(0.0, call_id)
-                if latest is not None:
-                    index.latest[own] = latest
-                elif own != call_id:
-                    index.latest.pop(own, None)
+                undo()
                 if not answer.done():
                     answer.set_exception(error)
             else:
@@ -329,12 +341,12 @@ class SubmittedCalls:
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.index.decided[call_id], repeated=repeated)
 
-    def _try(self, call: CallRecord) -> OpenCall | PendingQuestion | None:
+    def _try(self, call: CallRecord, subagent: str) -> OpenCall | PendingQuestion | None:
         """Have the gate decide a call that needs no approval; see `try_decide`.
 
         The call and its decision are recorded together or not at all.
         """
-        open_call = self._open[call.call_id] = OpenCall(call)
+        open_call = self._open[call.call_id] = OpenCall(call, subagent)
         reached = self._host.try_decide(_tool_call(call))
         if isinstance(reached, RecordedDecision):
             open_call.is_decided = True
@@ -343,9 +355,9 @@ class SubmittedCalls:
         del self._open[call.call_id]
         return reached
 
-    def _wait(self, call: CallRecord, question: PendingQuestion | None) -> OpenCall:
+    def _wait(self, call: CallRecord, subagent: str, question: PendingQuestion | None) -> OpenCall:
         """Have a call decided that needs an answer to `question`, or that the gate is not ready for."""
-        open_call = self._open[call.call_id] = OpenCall(call)
+        open_call = self._open[call.call_id] = OpenCall(call, subagent)
         deciding = self._decide(open_call, question)
         self._follow(
             open_call, asyncio.get_running_loop().create_task(deciding, name=f"call {call.call_id}")

@@ -262,9 +262,7 @@ def _undecided(
             # Its user decides instead: nobody else does so later.
             client.withdraw(session, event.call, waited, _short_deadline())
         else:
-            until = client.give_up(
-                session, event.call, waited, _short_deadline(), subagent=event.subagent
-            )
+            until = client.give_up(session, event.call, waited, _short_deadline())
     if frozen:
         # Not left to the agent's own question: whoever froze it is asked first.
         return _decision(

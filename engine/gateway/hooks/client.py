@@ -218,17 +218,14 @@ class HookClient:
 
         return self._in_session(send, lambda: self.open(opening, until + GRACE))
 
-    def give_up(
-        self, session: str, call: str, reason: str, until: float, *, subagent: str = ""
-    ) -> datetime | None:
+    def give_up(self, session: str, call: str, reason: str, until: float) -> datetime | None:
         """Wait no more for a call that was not decided in time; until when its request stays open.
 
         `None` where it is withdrawn.
         """
         params = {"session": session, "call": call, "reason": reason[:2000]}
-        named = {"subagent": subagent} if subagent else {}
         try:
-            open_until = self.ask("tool.give_up", params | named, until).get("until")
+            open_until = self.ask("tool.give_up", params, until).get("until")
         except HookRefusedError as error:
             if error.code != METHOD:
                 raise

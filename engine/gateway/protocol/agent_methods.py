@@ -156,15 +156,15 @@ class WithdrawCall(CallParams):
 
 
 class GiveUp(CallParams):
-    """Wait no more for the answer to a call, without taking it back; `subagent` is as in `CallTool`.
+    """Wait no more for the answer to a call, without taking it back.
 
     Its approval request stays open for a while, if one is open and the server has it so. The same tool
-    with the same input, called again in that time under any `call`, gets the answer: once, and in the
-    same session only. Otherwise the call is withdrawn for the `reason`.
+    with the same input, called again in that time under any `call`, gets the answer: once, in the same
+    session, and by the same `subagent`. Giving up again lengthens nothing. Otherwise the call is
+    withdrawn for the `reason`.
     """
 
     reason: str = Field(default="", max_length=2000)
-    subagent: str = Field(default="", max_length=200)
 
 
 class GivenUp(ServerMessage):

@@ -239,7 +239,7 @@ class AgentSessions:
         session = self._session(identity, params.session)
         session.used = self._clock()
         reason = f"the agent gave up: {params.reason}".removesuffix(": ")
-        return GivenUp(until=await self.calls.give_up(session, params.call, reason, params.subagent))
+        return GivenUp(until=await self.calls.give_up(session, params.call, reason))
 
     async def result(self, identity: Identity, params: ToolResult) -> Nothing:
         """Record how an allowed call ended."""

@@ -30,12 +30,10 @@ log = logging.getLogger(__name__)
 class PendingCall:
     """Call of `size` bytes; without any client that waits, `withdrawal` ends it after a while.
 
-    `subagent` is the agent's own subagent that made it, if any. `answers` are those that clients wait
-    for, each with the time of its request.
+    `answers` are those that clients wait for, each with the time of its request.
     """
 
     size: int
-    subagent: str = ""
     answers: dict[asyncio.Future[CallAnswer], float] = field(
         default_factory=dict[asyncio.Future[CallAnswer], float]
     )
@@ -52,7 +50,8 @@ class PendingCall:
 class TokenSession:
     """A live session of a token, the `owner`, which was last `used` at a time of the server's clock.
 
-    `rules` are the named sets that it is under, beside the server's own rules.
+    `rules` are the named sets that it is under, beside the server's own rules. `late` are the sizes of
+    its late calls, by their ids in the record.
     """
 
     id: str
@@ -60,14 +59,19 @@ class TokenSession:
     used: float
     rules: tuple[str, ...] = ()
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    late: dict[str, int] = field(default_factory=dict[str, int])
     listeners: set[Listener] = field(default_factory=set[Listener])
 
 
 class PendingCalls:
-    """The pending calls of all sessions of a server; `sizes` are their bytes, by owner."""
+    """The pending calls of all sessions of a server; `sizes` are their bytes, by owner.
+
+    `late_sizes` are those of late calls, which have as much room again.
+    """
 
     def __init__(self, hub: Hub, limits: Limits, clock: Callable[[], float]) -> None:
         self.sizes: Counter[str] = Counter()
+        self.late_sizes: Counter[str] = Counter()
         self._hub = hub
         self._limits = limits
         self._clock = clock
@@ -77,6 +81,8 @@ class PendingCalls:
         """Release everything of an ended session; it may be resumed, and its calls made again."""
         for call_id in list(session.pending):
             self._forget(session, call_id)
+        for key in list(session.late):
+            self._forget_late(session, key)
 
     @staticmethod
     def cancel_withdrawals(session: TokenSession) -> None:
@@ -93,12 +99,14 @@ class PendingCalls:
         pending = session.pending.get(call.call)
         is_new = pending is None
         if pending is None:
-            pending = PendingCall(footprint(call.model_dump_json()), call.subagent)
+            pending = PendingCall(footprint(call.model_dump_json()))
             self._check(session, pending.size)
         answer = self._hub.submit_call(session.id, call.call, call.tool, call.input, call.subagent)
         if is_new:
             session.pending[call.call] = pending
             self.sizes[session.owner] += pending.size
+        if session.late:
+            self._forget_late(session, self._hub.recorded_id(session.id, call.call))
         pending.keep()
         pending.answers[answer] = session.used
         if not is_new:
@@ -131,20 +139,41 @@ class PendingCalls:
             answer.add_done_callback(lambda _: timer.cancel())
         return answer
 
-    async def give_up(
-        self, session: TokenSession, call_id: str, reason: str, subagent: str
-    ) -> datetime | None:
+    async def give_up(self, session: TokenSession, call_id: str, reason: str) -> datetime | None:
         """Have no client wait for a call any more; until when its request stays open all the same.
 
         See `Hub.give_up_call`. Who still waits for it is told to ask again.
         """
-        until = await self._hub.give_up_call(session.id, call_id, reason, subagent)
         pending = session.pending.get(call_id)
-        if until is not None and pending is not None:
+        until = await self._leave(session, call_id, reason, 0 if pending is None else pending.size)
+        pending = session.pending.get(call_id)
+        if pending is not None and (until is not None or not pending.answers):
             self._forget(session, call_id)
             for answer in list(pending.answers):
                 self._answer_waiting(session, answer)
         return until
+
+    async def _leave(
+        self, session: TokenSession, call_id: str, reason: str, size: int
+    ) -> datetime | None:
+        """Give a call of `size` bytes up; it is withdrawn where the token's late calls have no room."""
+        owner = session.owner
+        if self.late_sizes[owner] + size > self._limits.waiting_bytes:
+            await self._hub.withdraw_call(session.id, call_id, f"{reason}; too much is late already")
+            return None
+        until = await self._hub.give_up_call(session.id, call_id, reason)
+        key = self._hub.recorded_id(session.id, call_id)
+        if until is not None and size and key not in session.late:
+            session.late[key] = size
+            self.late_sizes[owner] += size
+            self._hub.when_over(session.id, call_id, lambda: self._forget_late(session, key))
+        return until
+
+    def _forget_late(self, session: TokenSession, key: str) -> None:
+        """Release the bytes of a late call: it is made again, or over."""
+        self.late_sizes[session.owner] -= session.late.pop(key, 0)
+        if not self.late_sizes[session.owner]:
+            del self.late_sizes[session.owner]
 
     def note_lost(self, session: TokenSession) -> None:
         """Note that a session has no connection any more that could ask again about its calls."""
@@ -205,9 +234,8 @@ class PendingCalls:
         async def work() -> None:
             with suppress(UnknownSessionError, CallRefused):
                 try:
-                    await self._hub.give_up_call(
-                        session.id, call_id, "the agent is gone: nobody waits for it", pending.subagent
-                    )
+                    reason = "the agent is gone: nobody waits for it"
+                    await self._leave(session, call_id, reason, pending.size)
                 except JournalError:
                     log.exception(
                         "Call '%s' of session '%s' could not be taken back", call_id, session.id

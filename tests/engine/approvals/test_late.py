@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from interlock.engine.history.model.events import (
     CallRepeated,
 )
 from interlock.engine.history.model.state import ApprovalState
-from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, CallWithdrawn, Hub
+from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, CallIdUsed, CallWithdrawn, Hub
 
 from ..support.external_agent import check_fold, events, opened, recorded, resumed
 from ..support.shop import until
@@ -76,6 +77,12 @@ async def approve(hub: Hub, request: ApprovalState, by: str = "maria", **more: o
     return outcome.message
 
 
+def set_clock(hub: Hub, now: datetime) -> None:
+    """Let it be a later time than any timer knows, as after a sleep of the machine."""
+    hosted = hub._live.hosted("robin-1")
+    hub._journal._clock = hosted.questions._clock = lambda: now
+
+
 async def settled(hub: Hub) -> None:
     """Return when all that was begun before this is in the record."""
     await hub.record_message("robin-1", "assistant", "still here")
@@ -105,6 +112,20 @@ class TestStaysOpen:
             await hub.withdraw_call("robin-1", "d1", "not wanted")
             assert await hub.approvals() == []
             await check_fold(hub)
+
+    async def test_giving_up_again_lengthens_nothing(self, tmp_path: Path) -> None:
+        """A client that gives up again and again is told the same time, and nothing is recorded."""
+        async with left(tmp_path) as (hub, request):
+            for _ in range(3):
+                assert await hub.give_up_call("robin-1", "d1", "still nobody") == request.late
+            assert len(recorded(hub.database, CallLate)) == 1
+
+    async def test_given_up_after_its_time(self, tmp_path: Path) -> None:
+        """What nobody made again in time is withdrawn, not late once more."""
+        async with left(tmp_path) as (hub, request):
+            set_clock(hub, request.late)
+            assert await hub.give_up_call("robin-1", "d1", "still nobody") is None
+            assert await hub.approvals() == []
 
     async def test_ends_in_time(self, tmp_path: Path) -> None:
         """A late call that nobody makes again is withdrawn, approved or not, and says why."""
@@ -188,6 +209,77 @@ class TestMadeAgain:
             await approve(hub, request)
             assert (await again(hub, "d1")).outcome == "allow"
             await check_fold(hub)
+
+    async def test_its_first_id_is_another_call_then(self, tmp_path: Path) -> None:
+        """G-103: made again under another id it is that call alone; the first id has no part in it."""
+        async with left(tmp_path) as (hub, request):
+            waits = await rejoined(hub)
+            heard = hub.subscribe()
+            first = again(hub, "d1")
+            await until(heard, ApprovalRequested)
+            await approve(hub, request)
+            assert (await waits).outcome == "allow"
+            await settled(hub)
+            assert not first.done()
+            [asked] = await hub.approvals()
+            await hub.result("robin-1", "d2", output="ok", is_error=False)
+            await approve(hub, asked, "ben")
+            assert (await first).approved_by == ("ben",)
+            await hub.result("robin-1", "d1", output="ok too", is_error=False)
+            assert len(recorded(hub.database, CallDecided)) == 2
+            await check_fold(hub)
+
+    async def test_its_first_id_after_a_restart(self, tmp_path: Path) -> None:
+        """The record says who has the call: its first id does not get the answer from the next host."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            assert (await again(hub)).outcome == "allow"
+        hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(late=LONG))
+        await resumed(hub, rules=PLAIN)
+        assert (await again(hub)).repeated
+        heard = hub.subscribe()
+        first = again(hub, "d1")
+        await until(heard, ApprovalRequested)
+        assert not first.done()
+        first.cancel()
+        await check_fold(hub)
+        await hub.close()
+
+    async def test_of_two_late_ones_the_answered(self, tmp_path: Path) -> None:
+        """Where the same call is late twice, the one that is approved answers first."""
+        async with left(tmp_path) as (hub, _):
+            heard = hub.subscribe()
+            waiting = [await rejoined(hub), again(hub, "d3")]
+            await until(heard, ApprovalRequested)
+            for call_id, waits in zip(("d2", "d3"), waiting, strict=True):
+                waits.cancel()
+                assert await hub.give_up_call("robin-1", call_id, "nobody decided") is not None
+            [second] = [each for each in await hub.approvals() if each.call_id == "d3"]
+            await approve(hub, second)
+            assert (await again(hub, "d4")).outcome == "allow"
+            await check_fold(hub)
+
+    async def test_under_its_own_id_after_its_time(self, tmp_path: Path) -> None:
+        """Timers stop while a machine sleeps: what was approved before is void, and asked about anew."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            set_clock(hub, request.late)
+            heard = hub.subscribe()
+            waits = again(hub, "d1")
+            await until(heard, ApprovalRequested)
+            assert not waits.done()
+            [gone] = recorded(hub.database, ApprovalWithdrawn)
+            assert "did not make the call again" in gone.reason
+            waits.cancel()
+            await check_fold(hub)
+
+    async def test_not_by_a_subagent_under_its_own_id(self, tmp_path: Path) -> None:
+        """A subagent that uses the same id makes another call, which that id cannot be."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            with pytest.raises(CallIdUsed):
+                again(hub, "d1", subagent="a7")
+            assert (await again(hub)).outcome == "allow"
 
     @pytest.mark.parametrize(
         ("tool", "given", "subagent"),

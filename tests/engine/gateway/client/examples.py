@@ -31,9 +31,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "session.prompt": ({"session": "bot-1"},),
     "tool.call": ({"session": "bot-1", "call": "c1", "tool": "bash", "input": {"x": 1}, "wait": 5.0},),
     "tool.withdraw": ({"session": "bot-1", "call": "c1", "reason": "no longer"},),
-    "tool.give_up": (
-        {"session": "bot-1", "call": "c1", "reason": "nobody decided within 50 s", "subagent": "a7"},
-    ),
+    "tool.give_up": ({"session": "bot-1", "call": "c1", "reason": "nobody decided within 50 s"},),
     "tool.result": (
         {"session": "bot-1", "call": "c1", "output": "done", "is_error": False, "seconds": 0.5},
     ),

@@ -13,6 +13,7 @@ import pytest
 from interlock.engine.gateway.client.connection import RequestFailedError
 from interlock.engine.gateway.protocol.framing import Code
 from interlock.engine.gateway.server.limits import Limits
+from interlock.engine.hub.hub import ApprovalPolicy
 
 from ..served import served, until
 
@@ -113,6 +114,43 @@ class TestMemory:
                         with pytest.raises(RequestFailedError, match="another call"):
                             await gate.call("other", large, call_id=f"c{n}")
             assert not server.gateway.sessions.calls.sizes
+
+    async def test_of_late_calls(self, tmp_path: Path) -> None:
+        """A client that gives up again and again holds no more than may wait; the rest is withdrawn."""
+        limits, policy = Limits(waiting_bytes=30_000), ApprovalPolicy(late=900.0)
+        async with (
+            served(tmp_path, rules=RULES, limits=limits, policy=policy) as server,
+            server.agent_client() as client,
+        ):
+            gate = await client.open("a")
+            stays_open = []
+
+            async def asked() -> bool:
+                return len(await server.hub.approvals()) == min(len(stays_open), 2) + 1
+
+            for n in range(4):
+                large = {"text": f"{n}" * 10_000}
+                await gate.call("deploy", large, call_id=f"c{n}", wait=0.0)
+                await until(asked)
+                stays_open.append(await gate.give_up(f"c{n}") is not None)
+            assert stays_open == [True, True, False, False]
+            waiting = await server.hub.approvals()
+            assert len(waiting) == 2
+            calls = server.gateway.sessions.calls
+            assert (calls.sizes, calls.late_sizes["bot"] > 20_000) == ({}, True)
+            first = {"text": "0" * 10_000}
+            assert (await gate.call("deploy", first, call_id="d0", wait=0.0)).outcome == "waiting"
+            assert calls.late_sizes["bot"] < 15_000
+            assert await gate.give_up("d0") is not None
+            assert calls.late_sizes["bot"] > 20_000
+            await server.hub.decide(waiting[1].id, approved=False, by="ada")
+
+            async def released() -> bool:
+                return calls.late_sizes["bot"] < 15_000
+
+            await until(released)
+            await gate.close()
+            assert not calls.late_sizes
 
     async def test_of_a_session_that_is_closed(self, tmp_path: Path) -> None:
         """A call for which nobody waits at the moment keeps its place, until its session is closed."""
