@@ -32,7 +32,7 @@ from ..gate.grants.net import from_subagent
 from ..gate.reasons import EDITED_EFFECTS
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
 from ..history.audit.canonical_json import canonical
-from ..history.audit.passkeys import ApprovedRequest, KeyProofError
+from ..history.audit.passkeys import ApprovedRequest, KeyProofError, request_digest
 from ..history.errors import JournalError
 from ..history.model.events import (
     ApprovalClaimed,
@@ -364,6 +364,7 @@ class ApprovalRequests:
             preview=preview,
             via=via,
             digest=digest,
+            rules_digest=rules_digest(self._host.manager, request),
             risk=request.risk,
             people=request.people,
             approvers=request.transition.approvers,
@@ -1300,16 +1301,25 @@ def _others(shown: ApprovalState) -> str:
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
     """Hash of the call, of what asks about it and of all rules in force: if one changes, so does this."""
-    active = manager.active
+    return request_digest(
+        session=session_id,
+        call_id=request.call.tool_call_id,
+        called=request.call.tool_name,
+        arguments=json_input(request.call.input),
+        names=request.names,
+        tool=request.tool,
+        net=request.net,
+        transition=request.transition.name,
+        people=request.people,
+        rules=rules_digest(manager, request),
+    )
+
+
+def rules_digest(manager: GateManager, request: ApprovalRequest) -> str:
+    """Hash of all rules in force when a request is shown, and of the one that asks."""
     bound: dict[str, JsonValue] = {
-        "session": session_id,
-        "call": request.call.tool_call_id,
-        "called": request.call.tool_name,
-        "input": json_input(request.call.input),
-        "names": list(request.names),
-        "transition": request.transition.name,
         "net": net_record(request.net, request.skill_net).model_dump(mode="json"),
-        "active": list(active),
+        "active": list(manager.active),
         "replaced": manager.replacements,
         "mode": manager.mode,
     }

@@ -10,10 +10,10 @@ import base64
 import binascii
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -22,9 +22,6 @@ from ...core.people import person_key, same_person
 from ...core.sanitize import visible
 from ..model.records import EnrolledKey, KeyProof
 from .canonical_json import canonical
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST_BYTES = 4096
 """Bytes of a part of a proof, at most."""
@@ -77,6 +74,35 @@ class ApprovedRequest:
             digest=self.digest,
             operator=self.operator,
         )
+
+
+def request_digest(
+    *,
+    session: str,
+    call_id: str,
+    called: str,
+    arguments: JsonValue,
+    names: Iterable[str],
+    tool: str,
+    net: str,
+    transition: str,
+    people: int,
+    rules: str,
+) -> str:
+    """Digest of a request as it is shown: the call, what asks about it, and the hash of its `rules`."""
+    bound: dict[str, JsonValue] = {
+        "session": session,
+        "call": call_id,
+        "called": called,
+        "input": arguments,
+        "names": list(names),
+        "tool": tool,
+        "net": net,
+        "transition": transition,
+        "people": people,
+        "rules": rules,
+    }
+    return sha256(canonical(bound).encode()).hexdigest()
 
 
 def enrolment_challenge(operator: str, nonce: str) -> bytes:

@@ -1,19 +1,21 @@
 """Verification of the passkeys in a session's record: what needs a proof has one that holds.
 
 A chain shows that an event was changed after it was recorded, unless all of it was written anew. A proof
-cannot be written anew without the person's key.
+cannot be written anew without the person's key. What it proves is a digest, so that is made again from
+the request, and what ran is compared with what was approved.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from ...core.people import person_key
+from ...core.value_key import split_key
 from ..model.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -22,9 +24,16 @@ from ..model.events import (
     ApprovalRequested,
     ApprovalTakenBack,
     ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    RulesReplaced,
+    SessionOpened,
+    SessionResumed,
 )
+from ..model.records import NetRecord
+from .canonical_json import canonical
 from .hash_chain import ChainPosition
-from .passkeys import ApprovedRequest, KeyEntry, KeyProofError, check_approval
+from .passkeys import ApprovedRequest, KeyEntry, KeyProofError, check_approval, request_digest
 
 _Approval = ApprovalGiven | ApprovalFused | ApprovalDecided
 _MODELS = {
@@ -35,7 +44,14 @@ _MODELS = {
     "approval.taken_back": ApprovalTakenBack,
     "approval.expired": ApprovalExpired,
     "approval.withdrawn": ApprovalWithdrawn,
+    "call.decided": CallDecided,
+    "call.result": CallResult,
+    "rules.replaced": RulesReplaced,
+    "session.opened": SessionOpened,
+    "session.resumed": SessionResumed,
 }
+_OF_NETS = frozenset({"rules.replaced", "session.opened", "session.resumed"})
+_OF_CALLS = frozenset({"call.decided", "call.result"})
 _READERS: Mapping[str, TypeAdapter[object]] = {
     name: TypeAdapter[object](model) for name, model in _MODELS.items()
 }
@@ -51,8 +67,18 @@ class ProofFault:
 
 @dataclass(slots=True)
 class _Request:
+    """An open request that needs passkeys; `input` is `None` where it is masked.
+
+    `trouble` is what is wrong with its digest, `proved` are those who proved a key.
+    """
+
+    call_id: str
+    net: str
     digest: str | None
     people: int
+    input: str | None
+    form: bool
+    trouble: str | None = None
     proved: set[str] = field(default_factory=set[str])
 
 
@@ -62,27 +88,48 @@ class ProofCheck:
     def __init__(self, known: Mapping[str, KeyEntry] | None) -> None:
         self._known = known
         self._open: dict[str, _Request] = {}
+        # Transitions that need a passkey, by net, and the inputs that were approved, by call and net.
+        self._keyed: dict[str, frozenset[str]] = {}
+        self._approved: dict[tuple[str, str], str | None] = {}
         self.proofs = 0
         self.faults: list[ProofFault] = []
 
-    def follow(self, place: ChainPosition, kind: str, body: str) -> None:
-        """Look at the next event. One whose chain does not hold is named by that."""
+    def follow(self, place: ChainPosition, kind: str, body: str, *, masked: bool = False) -> None:
+        """Look at the next event. One whose chain does not hold is named by that.
+
+        What is `masked` is not as it was approved: of such a request the digest cannot be made again.
+        """
         reader = _READERS.get(kind)
         if reader is None or (kind == "approval.requested" and "passkey" not in body):
             return
+        if not self._keyed and (kind in _OF_CALLS or (kind in _OF_NETS and "passkey" not in body)):
+            return
         try:
             # What is masked in an export may be of another type there.
-            event = reader.validate_python(_facts(body))
+            event = reader.validate_python(_facts(body, masked=masked))
         except (ValidationError, ValueError):
             return
-        for message in self._messages(place, event):
+        for message in self._messages(place, event, masked=masked):
             self.faults.append(ProofFault(place.seq, f"event {place.seq} ({kind}): {message}"))
 
-    def _messages(self, place: ChainPosition, event: object) -> Iterator[str]:
+    def _messages(self, place: ChainPosition, event: object, *, masked: bool) -> Iterator[str]:
         match event:
+            case SessionOpened(nets=nets):
+                self._note_nets(nets)
+            case SessionResumed() | RulesReplaced():
+                for net in event.dropped:
+                    self._keyed.pop(net, None)
+                renewed = event.renewed if isinstance(event, RulesReplaced) else ()
+                self._note_nets((*event.nets, *renewed))
+            case CallDecided():
+                yield from self._decision(event, masked=masked)
+            case CallResult(call_id=call_id):
+                for about in [each for each in self._approved if each[0] == call_id]:
+                    del self._approved[about]
             case ApprovalRequested(approvers=terms):
+                self._approved.pop((event.call_id, event.net), None)
                 if terms is not None and terms.passkey:
-                    self._open[event.approval_id] = _Request(event.digest, event.people)
+                    self._open[event.approval_id] = _request(place, event, masked=masked)
             case ApprovalTakenBack():
                 if (request := self._open.get(event.approval_id)) is not None:
                     request.proved.clear()
@@ -91,6 +138,8 @@ class ProofCheck:
             case ApprovalDecided(approved=True):
                 yield from self._approval(place, event)
                 request = self._open.pop(event.approval_id, None)
+                if request is not None:
+                    self._approved[request.call_id, request.net] = request.input
                 if request is not None and len(request.proved) < request.people:
                     proved = len(request.proved) or "nobody"
                     yield f"{request.people} must approve with a passkey, and {proved} proved one"
@@ -98,6 +147,31 @@ class ProofCheck:
                 self._open.pop(event.approval_id, None)
             case _:
                 pass
+
+    def _note_nets(self, nets: Iterable[NetRecord]) -> None:
+        """Note the transitions of nets that need a passkey from here on."""
+        for net in nets:
+            terms = ((each.name, each.approvers) for each in net.transitions)
+            keyed = frozenset(name for name, who in terms if who is not None and who.passkey)
+            self._keyed.pop(net.key, None)
+            if keyed:
+                self._keyed[net.key] = keyed
+
+    def _decision(self, event: CallDecided, *, masked: bool) -> Iterator[str]:
+        """Look at what a call was allowed by: what a passkey has to approve was approved, and ran so."""
+        if event.outcome != "allow" or event.mode != "enforce":
+            return
+        for step in event.steps:
+            net = split_key(step.net)[0]
+            if step.transition not in self._keyed.get(net, ()):
+                continue
+            if (event.call_id, net) not in self._approved:
+                yield f"{event.tool} was allowed, and nobody approved it with the passkey for {net}"
+                return
+            approved = self._approved[event.call_id, net]
+            if approved is not None and not masked and approved != canonical(event.input):
+                yield f"{event.tool} ran with another input than was approved"
+                return
 
     def _approval(self, place: ChainPosition, event: _Approval) -> Iterator[str]:
         request, proof = self._open.get(event.approval_id), event.proof
@@ -109,6 +183,13 @@ class ProofCheck:
         if request is not None and request.digest != event.digest:
             yield f"{event.by} approved something else than was shown"
             return
+        if request is not None and request.trouble is not None:
+            yield f"{event.by} approved something else than is recorded: {request.trouble}"
+            return
+        edited = None if isinstance(event, ApprovalGiven) else event.input
+        if request is not None and edited is not None and not request.form:
+            yield f"{event.by} approved another input than was shown"
+            return
         approved = ApprovedRequest(place.session, event.approval_id, event.digest or "", event.by)
         try:
             check_approval(approved, proof, place.at, self._known)
@@ -119,13 +200,47 @@ class ProofCheck:
             request.proved.add(person_key(event.by))
 
 
-def _facts(body: str) -> object:
-    """An event's members, without those that a mask may have made something else."""
+def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) -> _Request:
+    """A request that needs passkeys, with its digest made again."""
+    trouble = None
+    if event.rules_digest is None:
+        trouble = "its digest cannot be made again, since the hash of its rules is missing"
+    elif not masked:
+        made = request_digest(
+            session=place.session,
+            call_id=event.call_id,
+            called=event.called,
+            arguments=event.input,
+            names=event.names,
+            tool=event.tool,
+            net=event.net,
+            transition=event.transition,
+            people=event.people,
+            rules=event.rules_digest,
+        )
+        if made != event.digest:
+            trouble = "the digest that was approved is of another call, or of other rules"
+    return _Request(
+        event.call_id,
+        event.net,
+        event.digest,
+        event.people,
+        None if masked else canonical(event.input),
+        event.wants is not None,
+        trouble,
+    )
+
+
+def _facts(body: str, *, masked: bool) -> object:
+    """An event's members; of a masked one without those that a mask may have made something else."""
     found: object = json.loads(body)
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not masked:
         return found
     members = cast("dict[str, object]", found)
-    for name in ("input", "preview", "uninspectable", "wants"):
-        if name in members:
+    for name in ("input", "preview", "uninspectable"):
+        if members.get(name) is not None:
             members[name] = {} if name == "input" else None
+    # Of a form it only counts that there was one.
+    if members.get("wants") is not None:
+        members["wants"] = {}
     return members

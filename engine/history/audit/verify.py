@@ -247,7 +247,7 @@ def _check_links(
             fault = ChainFault(event.seq, "changed", message)
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
-        proofs.follow(event.place, event.kind, event.body)
+        proofs.follow(event.place, event.kind, event.body, masked=event.salt is None)
         masked += event.salt is None
         if event.vouch is not None:
             keys.add(event.vouch.key)

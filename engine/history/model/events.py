@@ -321,7 +321,8 @@ class ApprovalRequested(Record):
     `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
     said it would change, such as a file's diff, when the question was asked. `via` is as for a decision.
 
-    An answer must name the `digest`, which covers the input, what asks and all rules in force. `people`
+    An answer must name the `digest`, which covers the input, what asks and all rules in force; these are
+    in it by their `rules_digest`, so that whoever has the event can make it again. `people`
     is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
     whether an answer may let later calls pass as well, `exact_only` why at most those with this very
     input, `beyond` why the session's last grant does not answer it, `note` why the rule applies although
@@ -372,6 +373,7 @@ class ApprovalRequested(Record):
     edited: bool = False
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+    rules_digest: str | None = None
 
 
 class ApprovalGiven(Record):

@@ -147,6 +147,44 @@ class TestProofs:
         assert message in found.unproved[0].message
         assert "2 must approve with a passkey, and 1 proved one" in found.unproved[-1].message
 
+    @pytest.mark.parametrize(
+        ("kind", "change", "message"),
+        [
+            ("approval.requested", {"input": {"env": "dev"}}, "another call, or of other rules"),
+            ("approval.requested", {"called": "rm", "tool": "rm"}, "another call, or of other rules"),
+            ("approval.requested", {"names": ["rm"]}, "another call, or of other rules"),
+            ("approval.requested", {"people": 1}, "another call, or of other rules"),
+            ("approval.requested", {"rules_digest": "0" * 64}, "another call, or of other rules"),
+            ("approval.requested", {"rules_digest": None}, "the hash of its rules is missing"),
+            ("approval.requested", {"approvers": None}, "nobody approved it with the passkey"),
+            ("approval.decided", {"input": {"env": "dev"}}, "approved another input than was shown"),
+            ("approval.decided", {"approved": False}, "nobody approved it with the passkey"),
+            ("approval.decided", {"approval_id": "another"}, "nobody approved it with the passkey"),
+            ("approval.decided", {"groups": 7}, "nobody approved it with the passkey"),
+            ("call.decided", {"input": {"env": "dev"}}, "ran with another input than was approved"),
+        ],
+    )
+    def test_what_was_approved_is_what_the_record_has_and_what_ran(
+        self, recorded: Path, kind: str, change: dict[str, Any], message: str
+    ) -> None:
+        """A proof that holds is of the call in its request, and of the one that ran (G-107)."""
+        rewrite(recorded, lambda k, b: b.update(change) if k == kind else None)
+        found = check(recorded)
+        assert found.fault is None
+        assert any(message in each.message for each in found.unproved)
+
+    def test_a_call_without_its_approval_is_named(self, recorded: Path) -> None:
+        """The events of the approval may be gone altogether, though the numbers go on."""
+
+        def change(kind: str, body: dict[str, Any]) -> None:
+            if kind.startswith("approval."):
+                body.clear()
+                body.update(type=kind)
+
+        rewrite(recorded, change)
+        [fault] = check(recorded).unproved
+        assert "(call.decided): deploy was allowed, and nobody approved it" in fault.message
+
     def test_a_proof_of_one_person_is_none_of_another(self, recorded: Path) -> None:
         """One that is copied into somebody else's approval does not hold there."""
         proofs: list[Any] = []
