@@ -6,7 +6,7 @@ A provider that is slow or floods holds up no login but its own, and no memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +19,9 @@ MAX_ANSWER: Final = 1 << 20
 """Bytes of an answer that is read."""
 HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
-Hooks = Mapping[str, Sequence[Callable[["httpx2.Response"], Awaitable[None]]]]
 
-
-def bounding_hooks() -> Hooks:
-    """Event hooks of a client that reads no more of an answer than `MAX_ANSWER`.
+def bounding_hook() -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Hook for the answers of a client that reads no more of one than `MAX_ANSWER`.
 
     What is longer, or compressed, whose size nobody knows before it is read, raises `httpx2.HTTPError`.
     """
@@ -50,7 +48,7 @@ def bounding_hooks() -> Hooks:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = Bounded(response.stream)
 
-    return {"response": (bound,)}
+    return bound
 
 
 @asynccontextmanager

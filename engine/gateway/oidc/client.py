@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...core.sanitize import visible
-from .answers import HEADERS, TIMEOUT, bounding_hooks, in_time
+from .answers import HEADERS, TIMEOUT, bounding_hook, in_time
 from .provider import Metadata, Provider, ProviderError
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class ProviderClient:
             "code_challenge_method": "S256",
             "timeout": TIMEOUT,
             "headers": HEADERS,
-            "event_hooks": bounding_hooks(),
+            "event_hooks": {"response": [bounding_hook()]},
         }
         return cast("_Session", AsyncOAuth2Client(**options))
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictFloat, StrictInt, ValidationError
 
 from ...core.sanitize import visible
-from .answers import HEADERS, TIMEOUT, bounding_hooks, in_time
+from .answers import HEADERS, TIMEOUT, bounding_hook, in_time
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -251,7 +251,9 @@ class Provider:
         try:
             async with (
                 in_time(),
-                httpx2.AsyncClient(timeout=TIMEOUT, event_hooks=bounding_hooks()) as client,
+                httpx2.AsyncClient(
+                    timeout=TIMEOUT, event_hooks={"response": [bounding_hook()]}
+                ) as client,
             ):
                 answer = await client.get(url, headers=HEADERS)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -234,8 +234,10 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
 def _facts(body: str, *, masked: bool) -> object:
     """An event's members; of a masked one without those that a mask may have made something else."""
     found: object = json.loads(body)
-    if not isinstance(found, dict) or not masked:
+    if not masked:
         return found
+    if not isinstance(found, dict):
+        return None
     members = cast("dict[str, object]", found)
     for name in ("input", "preview", "uninspectable"):
         if members.get(name) is not None:
