@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,7 +28,9 @@ from ...engine.history.model.events import (
     ApprovalDecided,
     ApprovalEscalated,
     ApprovalExpired,
+    ApprovalFused,
     ApprovalRequested,
+    ApprovalTakenBack,
     ApprovalWithdrawn,
     JournalEvent,
 )
@@ -158,7 +160,9 @@ def _summary(request: ApprovalState, now: datetime) -> str:
 
 
 _LINK = re.compile(
-    r"(?i)[a-z][a-z0-9+.-]*:(?=\S)\S*|\S*\w@\w\S*|\bwww\.\S*|\S*\w\.[a-z]{2,}(?![a-z0-9])\S*"
+    r"(?i)[a-z][a-z0-9+.-]*:(?=\S)\S*|\S*\w@\w\S*|\bwww\.\S*"
+    # Letters and full stops of any script, and addresses in numbers.
+    r"|\S*\w[.\u3002\uff0e\uff61](?:xn--|[^\W\d_]{2})\S*|\S*\d+(?:[.\u3002\uff0e\uff61]\d+){3}\S*"
 )
 
 
@@ -192,9 +196,11 @@ class Notifier:
         self._settings = settings
         self._failed = failed
         self._clocks = clocks or Clocks()
-        self._waiting: dict[str, asyncio.Task[None]] = {}
+        # By request and step: the first ones to be told, and those of `later`.
+        self._waiting: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
-        self._told: dict[str, tuple[ApprovalState, set[str]]] = {}
+        # What a service is being told of a request comes before what became of it.
+        self._told: dict[str, tuple[ApprovalState, dict[str, asyncio.Lock]]] = {}
         self._complained = False
 
     async def run(self) -> None:
@@ -213,46 +219,54 @@ class Notifier:
 
     def _take(self, event: JournalEvent) -> None:
         body = event.body
-        if isinstance(body, ApprovalRequested):
+        if isinstance(body, ApprovalRequested | ApprovalTakenBack):
             self._start(body.approval_id, event.at)
         elif isinstance(body, ApprovalEscalated):
-            # Those who are called now have not been, whoever was.
-            self._stop(body.approval_id)
-            self._start(body.approval_id, event.at - self._settings.after)
+            # Those who are called now have not been, whoever was; `later` keeps its time.
+            self._start_step(body.approval_id, 0, event.at, self._settings.ways)
         elif isinstance(body, ApprovalCommented) and body.to is not None:
             self._begin(self._send(body.approval_id, self._settings.ways, Address(body.to, body.by)))
+        elif isinstance(body, ApprovalFused):
+            # Nobody is needed any more, unless it is taken back.
+            self._stop(body.approval_id)
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
             if (told := self._told.pop(body.approval_id, None)) is not None:
                 self._begin(self._tell_ending(*told, body))
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        def forget(task: asyncio.Task[None]) -> None:
+            self._others.discard(task)
+            if not task.cancelled():
+                task.exception()  # Who waited for it may be gone.
+
         task = asyncio.get_running_loop().create_task(work)
         self._others.add(task)
-        task.add_done_callback(self._others.discard)
+        task.add_done_callback(forget)
+        return task
 
     def _start(self, approval_id: str, since: datetime) -> None:
-        task = asyncio.get_running_loop().create_task(self._watch(approval_id, since))
-        self._waiting[approval_id] = task
-        task.add_done_callback(lambda done: self._forget(approval_id, done))
+        """Notify when it is time, and others after longer times; one that fails holds up none."""
+        steps = (self._settings.after, self._settings.ways), *self._settings.later.items()
+        for step, (after, ways) in enumerate(steps):
+            self._start_step(approval_id, step, since + after, ways)
+
+    def _start_step(self, approval_id: str, step: int, due: datetime, ways: Sequence[str | None]) -> None:
+        key = approval_id, step
+        if (before := self._waiting.get(key)) is not None:
+            before.cancel()
+        task = asyncio.get_running_loop().create_task(self._notify_at(approval_id, due, ways))
+        self._waiting[key] = task
+        task.add_done_callback(lambda done: self._forget(key, done))
 
     def _stop(self, approval_id: str) -> None:
-        task = self._waiting.get(approval_id)
-        if task is not None:
-            task.cancel()
+        for step in range(1 + len(self._settings.later)):
+            if (task := self._waiting.get((approval_id, step))) is not None:
+                task.cancel()
 
-    def _forget(self, approval_id: str, task: asyncio.Task[None]) -> None:
-        if self._waiting.get(approval_id) is task:
-            del self._waiting[approval_id]
-
-    async def _watch(self, approval_id: str, since: datetime) -> None:
-        """Notify when it is time, and others after longer times; one that fails holds up none."""
-        async with asyncio.TaskGroup() as steps:
-            for after, ways in (
-                (self._settings.after, self._settings.ways),
-                *self._settings.later.items(),
-            ):
-                steps.create_task(self._notify_at(approval_id, since + after, ways))
+    def _forget(self, key: tuple[str, int], task: asyncio.Task[None]) -> None:
+        if self._waiting.get(key) is task:
+            del self._waiting[key]
 
     async def _notify_at(self, approval_id: str, due: datetime, ways: Sequence[str | None]) -> None:
         await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
@@ -265,31 +279,37 @@ class Notifier:
 
         async def send(way: str | None) -> None:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
-            if request is None:
+            if request is None or (request.fuse is not None and address is None):
                 return
+            turn = nullcontext()
             if way is not None:
-                self._told.setdefault(approval_id, (request, set()))[1].add(way)
-            await send_notification(self._settings, request, self._clocks.now(), way, address=address)
+                told = self._told.setdefault(approval_id, (request, {}))[1]
+                turn = told.setdefault(way, asyncio.Lock())
+            async with turn:
+                await send_notification(self._settings, request, self._clocks.now(), way, address=address)
 
         await asyncio.gather(*(self._try(approval_id, partial(send, way)) for way in ways))
 
     async def _tell_ending(
-        self, request: ApprovalState, services: Collection[str], ending: Ending
+        self, request: ApprovalState, services: Mapping[str, asyncio.Lock], ending: Ending
     ) -> None:
         """Tell the services that were told of a request what became of it."""
         names = without_links(request.tool), without_links(request.agent or request.session)
         message = ending_message(request, names, ending)
 
-        async def send(service: str) -> None:
-            await tell_service(service, message)
+        async def send(service: str, told: asyncio.Lock) -> None:
+            async with told:
+                await tell_service(service, message)
 
-        await asyncio.gather(*(self._try(request.id, partial(send, each)) for each in services))
+        works = (partial(send, *each) for each in services.items())
+        await asyncio.gather(*(self._try(request.id, work) for work in works))
 
-    async def _try(self, approval_id: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _try(self, approval_id: str, attempt: Callable[[], Coroutine[None, None, None]]) -> None:
         """Try, and again after a while if that failed; never raises."""
         for pause in (*RETRIES, None):
             try:
-                await attempt()
+                # What is being sent arrives, also where the request ends meanwhile.
+                await asyncio.shield(self._begin(attempt()))
             except SendError as error:
                 log.warning("nobody was told of request %s: %s", approval_id, error)
                 self._complain(str(error))

@@ -11,8 +11,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass
-from io import StringIO
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
 from ...engine.core.sanitize import visible
@@ -21,12 +20,16 @@ from ...engine.history.model.state import ApprovalState
 from .notification_delivery import LOGGED, TIMEOUT, SendError
 
 if TYPE_CHECKING:
+    from apprise.logger import NotifyLogEntry
+
     from .notifications import Notification
 
 Ending: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
 MARKUP = str.maketrans(dict.fromkeys("<>@&*~`|[]#\\", "·"))
 """Characters that chats read as a mention, a link or a style."""
+_MARKS = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|=(?=\?)|:(?=//|[A-Za-z][\w+-]*:)")
+"""Around words: a style; in a subject: an encoded word; the beginnings of a link and of a picture."""
 DIGEST = 12
 """Characters of the digest that tell requests apart in a chat."""
 INPUT = 1_000
@@ -43,8 +46,8 @@ class Message:
 
 
 def without_markup(text: str) -> str:
-    """A text in which a chat finds neither a mention nor a style."""
-    return visible(text).translate(MARKUP)
+    """A text in which a chat finds neither a mention nor a style, and no whole link."""
+    return _MARKS.sub("·", visible(text).translate(MARKUP))
 
 
 def request_link(base: str | None, approval_id: str) -> str | None:
@@ -54,11 +57,13 @@ def request_link(base: str | None, approval_id: str) -> str | None:
 
 def waiting_message(told: Notification) -> Message:
     """The message that a request waits."""
-    rule = [] if told.rule is None else [f"rule: {without_markup(told.rule.text)} ({told.rule.place})"]
+    rule = (
+        [] if told.rule is None else [f"rule: {without_markup(f'{told.rule.text} ({told.rule.place})')}"]
+    )
     digest = [] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"]
     given = []
     if told.input is not None:
-        text = without_markup(json.dumps(told.input, ensure_ascii=False))
+        text = without_markup(json.dumps(told.input, ensure_ascii=False)[: 2 * INPUT])
         given = [f"input: {text[:INPUT]}{'…' if len(text) > INPUT else ''}"]
     link = [] if told.link is None else [told.link]
     test = "Only a test. " if told.test else ""
@@ -81,7 +86,7 @@ def ending_message(request: ApprovalState, names: tuple[str, str], ending: Endin
 
 async def tell_service(address: str, message: Message, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
     """Send a message to one service. Returns its name. Raises `SendError`."""
-    from apprise import Apprise, LogCapture
+    from apprise import Apprise
 
     logging.getLogger("apprise").propagate = False  # It logs parts of addresses.
     name = service_name(address)
@@ -89,20 +94,27 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
     # Its parameters are typed in part only, and so is what it captures.
     if not service.add(address):  # pyright: ignore[reportUnknownMemberType]
         raise SendError(f"{name}://… is no address that Apprise can read")
-    with LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
-        try:
-            sent = await asyncio.wait_for(
-                service.async_notify(
-                    body=message.text or message.title,
-                    title=message.title if message.text else "",
-                    body_format="text",
-                ),
-                timeout,
-            )
-        except TimeoutError as error:
-            raise SendError(f"{name} did not answer within {timeout:g} s") from error
-        reason = _reason(cast("StringIO", said).getvalue()[:LOGGED], address)
+    said: list[str] = []
+
+    def note(entry: NotifyLogEntry, service: object) -> None:
+        said.append(entry.message)
+
+    try:
+        sent = await asyncio.wait_for(
+            service.async_notify(
+                body=message.text or message.title,
+                title=message.title if message.text else "",
+                body_format="text",
+                # Of this call alone: others that are sent beside it have secrets of their own.
+                log_callback=note,
+                log_level=logging.WARNING,
+            ),
+            timeout,
+        )
+    except TimeoutError as error:
+        raise SendError(f"{name} did not answer within {timeout:g} s") from error
     if not sent:
+        reason = _reason("\n".join(said)[:LOGGED], address)
         raise SendError(f"{name} did not take the message{f': {reason}' if reason else ''}")
     log.info("%s took a message", name)
     return name
@@ -110,7 +122,9 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
 
 def _reason(said: str, address: str) -> str:
     """The last line that Apprise says, without parts of the address."""
-    for part in re.split(r"[^\w.+-]", unquote(address.partition("://")[2])):
+    parts = re.split(r"[^\w.+-]", unquote(address.partition("://")[2]))
+    # The longest first: one may begin another.
+    for part in sorted(parts, key=len, reverse=True):
         if len(part) > 3:
             said = said.replace(part, "…")
     return visible(said.strip().rpartition("\n")[2])

@@ -29,7 +29,7 @@ from interlock.app.hosting.notifications import (
     without_links,
 )
 from interlock.engine.core.approvers import Approvers, Escalation
-from interlock.engine.history.model.events import ApprovalEscalated
+from interlock.engine.history.model.events import ApprovalEscalated, ApprovalFused, ApprovalTakenBack
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub
 from tests.support.fake_hub import FakeHub
@@ -155,6 +155,11 @@ class TestPayload:
             "javascript:alert(1)",
             "HTTPS://EVIL",
             "evil.example:80/y",
+            "evil。example",
+            "evil．example",
+            "evil.пример",
+            "evil.xn--p1ai",
+            "evil@192.168.1.1/x",
         ],
     )
     def test_summary_links_to_nothing(self, name: str) -> None:
@@ -340,6 +345,19 @@ class TestWhen:
             on.waiting.wake(2)
             await on.waiting.until(lambda: len(server.heard) == 1)
             assert json.loads(server.heard[0][2])["group"] == "oncall"
+
+    async def test_not_while_an_approval_is_held(self) -> None:
+        """Nobody is called for what is approved and waits for its fuse or agent, unless taken back."""
+        async with served() as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            about = {"approval_id": "ap1", "call_id": deploy_request().call_id, "by": "jo"}
+            on.hub.publish("release-bot-1f3a", ApprovalFused(until=NOW, **about))
+            await on.waiting.until(on.waiting.sleeps[0][1].cancelled)
+            on.hub.publish("release-bot-1f3a", ApprovalTakenBack(**about))
+            await on.waiting.slept(2)
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(server.heard) == 1)
 
     @pytest.mark.parametrize("how", ["decided", "withdrawn"])
     async def test_not_when_it_is_over(self, how: str) -> None:

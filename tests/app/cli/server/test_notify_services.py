@@ -16,7 +16,14 @@ from interlock.app.config.loader import SettingsError
 from interlock.app.config.notifications import NotifySettings, notify_settings
 from interlock.app.hosting.notification_delivery import SendError
 from interlock.app.hosting.notifications import payload_of, send_notification
-from interlock.app.hosting.service_messages import Message, service_name, tell_service, waiting_message
+from interlock.app.hosting.service_messages import (
+    Message,
+    _reason,
+    service_name,
+    tell_service,
+    waiting_message,
+    without_markup,
+)
 from interlock.engine.core.approvers import Approvers, Escalation
 from interlock.engine.history.model.events import ApprovalEscalated
 
@@ -77,8 +84,40 @@ class TestMessage:
         message = waiting_message(payload_of(request, NOW, include_input=True))
         assert not set("<>@&*~`|[]#") & set(message.title + message.text)
 
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [
+            ("_quiet_ __bold__", "·quiet· ·bold·"),
+            ("read_web_page", "read_web_page"),
+            ("=?utf-8?b?YXBwcm92ZWQ?=", "·?utf-8?b?YXBwcm92ZWQ?="),
+            (":white_check_mark: ok", "·white_check_mark: ok"),
+            ("https://evil.example/m/a/1", "https·//evil.example/m/a/1"),
+            ("10:30:45", "10:30:45"),
+        ],
+    )
+    def test_no_style_and_no_link(self, given: str, shown: str) -> None:
+        """Nor with underscores, pictures, encoded words of a subject, or the beginning of a link."""
+        assert without_markup(given) == shown
+
 
 class TestSend:
+    async def test_each_has_its_own_reason(self) -> None:
+        """Of two that fail at once each says what its own service answered."""
+        async with served(FAILS) as first, served(FAILS) as second:
+            other = f"json://user:word@127.0.0.1:{second.port}/s3cr3t"
+            said = await asyncio.gather(
+                *(tell_service(each, Message("a", "b")) for each in (ntfy(first), other)),
+                return_exceptions=True,
+            )
+        assert "ntfy notification" in str(said[0])
+        assert "JSON" not in str(said[0])
+        assert "JSON" in str(said[1])
+
+    def test_shown_reason(self) -> None:
+        """Of a reason no part of the address is left, also where one begins another."""
+        address = "slack://abcdef/abcdefghi"
+        assert "ghi" not in _reason("no such abcdefghi, nor abcdef", address)
+
     async def test_ntfy(self) -> None:
         """One request over HTTP, with title and text."""
         async with served(OK) as server:
@@ -200,6 +239,53 @@ class TestWhen:
                 on.hub.withdraw("ap1", "interrupted")
                 await on.waiting.until(lambda: len(first.heard) == len(second.heard) == 2)
                 assert "withdrawn" in json.dumps(bodies(second)[1])
+
+    async def test_others_keep_their_time(self) -> None:
+        """An escalation calls the first ones at once; those of `later` are told when they would be."""
+        settings = NotifySettings(to=("ntfy://127.0.0.1:1/a",), later={timedelta(minutes=10): ()})
+        async with running(settings) as on:
+            on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
+            await on.waiting.slept(2)
+            by_time = dict(on.waiting.sleeps)
+            request = on.hub._change("ap1", escalated=NOW)
+            escalated = ApprovalEscalated(approval_id="ap1", call_id=request.call_id, group="oncall")
+            on.hub.publish(request.session, escalated)
+            assert await on.waiting.slept(3) == 0.0
+            assert (by_time[120.0].cancelled(), by_time[600.0].done()) == (True, False)
+
+    async def test_the_decision_comes_last(self) -> None:
+        """Who is just being told that it waits hears of the decision after that."""
+        happened: list[str] = []
+        answers = asyncio.Event()
+
+        class Slow(Server):
+            async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+                body = await reader.readexactly(size)
+                happened.append("decision" if b"approved by jo" in body else "waits")
+                await answers.wait()
+                happened.append("answered")
+                writer.write(OK)
+                writer.close()
+
+        slow = Slow()
+        listening = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
+        slow.port = listening.sockets[0].getsockname()[1]
+        async with running(NotifySettings(to=(ntfy(slow),))) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.waiting.wake(1)
+            await on.waiting.until(lambda: happened == ["waits"])
+            on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            await on.waiting.until(lambda: not on.hub.states["release-bot-1f3a"].approvals)
+            for _ in range(100):
+                # Long enough for a message that does not wait for the one before it.
+                await asyncio.sleep(0.005)
+            answers.set()
+            await on.waiting.until(lambda: len(happened) == 4)
+            assert happened == ["waits", "answered", "decision", "answered"]
+        listening.close()
 
     async def test_one_that_fails(self) -> None:
         """It is tried again by itself; the others are not told twice."""
