@@ -97,7 +97,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 rows.append(("person", f"nobody in time: {body.reason}"))
             case GrantGiven() as body:
                 why = f": {body.reason}" if body.reason else ""
-                words = f"{grant_words(body.grant)}{why}"
+                words = f"{grant_words(body.grant, body.input)}{why}"
                 rows.append(("granted", f"{body.grant.key} by {body.by}: {words}"))
             case ApprovalWithdrawn() as body:
                 rows.append(("person", f"not asked any more: {body.reason}"))

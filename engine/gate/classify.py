@@ -155,7 +155,7 @@ class Roster:
     `unknown_tools` those seen so far that no net knows. A call has its tool's own name only, unless the
     tool is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the
     nets that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have
-    more.
+    more. `namers` are nets with all the functions that name calls.
     """
 
     def __init__(self, members: Iterable[Member], *, quotes_calls: bool = False) -> None:
@@ -174,6 +174,7 @@ class Roster:
                 group = groups[call_names] = _NamingGroup(call_names, as_unclear_reader(call_names))
             group.add(member)
         self._groups = list(groups.values())
+        self.namers = tuple(group.members[0].net for group in self._groups)
         renamed = [renamed_by(call_names) for call_names in groups]
         self.opaque = bool(self._mapped) or None in renamed
         self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
@@ -584,7 +585,7 @@ def exact_input_reason(net: SkillNet, call: ToolCall) -> str | None:
         return None
     found = namer.inspect(call)
     if found.uninspectable is not None:
-        return "the call may do more than its names tell"
+        return reasons.MAY_BE_MORE
     if found.unnamed:
         return "the command runs more than its effects name"
     return namer.other_effect(call) if isinstance(namer, _ReadsFields) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from ..core.frozen import frozen, maker
+from ..core.plan import PLAN, ConditionReader
 from ..core.rule import RESERVED
 from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
@@ -25,6 +26,7 @@ from .classify import Classification, MemberVerdict, Roster, names_of, with_deed
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
+from .grants.plans import distinct, plan_offers, plan_problem
 from .grants.store import NOT_COVERED, GrantStore, grant_offers
 from .member import Member
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -32,12 +34,16 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 
 @frozen
 class GateSnapshot:
-    """State of a gate for one call: active nets, pending transitions, grants and evaluation context."""
+    """State of a gate for one call: active nets, pending transitions, grants and evaluation context.
+
+    `conditions` reads those of plans.
+    """
 
     roster: Roster
     pending: PendingIndex
     granted: GrantStore
     context: EvaluationContext
+    conditions: ConditionReader | None = None
 
 
 make_snapshot = maker(GateSnapshot)
@@ -145,13 +151,15 @@ def enforce(
         return case.decided("allow")
     granted = snapshot.granted
     covered = (
-        granted.covering(classification, call, progress, snapshot.context)
+        granted.covering(classification, call, progress, snapshot.context, snapshot.roster)
         if granted.grants
         else NOT_COVERED
     )
     answers = NO_ANSWERS
     if progress is not None:
         covered, answers = progress.uncovered(covered), progress.answers
+    if call.tool_name == PLAN and (unfit := _unfit_plan(call, classification, snapshot)) is not None:
+        return case.decided("block", unfit)
     verdicts = [*classification.verdicts, *held] if held else classification.verdicts
     manual = next_question(verdicts, answers, covered)
     if manual is not None:
@@ -163,17 +171,34 @@ def enforce(
         beyond = None
         if granted.grants:
             member, _, step = manual
-            beyond = granted.beyond(member, step.tool, classification.names, call, snapshot.context)
+            beyond = granted.beyond(
+                member, step.tool, classification, call, snapshot.context, snapshot.roster
+            )
         return _question_for(case, *manual, confirm, covered, beyond)
-    used = list(covered.values())
+    used = distinct(covered.values()) if covered else []
     moved = classification.gated() + used
+    planned = plan_offers(call, classification, progress, snapshot.roster.members, snapshot.conditions)
     gifts = grant_offers(progress, classification) if progress is not None else ()
     refused = granted.unfit(gifts, classification, call, snapshot.context) if gifts else None
     refused = refused or _commit(moved, call, snapshot)
     if refused is not None:
         return case.decided("block", refused)
     gave = granted.give(gifts, classification, call, snapshot.context) if gifts else ()
+    if planned:
+        gave += granted.give_plan(planned)
     return case.decided("allow", None, moved, used, gave)
+
+
+def _unfit_plan(
+    call: ToolCall, classification: Classification, snapshot: GateSnapshot
+) -> MemberVerdict | None:
+    """The verdict against a call of `plan` that a net asks about and that no plan can be (G-108)."""
+    for member, _, step, _ in manual_steps(classification.verdicts):
+        if step.tool == PLAN:
+            problem = plan_problem(call, snapshot.conditions)
+            refused = None if problem is None else reasons.unasked(PLAN, problem)
+            return None if refused is None else (member, member.blocked(PLAN, refused))
+    return None
 
 
 def _held(
@@ -347,13 +372,13 @@ def shadow(
     blocked = classification.first_block()
     if blocked is not None:
         return case.decided("block", blocked)
-    covered = snapshot.granted.covering(classification, call, progress, snapshot.context)
+    covered = snapshot.granted.covering(classification, call, progress, snapshot.context, snapshot.roster)
     manual = next_question(classification.verdicts, NO_ANSWERS, covered)
     refused = None
     if manual is not None:
         quotes = snapshot.roster.quotes_calls
         refused = refusal_without_asking(call, *manual, confirm, None, quotes_call=quotes)
-    used = list(covered.values())
+    used = distinct(covered.values())
     moved = classification.gated() + used
     refused = refused or _commit(moved, call, snapshot)
     if refused is not None:

@@ -18,6 +18,7 @@ from .approve import manual_steps
 from .classify import CallbackError, NetNames, Roster
 from .conditions import EvaluationContext, under_condition
 from .description import marking_by_now
+from .grants.plans import distinct
 from .grants.store import GrantStore
 from .member import Member
 from .types import GateDecision, NetVerdict, Outcome
@@ -102,7 +103,7 @@ def view_gate(
     """Note what `explain` needs; afterwards the gate may go on."""
     classification = roster.classify(call, context)
     judged = {m.order: m for m, _ in (*classification.verdicts, *classification.abstaining)}
-    covered = granted.covering(classification, call, None, context)
+    covered = granted.covering(classification, call, None, context, roster)
     return GateView(
         call,
         classification.names,
@@ -112,7 +113,7 @@ def view_gate(
             for member, verdict in zip(roster.members, roster.verdicts(classification), strict=True)
         ),
         any(asked not in covered for *_, asked in manual_steps(classification.verdicts)),
-        tuple(member.key for member, _ in covered.values()),
+        tuple(member.key for member, _ in distinct(covered.values())),
         context.surroundings,
         tuple(roster.naming(call).by_net),
         classification.unclear,

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
+from ..core.plan import ConditionReader
 from ..core.sources import USER
 from ..core.value_key import split_key
 from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
@@ -189,7 +190,8 @@ class GateManager:
     `uses` counts what calls of all sessions use of limits that hold over sessions; without it only this
     gate's calls count. `surroundings` is where the calls run, for conditions on paths. `clock` gives
     seconds since 1970 and is read only for nets that time moves; should it go back, the time stays the
-    same. Calls may come from several threads; each phase that touches a net is atomic.
+    same. `conditions` reads those of plans (G-108); without it a plan has none. Calls may come from
+    several threads; each phase that touches a net is atomic.
 
     Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
     that never come to rest and for one under a grant's key, `ValueError` for an unknown mode.
@@ -209,6 +211,7 @@ class GateManager:
         surroundings: Surroundings = NOWHERE,
         clock: Callable[[], float] = time.time,
         uses: SessionUses | None = None,
+        conditions: ConditionReader | None = None,
     ) -> None:
         nets, active = split_registry(nets, active)
         nets = one_of(nets, registry)
@@ -217,6 +220,7 @@ class GateManager:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = GrantStore()
+        self._conditions = conditions
         self._uses = uses or SharedUses().of_session("")
         self._time = Timekeeper(clock, surroundings, self._uses)
         self._listen(self._members)
@@ -520,7 +524,7 @@ class GateManager:
                 call = call if progress is None else progress.call
             context = self._time.context()
             call = call.run_by(context.surroundings.shell)
-            snapshot = make_snapshot(roster, pending, self._granted, context)
+            snapshot = make_snapshot(roster, pending, self._granted, context, self._conditions)
             # A call that waits for approval goes on waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and progress is None
             reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)
@@ -717,20 +721,32 @@ class GateManager:
         Raises `NetError` for a key that is no grant's or is in use, and for an unknown net.
         """
         with self._lock:
-            member_of(self._members, grant.asks)
+            asked = () if grant.planned is None else grant.planned.asked
+            for asks in (grant.asks, *(key for key, _ in asked)):
+                member_of(self._members, asks)
             if since is None and grant.net.timed:
                 since = self._time.context().now()
             self._granted.add(grant, since)
             self._claims.wake()
 
+    def grants_with(self, key: str) -> tuple[str, ...]:
+        """The keys of the grants that end with this one: those of a plan end together (G-110).
+
+        `key` may be that of the plan, too.
+        """
+        return self._granted.together(key)
+
     def revoke_grant(self, key: str) -> ToggleResult:
-        """Let a grant answer nothing any more."""
+        """Let a grant, and all others of its plan, answer nothing any more."""
         with self._lock:
-            if self._granted.drop(key) is None:
+            ended = self._granted.together(key)
+            if not ended:
                 known = ", ".join(self._granted.grants) or "none"
                 return ToggleResult(False, f"Unknown grant '{key}'. There are: {known}")
+            for each in ended:
+                self._granted.drop(each)
             self._claims.wake()
-            return ToggleResult(True, f"Revoked '{key}'")
+            return ToggleResult(True, f"Revoked '{', '.join(ended)}'")
 
     # Switching nets
 

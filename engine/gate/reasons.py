@@ -140,6 +140,10 @@ OF_SUBAGENT = "a subagent made the call"
 OTHER_INPUT = "the input is another one"
 OTHER_PROGRAM = "the command runs another program"
 USED_UP = "it is used up or its time is over"
+MAY_BE_MORE = "the call may do more than its names tell"
+NOT_AS_PLANNED = "its input does not meet the condition of the plan"
+PLAN_OF_SUBAGENT = "a subagent made it, and a plan is that of the session's own agent"
+PLAN_AS_IT_IS = "a plan is approved as it is"
 
 
 def other_names(names: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 from ..core.approvers import ANYBODY, Approvers
 from ..core.frozen import frozen
+from ..core.plan import PLAN
 from ..core.rule import ApprovalRule, Risk, Rule
 from ..net.net import GateState, Input, Since, SkillNet, ToolCall, Transition
 
@@ -129,7 +130,7 @@ class ApprovalRequest:
 
         For some calls even so only with the same input: see `classify.exact_input_reason`.
         """
-        if self.people > 1 or self.approvers.passkey:
+        if self.people > 1 or self.approvers.passkey or self.call.tool_name == PLAN:
             return False
         return not isinstance(self.rule, ApprovalRule) or self.rule.may_grant
 

@@ -110,7 +110,14 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         self._precedents = PrecedentIndex(journal.path)
         self.policy = policy or ApprovalPolicy()
         super().__init__(
-            SessionRegistry(journal, self._publish, self._spawn, self.redaction, self.policy)
+            SessionRegistry(
+                journal,
+                self._publish,
+                self._spawn,
+                self.redaction,
+                self.policy,
+                None if language is None else language.condition,
+            )
         )
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
@@ -171,7 +178,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
 
         What it shows is masked by `redaction`; agents and the journal have everything. `policy` is what
         holds for approvals where rules do not say. `language` reads the rules that recorded calls are
-        judged again by.
+        judged again by, and the conditions of plans.
         """
         journal = Journal.open(database)
         try:

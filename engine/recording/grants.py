@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
+from ..core.plan import ConditionReader, PlanError, PlanStep, written_plan
 from ..gate.grants.net import GRANTED, Grant
+from ..gate.grants.plans import plan_of, plan_of_call, planned_grant
 from ..gate.grants.store import make_grant
 from ..gate.types import GrantTerms
 from ..history.fold.markings import skill_net
 from ..history.model.records import GrantRecord, RuleRecord
 from ..history.model.state import GrantState, SessionState
 from ..net.net import GateState, SkillNet
-from .records import net_record, rule_record
+from .records import json_input, net_record, rule_record
 
 
 def grant_record(grant: Grant, state: GateState, now: float, maps: str) -> GrantRecord:
     """A grant as the journal keeps it, that came about `now` under maps of the digest `maps`."""
     came = state.since.get(GRANTED, ())
+    planned = grant.planned
     return GrantRecord(
         key=grant.key,
         net=net_record(grant.key, grant.net),
         asks=grant.asks,
-        asked=grant.net.transitions[0].tools[0],
+        asked=grant.net.transitions[0].tools[0] if planned is None else planned.asked[0][1],
         tool=grant.tool,
         names=grant.names,
         exact=grant.input is not None,
@@ -32,7 +37,17 @@ def grant_record(grant: Grant, state: GateState, now: float, maps: str) -> Grant
         subagents=grant.terms.subagents,
         maps=maps,
         programs=grant.programs,
+        plan=None if planned is None else planned.plan,
+        also=() if planned is None else planned.asked[1:],
     )
+
+
+def grant_input(grant: Grant) -> dict[str, JsonValue]:
+    """The content of a grant in the record: an input, fields of one, or a plan with its step alone."""
+    plan = plan_of(grant)
+    if plan is not None:
+        return json_input(written_plan(plan.title, plan.steps))
+    return json_input(grant.fixed if grant.input is None else grant.input)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +64,59 @@ class Grants:
     since: dict[str, dict[str, tuple[float, ...]]]
 
     @classmethod
-    def of(cls, states: Mapping[str, GrantState], nets: Mapping[str, SkillNet], maps: str) -> Grants:
+    def of(
+        cls,
+        states: Mapping[str, GrantState],
+        nets: Mapping[str, SkillNet],
+        maps: str,
+        conditions: ConditionReader | None = None,
+        *,
+        plans: bool = True,
+    ) -> Grants:
         """Those in `states` where `nets` are those there are now, and `maps` the digest of their maps.
 
-        Without its net, or under other maps, a grant is over (G-74).
+        Without its net, or under other maps, a grant is over (G-74). A plan is over with any grant of its
+        own, also for a step whose condition `conditions` does not read, and without `plans` (G-110).
         """
         active = {key: s for key, s in states.items() if s.net.active}
-        live = {key: s for key, s in active.items() if s.record.asks in nets and s.record.maps == maps}
-        asks = {key: nets[s.record.asks] for key, s in live.items()}
+        live = {key: s for key, s in active.items() if _stands(s, nets, maps, conditions, plans=plans)}
+        over = {s.record.plan for key, s in active.items() if key not in live} - {None}
+        live = {key: s for key, s in live.items() if s.record.plan not in over}
+        none: Mapping[str, SkillNet] = {}
+        every = (_grant(s, nets if key in live else none, conditions) for key, s in states.items())
         return cls(
-            tuple(_grant(state, asks.get(key)) for key, state in states.items()),
+            tuple(every),
             frozenset(states.keys() - live.keys()),
             tuple(key for key in active if key not in live),
             {key: s.net.marking for key, s in live.items()},
             {key: s.net.since for key, s in live.items()},
         )
+
+
+def _stands(
+    state: GrantState,
+    nets: Mapping[str, SkillNet],
+    maps: str,
+    conditions: ConditionReader | None,
+    *,
+    plans: bool,
+) -> bool:
+    """Tell whether what a grant rests on is what it was."""
+    record = state.record
+    if record.maps != maps or not nets.keys() >= {*record.nets}:
+        return False
+    return record.plan is None or (plans and _planned_step(state, conditions) is not None)
+
+
+def _planned_step(state: GrantState, conditions: ConditionReader | None) -> tuple[str, PlanStep] | None:
+    """The title of a grant's plan and its step; `None` where the record does not tell."""
+    try:
+        plan = plan_of_call(state.input or {}, conditions)
+    except PlanError:
+        return None
+    step = plan.steps[0]
+    same = (step.tool, step.count) == (state.record.tool, state.record.uses)
+    return (plan.title, step) if same and len(plan.steps) == 1 else None
 
 
 def same_rules(
@@ -84,8 +137,15 @@ def _text(rule: RuleRecord | None) -> str | None:
     return None if rule is None else rule.text
 
 
-def _grant(state: GrantState, asks: SkillNet | None) -> Grant:
+def _grant(state: GrantState, nets: Mapping[str, SkillNet], conditions: ConditionReader | None) -> Grant:
+    """The grant of a record; without the nets that it answers for, one that is over."""
     record = state.record
+    if record.plan is not None:
+        title, step = _planned_step(state, conditions) or ("", PlanStep(record.tool, record.uses or 1))
+        pairs = ((record.asks, record.asked), *record.also)
+        asked = [(key, nets[key], name) for key, name in pairs if key in nets]
+        return planned_grant(record.key, record.plan, title, step, asked)
+    asks = nets.get(record.asks)
     scope = "input" if record.exact else "names"
     terms = GrantTerms(scope, record.uses, record.seconds, record.subagents)
     value = state.input or {}

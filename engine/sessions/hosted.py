@@ -52,6 +52,7 @@ from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OpenRequests,
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
 from ..core.json_equality import same_json
+from ..core.plan import PLAN, ConditionReader
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
 from ..gate.decision import PendingQuestion
@@ -92,7 +93,7 @@ from ..net.net import SkillNet, ToolCall
 from ..recording.conversation import conversation, message_record
 from ..recording.explain import view_of, waiting_view
 from ..recording.explanation import ExplanationView
-from ..recording.grants import Grants, grant_record
+from ..recording.grants import Grants, grant_input, grant_record
 from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
@@ -139,8 +140,10 @@ class HostedSession:
         surroundings: Surroundings,
         uses: SharedUses | None = None,
         freeze: CallFreeze | None = None,
+        conditions: ConditionReader | None = None,
     ) -> None:
         self.id = session_id
+        self.conditions = conditions
         self.freeze = freeze or CallFreeze()
         self.redaction = redaction
         self._told = MaskedSessionState(new_state(session_id), redaction)
@@ -154,6 +157,7 @@ class HostedSession:
             surroundings=surroundings,
             clock=lambda: journal.clock().timestamp(),
             uses=(uses or SharedUses()).of_session(session_id),
+            conditions=conditions,
         )
         self._recorded_nets = self.manager.nets
         self._take_maps(registry)
@@ -370,14 +374,15 @@ class HostedSession:
         now = self.journal.clock().timestamp()
         grants, states = self.manager.grants, self.manager.grant_states
         answers = {a.net: a.answer for a in decision.approvals if a.answer.grant}
+        plans = [a.answer for a in decision.approvals if a.tool == PLAN]
         for key in decision.gave:
             grant = grants[key]
-            answer = answers.get(grant.asks)
+            answer = answers.get(grant.asks) if grant.planned is None else plans[-1]
             yield GrantGiven(
                 grant=grant_record(grant, states[key], now, self.maps),
                 by="unnamed" if answer is None else answer.by or "unnamed",
                 call_id=decision.call.tool_call_id,
-                input=json_input(grant.fixed if grant.input is None else grant.input),
+                input=grant_input(grant),
                 reason=None if answer is None else answer.reason,
             )
 
@@ -426,7 +431,7 @@ class HostedSession:
         state = self.state
         if self.manager.nets != self._recorded_nets:
             self.replace_nets(self._recorded_nets, state.active, undo=True)
-        grants = Grants.of(state.grants, self.manager.nets, self.maps)
+        grants = Grants.of(state.grants, self.manager.nets, self.maps, self.conditions)
         nets = {**state.nets, **state.values}
         self.manager.restore(
             markings={key: net.marking for key, net in nets.items()} | grants.markings,
@@ -521,11 +526,15 @@ class HostedSession:
         return tuple(RevealedText(place=hidden.place, text=text) for hidden, text in found)
 
     async def revoke(self, key: str, by: str) -> bool:
-        """End a grant. False when there is none of this name in force."""
+        """End a grant and all others of its plan, by the key of one of them or of the plan (G-110).
+
+        False when there is none of this name in force.
+        """
         await self.ledger.catch_up()
+        ended = self.manager.grants_with(key)
         if not self.manager.revoke_grant(key).ok:
             return False
-        await self.ledger.record_change(GrantRevoked(key=key, by=by))
+        await self.ledger.record_change(*(GrantRevoked(key=each, by=by) for each in ended))
         return True
 
     def explain(self, call_id: str) -> ExplanationView:

@@ -80,11 +80,19 @@ class RulesChange:
 
     @cached_property
     def ended_grants(self) -> tuple[str, ...]:
-        """The grants that answer nothing any more, as what they rested on is not what it was (G-74)."""
+        """The grants that answer nothing any more, as what they rested on is not what it was (G-74).
+
+        Those of plans rest on all rules (G-110).
+        """
         registry = self.rules.registry
         same_maps = maps_digest(registry.values()) == self.maps
         same = same_rules(self.state, registry, self.fit.markings) if same_maps else {}
-        return tuple(key for key, grant in self.grants.items() if grant.asks not in same)
+        other = not same_maps or bool(self.fit.fresh or self.fit.dropped or self.renewed)
+        return tuple(
+            key
+            for key, grant in self.grants.items()
+            if grant.asks not in same or (other and grant.planned is not None)
+        )
 
     @property
     def changes_nothing(self) -> bool:

@@ -23,6 +23,7 @@ from ..approvals.passkeys import Passkeys
 from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
 from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
+from ..core.plan import ConditionReader
 from ..gate.shared_uses import SharedUses
 from ..history.journal.freeze_log import FreezeLog
 from ..history.journal.journal import Journal, JournalError
@@ -96,7 +97,9 @@ class SessionRegistry:
         spawn: Spawn,
         redaction: Redaction,
         policy: ApprovalPolicy,
+        conditions: ConditionReader | None = None,
     ) -> None:
+        self.conditions = conditions
         self._redaction = redaction
         self._policy = policy
         self.tokens = OperatorTokens(keys=Passkeys(KeyLog(journal.path), journal.clock))
@@ -198,7 +201,8 @@ class SessionRegistry:
             check_required(state, config.registry, mode, config.required)
             hosted = self._prepare(session_id, config, surroundings, kind, fit, recorded=state)
             same = {} if line.imported else same_rules(state, config.registry, fit.markings)
-            grants = Grants.of(state.grants, same, hosted.maps)
+            unchanged = same.keys() == config.registry.keys() == state.nets.keys()
+            grants = Grants.of(state.grants, same, hosted.maps, self.conditions, plans=unchanged)
             hosted.ended_grants = grants.ended
             hosted.latest = latest_time(events)
             hosted.manager.restore(
@@ -363,6 +367,7 @@ class SessionRegistry:
             surroundings=surroundings,
             uses=self._uses,
             freeze=self.freeze,
+            conditions=self.conditions,
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.every_marking)

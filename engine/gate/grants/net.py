@@ -1,7 +1,8 @@
 """Grants: answers to later calls of the same kind, as small nets whose tokens are the uses left.
 
 A grant answers one net's question in a person's place, always for something that was shown: one tool's
-calls by one set of names, alike in every field that no map reads, or one exact input (G-74).
+calls by one set of names, alike in every field that no map reads, or one exact input (G-74). That of a
+step of a plan answers all questions about the step's calls that its plan may answer (G-109).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ...core.condition import condition_text
+from ...core.condition import Condition, condition_text
 from ...core.rule import Rule
 from ...net.net import Input, SkillNet, ToolCall, Transition, define_skill_net
 from ..types import GrantTerms
@@ -21,6 +22,22 @@ Question: TypeAlias = tuple[object, ...]
 GRANTED = "granted"
 
 _KEY = re.compile(r"grant-([1-9][0-9]*)")
+_PLAN = re.compile(r"plan-([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """The step of an approved plan that a grant is for.
+
+    `plan` is the plan's own key, which the grants of all its steps share, `title` as its agent wrote it.
+    Calls have to meet `when`. `asked` are the net and the name of each of the `questions`.
+    """
+
+    plan: str
+    title: str
+    when: Condition | None = None
+    asked: tuple[tuple[str, str], ...] = ()
+    questions: frozenset[Question] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,8 @@ class Grant:
     It answers `question`, which net `asks` raised first, when `tool` is called under exactly the set
     `names`: with an input equal to `input` if that is given, else with the values in `fixed` in the
     fields that no map reads, and with no other than `programs` as far as its maps leave these open.
+    One of a plan is for its step `planned`: it answers all the questions of that when `tool` is called
+    under no other than `names`.
     """
 
     key: str
@@ -42,6 +61,11 @@ class Grant:
     terms: GrantTerms
     question: Question
     programs: tuple[str, ...] = ()
+    planned: PlannedStep | None = None
+
+    def answers(self, asked: Question) -> bool:
+        """Tell whether it is given for a question, for calls that it covers."""
+        return asked == self.question if self.planned is None else asked in self.planned.questions
 
 
 def question_of(key: str, net: SkillNet, tool: str) -> Question:
@@ -72,14 +96,25 @@ def grant_number(key: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def grant_net(key: str, name: str, terms: GrantTerms) -> SkillNet:
-    """The net of a grant in place of a person who would be asked about `name`.
+def plan_key(number: int) -> str:
+    """`plan-2`."""
+    return f"plan-{number}"
+
+
+def plan_number(key: str) -> int:
+    """The number in a plan's key, 0 for any other key."""
+    found = _PLAN.fullmatch(key)
+    return 0 if found is None else int(found[1])
+
+
+def grant_net(key: str, names: tuple[str, ...], terms: GrantTerms) -> SkillNet:
+    """The net of a grant in place of a person who would be asked about `names`.
 
     Each use spends a token of `granted`, or returns it where uses are not counted; what is left of them
     ends with the time.
     """
     spends = GRANTED if terms.uses is None else "used"
-    transitions = [Transition("use", (GRANTED,), (spends,), (name,))]
+    transitions = [Transition("use", (GRANTED,), (spends,), names)]
     if terms.seconds is not None:
         transitions.append(Transition("expire", (GRANTED,), ("ended",), after=terms.seconds))
     return define_skill_net(

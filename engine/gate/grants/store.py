@@ -11,20 +11,39 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ...core.json_equality import same_json
+from ...core.plan import PLAN
 from ...core.rule import ApprovalRule
 from ...net.net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
 from .. import reasons
 from ..approve import ApprovalProgress, manual_steps, own_input, tokens_wanted
-from ..classify import Classification, MemberVerdict, exact_input_reason, programs, unmapped_fields
+from ..classify import (
+    Classification,
+    MemberVerdict,
+    Roster,
+    exact_input_reason,
+    programs,
+    unmapped_fields,
+)
 from ..conditions import EvaluationContext
 from ..member import Member
 from ..state.restore import RestoredNet
 from ..types import GrantTerms, NetVerdict, Step
-from .net import GRANTED, Grant, Question, from_subagent, grant_key, grant_net, grant_number, question_of
+from .net import (
+    GRANTED,
+    Grant,
+    Question,
+    from_subagent,
+    grant_key,
+    grant_net,
+    grant_number,
+    plan_key,
+    plan_number,
+    question_of,
+)
+from .plans import NOT_INSPECTED, PlanOffer, planned_difference, planned_grant
 
 log = logging.getLogger(__name__)
 
-NOT_INSPECTED = "the call could not be inspected"
 NOT_COVERED: Mapping[Question, MemberVerdict] = {}
 
 
@@ -62,7 +81,7 @@ def make_grant(
     exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
     asked = question_of(asks, net, name)
     return Grant(
-        key, grant_net(key, name, terms), asks, tool, names, exact, fixed, terms, asked, programs
+        key, grant_net(key, (name,), terms), asks, tool, names, exact, fixed, terms, asked, programs
     )
 
 
@@ -73,6 +92,7 @@ class GrantStore:
         self.grants: dict[str, Grant] = {}
         self.members: dict[str, Member] = {}
         self._last = 0
+        self._last_plan = 0
 
     def add(self, grant: Grant, since: float | None) -> None:
         """Hold a grant whose tokens came at `since`, which only one that expires needs.
@@ -87,9 +107,15 @@ class GrantStore:
         self._hold(grant, member, number)
 
     def _hold(self, grant: Grant, member: Member, number: int) -> None:
-        self._last = max(self._last, number)
+        self._note_keys(grant, number)
         self.grants[grant.key] = grant
         self.members[grant.key] = member
+
+    def _note_keys(self, grant: Grant, number: int) -> None:
+        """Note that the keys of a grant and of its plan are used."""
+        self._last = max(self._last, number)
+        if grant.planned is not None:
+            self._last_plan = max(self._last_plan, plan_number(grant.planned.plan))
 
     def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> GrantStore:
         """Those of `grants` that were not revoked in place of these, whose keys stay used.
@@ -99,10 +125,10 @@ class GrantStore:
         if grants is None:
             return self
         held = GrantStore()
-        held._last = self._last
+        held._last, held._last_plan = self._last, self._last_plan
         for grant in grants:
             number = held._number(grant)
-            held._last = max(held._last, number)
+            held._note_keys(grant, number)
             if grant.key not in revoked:
                 held._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
         return held
@@ -115,6 +141,15 @@ class GrantStore:
                 _check_times(key, member.net, place.marking, place.recorded)
             else:
                 _check_times(key, member.net, member.state.marking, member.state.since)
+
+    def together(self, key: str) -> tuple[str, ...]:
+        """The keys of all grants that end with the one of this key; those of a plan by its key, too."""
+        grant = self.grants.get(key)
+        if grant is not None and grant.planned is None:
+            return (key,)
+        plan = key if grant is None or grant.planned is None else grant.planned.plan
+        every = self.grants.items()
+        return tuple(each for each, g in every if g.planned is not None and g.planned.plan == plan)
 
     def drop(self, key: str) -> Grant | None:
         """Remove a grant and return it; `None` when there is none."""
@@ -137,10 +172,12 @@ class GrantStore:
         call: ToolCall,
         progress: ApprovalProgress | None,
         context: EvaluationContext,
+        roster: Roster,
     ) -> Mapping[Question, MemberVerdict]:
         """The questions about a call that grants answer now, each with the use of one grant.
 
-        None for a call that a person has edited: no grant was given for that one.
+        One use of a plan's step answers all its questions about the call, see `plans.distinct`. None
+        for a call that a person has edited: no grant was given for that one.
         """
         if not self.grants or (progress is not None and progress.edited):
             return NOT_COVERED
@@ -152,7 +189,9 @@ class GrantStore:
             if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
                 continue
             for key, grant in self.grants.items():
-                if not _covers(grant, asked, member.net, call, classification.names):
+                if not grant.answers(asked) or grant.tool != call.tool_name:
+                    continue
+                if _difference(grant, member.net, call, classification, context, roster) is not None:
                     continue
                 use = self._use(key, context)
                 if use is not None:
@@ -164,9 +203,10 @@ class GrantStore:
         self,
         member: Member,
         tool: str,
-        names: tuple[str, ...],
+        classification: Classification,
         call: ToolCall,
         context: EvaluationContext,
+        roster: Roster,
     ) -> str | None:
         """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
 
@@ -174,8 +214,8 @@ class GrantStore:
         """
         asked = member.question(tool)
         for key, grant in reversed(self.grants.items()):
-            if grant.question == asked and grant.tool == call.tool_name:
-                why = _difference(grant, member.net, call, names)
+            if grant.answers(asked) and grant.tool == call.tool_name:
+                why = _difference(grant, member.net, call, classification, context, roster)
                 if why is None and self._use(key, context) is None:
                     why = reasons.USED_UP
                 return None if why is None else reasons.beyond(key, why)
@@ -218,6 +258,8 @@ class GrantStore:
                 why = "a subagent made the call, and the grant does not reach subagents"
             if why is None and offer.shown is not None and set(offer.shown) != set(classification.names):
                 why = reasons.EDITED_EFFECTS
+            if why is None and call.tool_name == PLAN:
+                why = reasons.PLAN_AS_IT_IS
             if why is None and offer.terms.scope == "names":
                 why = _names_refusal(member.net, call)
             if why is not None:
@@ -253,6 +295,16 @@ class GrantStore:
             given.append(key)
         return tuple(given)
 
+    def give_plan(self, offers: Iterable[PlanOffer]) -> tuple[str, ...]:
+        """Add the grants of a plan whose call is now committed; their keys."""
+        plan, given = plan_key(self._last_plan + 1), list[str]()
+        for offer in offers:
+            key = grant_key(self._last + 1)
+            asked = [(member.key, member.net, name) for member, name in offer.asked]
+            self.add(planned_grant(key, plan, offer.title, offer.step, asked), None)
+            given.append(key)
+        return tuple(given)
+
 
 def grant_offers(progress: ApprovalProgress | None, classification: Classification) -> list[GrantOffer]:
     """The grants that the answers about a call carry, as far as what they answered is still asked."""
@@ -283,15 +335,20 @@ def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> Non
         raise NetError(f"'{key}' expires, so it takes the time from which it counts")
 
 
-def _covers(grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]) -> bool:
-    """Tell whether a grant is about what is asked of a call (G-74)."""
-    if grant.question != asked or grant.tool != call.tool_name:
-        return False
-    return _difference(grant, net, call, names) is None
-
-
-def _difference(grant: Grant, net: SkillNet, call: ToolCall, names: tuple[str, ...]) -> str | None:
-    """The difference between a call and what a grant for its tool is about; or `None`."""
+def _difference(
+    grant: Grant,
+    net: SkillNet,
+    call: ToolCall,
+    classification: Classification,
+    context: EvaluationContext,
+    roster: Roster,
+) -> str | None:
+    """The difference between a call and what a grant for its tool is about (G-74, G-109); or `None`."""
+    names = classification.names
+    if grant.planned is not None:
+        return planned_difference(
+            grant, grant.planned, classification, call, roster.namers, context.surroundings
+        )
     if set(grant.names) != set(names):
         return reasons.other_names(names)
     if from_subagent(call) and not grant.terms.subagents:

@@ -202,8 +202,9 @@ def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
         raise impossible(event, f"there is a net '{record.key}' already")
     if record.exact and body.input is None:
         raise impossible(event, f"'{record.key}' is for one input, and the record has none")
-    if record.asks not in state.nets:
-        raise impossible(event, f"the session has no net '{record.asks}' to answer for")
+    for asks in record.nets:
+        if asks not in state.nets:
+            raise impossible(event, f"the session has no net '{asks}' to answer for")
     marking = initial_marking(record.net)
     net = NetState(
         net=record.net, active=True, marking=marking, since=initial_arrivals(record.net, record.since)
@@ -218,7 +219,8 @@ def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
         shell_fields=body.shell_fields,
     )
     why = "" if body.reason is None else f": {body.reason}"
-    say(state, "note", event.at, f"{record.key}: {record.tool} granted by {body.by}{why}", body.by)
+    what = record.tool if record.plan is None else f"{record.uses} {record.tool} of {record.plan}"
+    say(state, "note", event.at, f"{record.key}: {what} granted by {body.by}{why}", body.by)
 
 
 def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> None:
@@ -232,9 +234,16 @@ def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> Non
 
 
 def forget_grants(state: SessionState, nets: Collection[str], keys: Collection[str] = ()) -> None:
-    """Grants that answer for one of `nets`, which is not what it was, and those with `keys` are over."""
-    for key, grant in state.grants.items():
-        if grant.net.active and (grant.record.asks in nets or key in keys):
+    """Grants that answer for one of `nets`, which is not what it was, and those with `keys` are over.
+
+    A plan is over with any of its grants.
+    """
+    active = {key: grant.record for key, grant in state.grants.items() if grant.net.active}
+    over = {key for key, each in active.items() if key in keys or not {*each.nets}.isdisjoint(nets)}
+    plans = {active[key].plan for key in over} - {None}
+    for key, record in active.items():
+        if key in over or record.plan in plans:
+            grant = state.grants[key]
             state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 
 

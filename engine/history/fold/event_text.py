@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from pydantic import JsonValue
 
@@ -177,7 +177,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
         case GrantGiven() as body:
-            return body.grant.key, f"{grant_words(body.grant)}{_reason_suffix(body.reason)}", _by(body.by)
+            return body.grant.key, f"{grant_words(body.grant, body.input)}{_reason_suffix(body.reason)}", _by(body.by)
         case GrantRevoked() as body:
             return body.key, "revoked", _by(body.by)
         case NetToggled() as body:
@@ -405,7 +405,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalExpired() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)} expired: {shortened(body.reason)}"
         case GrantGiven() as body:
-            words = f"{grant_words(body.grant)}{_reason_suffix(body.reason)}"
+            words = f"{grant_words(body.grant, body.input)}{_reason_suffix(body.reason)}"
             yield f"{body.grant.key} given by {body.by}: {words}"
         case GrantRevoked() as body:
             yield f"{body.key} revoked by {body.by}"
@@ -443,13 +443,27 @@ def _people(body: ApprovalExtended) -> str:
     return " and ".join((*body.others, body.by))
 
 
-def grant_words(grant: GrantRecord) -> str:
-    """The calls that a grant lets pass without approval, and how often and long, in one line."""
+def grant_words(grant: GrantRecord, given: Mapping[str, JsonValue] | None = None) -> str:
+    """The calls that a grant lets pass without approval, and how often and long, in one line.
+
+    `given` is the content of its event: for one of a plan the plan with its step alone.
+    """
     which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
+    if grant.plan is not None:
+        which = f"of {grant.plan}{_condition_suffix(given)}, {which}"
     uses = [] if grant.uses is None else ["once" if grant.uses == 1 else f"{grant.uses} times"]
     time = [] if grant.seconds is None else [f"for {format_duration(grant.seconds)}"]
     bounds = " ".join([*uses, *time]) or "for this session"
     return f"{grant.tool} {which}, {bounds}"
+
+
+def _condition_suffix(given: Mapping[str, JsonValue] | None) -> str:
+    """The condition of the one step in a plan: ` when input.env = "staging"`."""
+    match given:
+        case {"steps": [{"when": str() as when}]}:
+            return f" when {shortened(when)}"
+        case _:
+            return ""
 
 
 def _asked_tool(before: SessionState, approval_id: str) -> str:

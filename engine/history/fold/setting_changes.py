@@ -134,7 +134,7 @@ class RecordedSettings:
             case GrantGiven():
                 grant = body.grant
                 why = "" if body.reason is None else f": {body.reason}"
-                words = f"{grant.key} given: {grant_words(grant)}{why}"
+                words = f"{grant.key} given: {grant_words(grant, body.input)}{why}"
                 return SettingChange(
                     "grant", "changed", words, (body.by,), grant.asks, grant.tool, body.call_id or ""
                 )

@@ -548,7 +548,8 @@ class ApprovalWithdrawn(Record):
 class GrantGiven(Record):
     """A person's answer about a call holds for later calls as well, for a `reason`.
 
-    `input` is that of an exact grant; for one by names the values of the fields that no map reads.
+    `input` is that of an exact grant; for one by names the values of the fields that no map reads, and
+    for one of a plan the plan with that step alone.
     """
 
     type: Literal["grant.given"] = "grant.given"

@@ -242,6 +242,9 @@ class GrantRecord(Record):
     is when its tokens came, in seconds since 1970. It reaches subagents' calls only with `subagents`, and
     holds while the digest of the maps is `maps`: one that was recorded without ends with its process.
     `programs` are those that its names leave open, which calls may not go beyond.
+
+    One of a plan, by its key, is for a step: `uses` of the tool under no other than `names`. It answers
+    what nets ask about names in `also`, too, each a net and a name. The step is the event's content.
     """
 
     key: str
@@ -257,6 +260,13 @@ class GrantRecord(Record):
     subagents: bool = False
     maps: str | None = None
     programs: tuple[str, ...] = ()
+    plan: str | None = None
+    also: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def nets(self) -> tuple[str, ...]:
+        """The nets whose questions it answers."""
+        return (self.asks, *(net for net, _ in self.also))
 
 
 Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]

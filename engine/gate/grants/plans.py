@@ -1,0 +1,216 @@
+"""Grants of plans: the nets that an approved plan becomes, a step a net with a token for each call.
+
+A plan answers questions that a person could have answered for each call of a step by having seen the
+step alone. What asks for more (several people, a high risk, a passkey, a group in which nobody was who
+approved the plan) asks for every call as before (G-109).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...core.approvers import ANYBODY, Approvers
+from ...core.condition import Surroundings, condition_text, holds, sources_of
+from ...core.people import person_key
+from ...core.plan import PLAN, ConditionReader, Plan, PlanError, PlanStep, read_plan
+from ...core.rule import ApprovalRule
+from ...net.net import Input, SkillNet, ToolCall
+from .. import reasons
+from ..approve import ApprovalProgress, manual_steps
+from ..classify import Classification, MemberVerdict, exact_input_reason, programs
+from ..member import Member
+from ..types import Approval, GrantTerms
+from .net import Grant, PlannedStep, Question, from_subagent, grant_net, question_of
+
+log = logging.getLogger(__name__)
+
+NOT_INSPECTED = "the call could not be inspected"
+
+
+def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
+    """The plan in a call's input, of which a record can keep every step.
+
+    Raises `PlanError`, also for a condition on what was said before, which no plan knows of in advance.
+    """
+    plan = read_plan(value, conditions)
+    for at, step in enumerate(plan.steps):
+        if step.when is None:
+            continue
+        place = f"steps[{at}].when"
+        if sources_of(step.when):
+            raise PlanError(place, "found 'from'", "name the values that the calls will have")
+        written = condition_text(step.when, whole=True)
+        if conditions is None or conditions(written) != step.when:
+            raise PlanError(place, "found a condition that no record keeps", "write it more simply")
+    return plan
+
+
+def plan_problem(call: ToolCall, conditions: ConditionReader | None) -> str | None:
+    """The reason why nobody is asked about a call of `plan`; `None` for one that can be approved."""
+    if from_subagent(call):
+        return reasons.PLAN_OF_SUBAGENT
+    try:
+        plan_of_call(call.input, conditions)
+    except PlanError as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOffer:
+    """A step of a plan, with the questions that the plan answers for its calls once it is committed."""
+
+    title: str
+    step: PlanStep
+    asked: tuple[tuple[Member, str], ...]
+
+
+def plan_offers(
+    call: ToolCall,
+    classification: Classification,
+    progress: ApprovalProgress | None,
+    members: Sequence[Member],
+    conditions: ConditionReader | None,
+) -> list[PlanOffer]:
+    """The grants of a plan that people have approved; none for any other call (G-108).
+
+    A plan gives nothing where no net asks about `plan`, or something else than a person answered.
+    Raises `PlanError` for a call that is no plan.
+    """
+    if call.tool_name != PLAN or progress is None or from_subagent(call):
+        return []
+    asked = [
+        question for *_, step, question in manual_steps(classification.verdicts) if step.tool == PLAN
+    ]
+    answers = [progress.answers.get(question) for question in asked]
+    if not answers or any(answer is None or not answer.approved for answer in answers):
+        return []
+    plan = plan_of_call(call.input, conditions)
+    offers = (
+        PlanOffer(plan.title, step, tuple(_answered(step, members, progress.approvals)))
+        for step in plan.steps
+    )
+    return [offer for offer in offers if offer.asked]
+
+
+def _answered(
+    step: PlanStep, members: Iterable[Member], approvals: Sequence[Approval]
+) -> Iterable[tuple[Member, str]]:
+    """The questions about a step's calls that those who approved the plan could have answered alone."""
+    found: set[Question] = set()
+    for member in members:
+        for name in dict.fromkeys((step.tool, *step.effects)):
+            asked = member.question(name) if name in member.knows and name != PLAN else None
+            if asked is not None and asked not in found and _may_answer(member.net, name, approvals):
+                found.add(asked)
+                yield member, name
+
+
+def _may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
+    """Tell whether a net asks about a name and one person who approved the plan is enough for that."""
+    asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
+    rule = net.rule
+    if not asking or any(t.partial for t in asking):
+        return False
+    if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.may_grant or rule.risk == "high"):
+        return False
+    terms = [t.approvers or ANYBODY for t in asking]
+    if isinstance(rule, ApprovalRule) and rule.approvers is not None:
+        terms.append(rule.approvers)
+    return all(any(_counts(each, approval) for approval in approvals) for each in terms)
+
+
+def _counts(terms: Approvers, approval: Approval) -> bool:
+    """Tell whether a person who approved the plan counts for these terms at any time and for any call.
+
+    Who is behind a session changes with every message, and a key proves one request alone.
+    """
+    answer = approval.answer
+    if not answer.approved or terms.passkey or not terms.author:
+        return False
+    if terms.group is None:
+        return True
+    people = (name for name in (answer.by, *answer.others) if name and person_key(name))
+    return any(terms.counts(answer.groups.get(name, ())) for name in people)
+
+
+def planned_grant(
+    key: str, plan: str, title: str, step: PlanStep, asked: Sequence[tuple[str, SkillNet, str]]
+) -> Grant:
+    """The grant for a step of the plan under the key `plan`, in place of whoever is `asked`.
+
+    These are the key of each net that asks, the net and the name that it asks about. Without any it
+    answers nothing.
+    """
+    terms = GrantTerms("names", step.count)
+    questions = tuple(question_of(*each) for each in asked)
+    names = tuple(dict.fromkeys(name for *_, name in asked)) or (step.tool,)
+    own = tuple(name for name in step.effects if name != step.tool)
+    return Grant(
+        key,
+        grant_net(key, names, terms),
+        asked[0][0] if asked else "",
+        step.tool,
+        (*own, step.tool),
+        None,
+        {},
+        terms,
+        questions[0] if questions else (),
+        planned=PlannedStep(
+            plan,
+            title,
+            step.when,
+            tuple((each, name) for each, _, name in asked),
+            frozenset(questions),
+        ),
+    )
+
+
+def plan_of(grant: Grant) -> Plan | None:
+    """The step that a grant is for, as a plan of its own; `None` for a grant of no plan."""
+    planned = grant.planned
+    if planned is None:
+        return None
+    step = PlanStep(grant.tool, grant.terms.uses or 1, planned.when, grant.names[:-1])
+    return Plan(planned.title, (step,))
+
+
+def planned_difference(
+    grant: Grant,
+    planned: PlannedStep,
+    classification: Classification,
+    call: ToolCall,
+    namers: Iterable[SkillNet],
+    surroundings: Surroundings,
+) -> str | None:
+    """The difference between a call and the step that a grant is for; `None` for a call of the step.
+
+    `namers` are nets with all the functions that name calls. What is not known for certain differs.
+    """
+    if from_subagent(call):
+        return reasons.OF_SUBAGENT
+    if not set(classification.names) <= set(grant.names):
+        return reasons.other_names(classification.names)
+    if classification.unclear is not None:
+        return reasons.MAY_BE_MORE
+    if classification.judged_as:
+        return reasons.other_names(classification.judged_as)
+    try:
+        for net in namers:
+            if (why := exact_input_reason(net, call)) is not None:
+                return why
+            if planned.when is None and any(programs(net, call)):
+                return reasons.OTHER_PROGRAM
+        if planned.when is not None and holds(planned.when, call.input, surroundings) is not True:
+            return reasons.NOT_AS_PLANNED
+    except Exception:
+        log.exception("Call '%s' could not be inspected", call.tool_call_id)
+        return NOT_INSPECTED
+    return None
+
+
+def distinct(uses: Iterable[MemberVerdict]) -> list[MemberVerdict]:
+    """The uses of grants, each once: one use of a plan's step answers all questions about its call."""
+    return list({member.key: (member, verdict) for member, verdict in uses}.values())

@@ -1,0 +1,332 @@
+"""Plans: an approved one answers what is asked about its calls, and nothing else (G-108 to G-110)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.engine import ToolCall, ToolResult
+
+from ..support.granting import Names
+from ..support.helpers import Operator, call
+from ..support.planning import plan, planned, planning, step, uses_left
+from ..support.ruled import Asker, approval, gate_of, granting, limit, yes
+
+DEPLOY = "require human-approval before deploy\n"
+
+
+class TestAnswering:
+    """What an approved plan lets pass."""
+
+    async def test_its_calls(self) -> None:
+        """G-108: each step answers for as many calls as it has, in any order, and then no more."""
+        decide = await planned(
+            DEPLOY + "require human-approval before push\n", step("deploy", 2), step("push")
+        )
+        for tool, key in (("push", "grant-2"), ("deploy", "grant-1"), ("deploy", "grant-1")):
+            decision = await decide(tool)
+            assert (decision.outcome, decision.granted, decide.asked) == ("allow", (key,), [])
+        assert uses_left(decide.gate) == {"grant-1": 0, "grant-2": 0}
+        for tool in ("deploy", "push"):
+            assert (await decide(tool)).block
+            assert len(decide.asked) == 1
+
+    async def test_what_is_not_in_it(self) -> None:
+        """G-108: another tool is asked about as before."""
+        decide = await planned(DEPLOY + "require human-approval before push\n", step("deploy"))
+        assert (await decide("push")).block
+        assert decide.asked[0].tool == "push"
+
+    async def test_says_what_it_gave(self) -> None:
+        """G-108: the decision on the plan has its grants, and they are those of one plan."""
+        decide = Asker(planning(DEPLOY))
+        first = await plan(decide, step("deploy"), step("deploy", 3))
+        second = await plan(decide, step("deploy"))
+        assert (first.gave, second.gave) == (("grant-1", "grant-2"), ("grant-3",))
+        grants = decide.gate.grants.values()
+        assert [grant.planned and grant.planned.plan for grant in grants] == [
+            "plan-1",
+            "plan-1",
+            "plan-2",
+        ]
+        assert {grant.planned and grant.planned.title for grant in grants} == {"Release"}
+
+    @pytest.mark.parametrize(
+        ("value", "passes"),
+        [
+            ({"env": "staging"}, True),
+            ({"env": "prod"}, False),
+            ({}, False),
+            ({"env": ["staging"]}, False),
+        ],
+    )
+    async def test_its_condition(self, value: dict[str, Any], passes: bool) -> None:
+        """G-109: a step covers calls whose input meets its condition for certain."""
+        decide = await planned(DEPLOY, step("deploy", 2, when='input.env = "staging"'))
+        assert ((await decide("deploy", **value)).outcome == "allow") is passes
+        if not passes:
+            assert decide.asked[0].beyond is not None
+            assert "staging" not in decide.asked[0].beyond
+
+    async def test_two_questions_take_one_use(self) -> None:
+        """G-109: a call uses one of its step's calls, whatever number of rules asks about it."""
+        rules = DEPLOY + 'require human-approval before deploy when input.env = "prod"\n'
+        decide = await planned(rules, step("deploy", 2))
+        decision = await decide("deploy", env="prod")
+        assert (decision.granted, uses_left(decide.gate)) == (("grant-1",), {"grant-1": 1})
+        assert [s.net for s in decision.steps].count("grant-1") == 1
+
+    async def test_count_over_conditions(self) -> None:
+        """G-109: rules under different conditions do not add up to more calls than the step has."""
+        rules = "".join(
+            f'require human-approval before deploy when input.env = "{env}"\n' for env in ("prod", "test")
+        )
+        decide = await planned(rules, step("deploy", 2))
+        outcomes = [(await decide("deploy", env=env)).outcome for env in ("prod", "test", "prod", "test")]
+        assert outcomes == ["allow", "allow", "block", "block"]
+
+    async def test_call_that_nothing_asks_about(self) -> None:
+        """G-109: a call that passes anyway uses nothing."""
+        decide = await planned(
+            'require human-approval before deploy when input.env = "prod"\n', step("deploy", 1)
+        )
+        assert (await decide("deploy", env="test")).granted == ()
+        assert uses_left(decide.gate) == {"grant-1": 1}
+
+    async def test_blocks_stay(self) -> None:
+        """G-109: limits, orders and blocks are judged as without the plan."""
+        decide = await planned(
+            DEPLOY + 'limit deploy to 1 per session\nblock deploy when input.env = "prod"\n',
+            step("deploy", 3),
+        )
+        assert (await decide("deploy", env="prod")).net == "block-deploy"
+        assert (await decide("deploy", env="test")).outcome == "allow"
+        assert (await decide("deploy", env="test")).block
+        assert decide.asked == []
+
+    async def test_a_call_that_never_ran(self) -> None:
+        """A-40: what a call spent that certainly never ran comes back."""
+        decide = await planned(DEPLOY, step("deploy"))
+        decision = await decide("deploy")
+        decide.gate.handle_tool_result(
+            ToolResult(decision.call.tool_call_id, "deploy", {}, True, decision.steps)
+        )
+        assert uses_left(decide.gate) == {"grant-1": 1}
+
+
+class TestNeverAnswers:
+    """What a plan leaves to people, although its step names the tool."""
+
+    @pytest.mark.parametrize(
+        "terms", ["risk high", "by 2", "no grants", "with passkey", "not by author", "by 1 of ops"]
+    )
+    async def test_strict_rules(self, terms: str) -> None:
+        """G-109: what asks for more than one person who saw the step asks for each call."""
+        line = "require human-approval before deploy"
+        rules = (
+            f"{line} {terms}\n" if "by 2" not in terms else "require 2 human-approvals before deploy\n"
+        )
+        decide = await planned(rules, step("deploy", 5))
+        assert decide.gate.grants == {}
+        assert (await decide("deploy")).block
+        assert len(decide.asked) == 1
+
+    async def test_strict_and_plain(self) -> None:
+        """G-109: where one rule may be answered and another may not, the other one asks."""
+        decide = await planned(
+            DEPLOY + "require human-approval before deploy risk high\n", step("deploy")
+        )
+        decision = await decide("deploy", yes("ada"))
+        assert (decision.outcome, decision.granted, len(decide.asked)) == ("allow", ("grant-1",), 1)
+        assert decide.asked[0].risk == "high"
+
+    @pytest.mark.parametrize(("groups", "passes"), [(("ops",), True), (("dev",), False), ((), False)])
+    async def test_of_a_group(self, groups: tuple[str, ...], passes: bool) -> None:
+        """G-109: a group's question is answered where a member of it approved the plan."""
+        answer = yes("maria", groups={"maria": groups})
+        decide = await planned(
+            "require human-approval before deploy by 1 of ops\n", step("deploy"), answer=answer
+        )
+        assert ((await decide("deploy")).outcome == "allow") is passes
+
+    async def test_another_effect(self) -> None:
+        """G-109: a call with a name that the step does not have is asked about."""
+        gate = gate_of(approval("plan"), approval("bash"), approval("push"), names=Names())
+        decide = Asker(gate)
+        await plan(decide, step("bash", 3, effects=["push"]), step("bash", 3))
+        both = await decide("bash", names=["push"])
+        assert (both.outcome, both.granted) == ("allow", ("grant-1",))
+        assert (await decide("bash", names=["push", "rm"])).block
+        gate = gate_of(approval("plan"), approval("bash"), approval("push"), names=Names())
+        decide = Asker(gate)
+        await plan(decide, step("bash", 3))
+        assert (await decide("bash")).granted == ("grant-1",)
+        assert (await decide("bash", names=["push"])).block
+
+    @pytest.mark.parametrize(
+        "value", [{"murky": True}, {"more": True}, {"beside": "it redirects"}, {"runs": "./mine"}]
+    )
+    async def test_what_is_not_known(self, value: dict[str, Any]) -> None:
+        """G-109: a call that may do more than its names tell is asked about."""
+        decide = Asker(gate_of(approval("plan"), approval(), names=Names()))
+        await plan(decide, step("deploy", 2))
+        assert (await decide("deploy", **value)).block
+        assert len(decide.asked) == 1
+
+    async def test_what_another_map_does_not_know(self) -> None:
+        """G-109: that counts by the maps of all active nets, also of those that do not ask."""
+        gate = planning("map bash.command ./ship as ship\nlimit ship to 9 per session\n")
+        asking = planning("require human-approval before bash\n")
+        nets = {**gate.nets, **{k: n for k, n in asking.nets.items() if "bash" in k}}
+        decide = Asker(type(gate)(registry=nets))
+        await plan(decide, step("bash", 3))
+        assert list(decide.gate.grants) == ["grant-1"]
+        assert (await decide("bash", command="echo x > /etc/passwd")).block
+        assert len(decide.asked) == 1
+
+    async def test_a_subagents_call(self) -> None:
+        """G-109: a plan covers calls of the agent that made it."""
+        decide = await planned(DEPLOY, step("deploy", 2))
+        asked = Operator(False)
+        made = ToolCall("child-1/c9", "deploy", {})
+        assert (await decide.gate.handle_tool_call(made, asked.context)).block
+        assert len(asked.asked) == 1
+
+    async def test_an_edited_call(self) -> None:
+        """G-109: once a person has edited a call, what it is now is for people."""
+        rules = DEPLOY + 'require human-approval before deploy risk high when input.env = "prod"\n'
+        decide = await planned(rules, step("deploy", 2))
+        decision = await decide("deploy", yes(input={"env": "test"}), yes(), env="prod")
+        assert (decision.outcome, decision.granted) == ("allow", ())
+
+    async def test_a_name_that_looks_alike(self) -> None:
+        """G-109: a tool that a rule counts for by its looks alone is asked about."""
+        decide = await planned(DEPLOY, step("Deploy", effects=["deploy"]))
+        assert (await decide("Deploy")).block
+
+    async def test_a_net_that_was_off(self) -> None:
+        """G-109: what a net asks that was off when the plan was approved is asked."""
+        rules = DEPLOY + 'require human-approval before deploy when input.env = "prod"\n'
+        gate = planning(rules)
+        other = list(gate.nets)[-1]
+        gate.remove_net(other)
+        decide = Asker(gate)
+        await plan(decide, step("deploy", 2))
+        gate.add_net(other)
+        assert (await decide("deploy", env="test")).outcome == "allow"
+        assert (await decide("deploy", env="prod")).block
+        assert len(decide.asked) == 1
+
+
+class TestNoPlan:
+    """Calls of `plan` that give nothing."""
+
+    async def test_nobody_asked(self) -> None:
+        """G-108: where no rule asks about `plan` it passes and gives nothing."""
+        decide = Asker(gate_of(approval()))
+        decision = await plan(decide, step("deploy"))
+        assert (decision.outcome, decision.gave, decide.asked) == ("allow", (), [])
+
+    async def test_shadow(self) -> None:
+        """G-108: in shadow mode nobody is asked, and it gives nothing."""
+        gate = planning(DEPLOY)
+        gate.mode = "shadow"
+        decision = await plan(Asker(gate), step("deploy"))
+        assert (decision.outcome, decision.gave, gate.grants) == ("ask", (), {})
+
+    async def test_denied(self) -> None:
+        """G-108: a denied plan gives nothing."""
+        gate = planning(DEPLOY)
+        decision = await Asker(gate)("plan", False, title="x", steps=[step("deploy")])
+        assert (decision.block, gate.grants) == (True, {})
+
+    @pytest.mark.parametrize(
+        ("steps", "found"),
+        [
+            ([], "steps"),
+            ([step("deploy", 0)], "steps[0].count"),
+            ([step("deploy", more=1)], "more"),
+            ([step("deploy", when="env is staging")], "steps[0].when"),
+            ([step("deploy", when="input.to from user")], "'from'"),
+        ],
+    )
+    async def test_unreadable(self, steps: list[dict[str, object]], found: str) -> None:
+        """G-108: nobody is asked about what is no plan; the reason says where and what to do."""
+        decide = Asker(planning(DEPLOY))
+        decision = await plan(decide, *steps)
+        assert decision.block
+        assert decision.reason is not None
+        assert found in decision.reason
+        assert decide.asked == []
+        assert any(decision.reason.startswith(begin) for begin in decide.gate.refusals(call("plan")))
+
+    async def test_edited_to_none(self) -> None:
+        """G-108: what a person edits to no plan is blocked."""
+        decide = Asker(planning(DEPLOY))
+        decision = await plan(decide, step("deploy"), answer=yes(input={"steps": "none"}))
+        assert (decision.block, decide.gate.grants) == (True, {})
+
+    async def test_edited(self) -> None:
+        """G-108: a plan that a person edits gives what they approved."""
+        decide = Asker(planning(DEPLOY))
+        less: dict[str, object] = {"title": "Less", "steps": [step("deploy", 1)]}
+        await plan(decide, step("deploy", 9), answer=yes(input=less))
+        assert uses_left(decide.gate) == {"grant-1": 1}
+
+    async def test_of_a_subagent(self) -> None:
+        """G-108: a subagent's plan is refused without asking."""
+        gate, asked = planning(DEPLOY), Operator(True)
+        made = ToolCall("child-1/c1", "plan", {"title": "x", "steps": [step("deploy")]})
+        decision = await gate.handle_tool_call(made, asked.context)
+        assert (decision.block, asked.asked, gate.grants) == (True, [], {})
+
+    async def test_with_a_grant(self) -> None:
+        """G-108: no answer about a plan lets later plans pass."""
+        decide = Asker(planning(DEPLOY))
+        decision = await plan(decide, step("deploy"), answer=granting())
+        assert (decision.block, decide.gate.grants) == (True, {})
+        assert not decide.asked[0].may_grant
+
+    async def test_without_a_reader(self) -> None:
+        """G-108: where nothing reads conditions, a step with one is refused, others are not."""
+        decide = Asker(gate_of(approval("plan"), approval()))
+        assert (await plan(decide, step("deploy", when="input.x = 1"))).block
+        assert (await plan(decide, step("deploy"))).gave == ("grant-1",)
+
+    async def test_blocked_after_all(self) -> None:
+        """G-15: a plan that is blocked once it is approved gives nothing."""
+        gate = gate_of(approval("plan"), limit("plan", 1, window=None), approval())
+        decide = Asker(gate)
+        await plan(decide, step("deploy"))
+        assert (await plan(decide, step("deploy"))).block
+        assert list(gate.grants) == ["grant-1"]
+
+
+class TestTogether:
+    """The grants of a plan end as one."""
+
+    @pytest.mark.parametrize("key", ["grant-1", "grant-2", "plan-1"])
+    async def test_revoked(self, key: str) -> None:
+        """G-110: to revoke one ends all of its plan, and no other."""
+        rules = DEPLOY + "require human-approval before push\n"
+        decide = await planned(rules, step("deploy"), step("push"))
+        await plan(decide, step("deploy"))
+        assert decide.gate.grants_with(key) == ("grant-1", "grant-2")
+        assert decide.gate.revoke_grant(key).ok
+        assert list(decide.gate.grants) == ["grant-3", "grant-4"] or list(decide.gate.grants) == [
+            "grant-3"
+        ]
+        assert not decide.gate.revoke_grant(key).ok
+        assert not decide.gate.revoke_grant("plan-9").ok
+
+    async def test_keys_stay_used(self) -> None:
+        """G-63: neither the key of a grant nor that of a plan is given twice."""
+        decide = await planned(DEPLOY, step("deploy"))
+        gate = decide.gate
+        given = list(gate.grants.values())
+        gate.restore(grants=given, revoked=("grant-1",))
+        await plan(decide, step("deploy"))
+        (grant,) = gate.grants.values()
+        assert grant.planned is not None
+        assert (grant.key, grant.planned.plan) == ("grant-2", "plan-2")

@@ -1,0 +1,209 @@
+"""Plans in the record: what an approved one gave is there, and goes on as far as its rules do (G-110)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.engine.core.plan import written_plan
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import CallDecided, GrantGiven, GrantRevoked
+from interlock.engine.history.model.records import AppliedRules
+from interlock.engine.hub.hub import CallAnswer, Hub
+from interlock.engine.sessions.new_rules import NewRules
+from interlock.rules import compile_rules
+
+from ..gateway.served import until
+from ..support.external_agent import check_fold, opened, resumed
+from ..support.shop import bodies
+
+ASKS = "\n".join(f"require human-approval before {name}" for name in ("plan", "deploy", "push"))
+STEPS: tuple[dict[str, object], ...] = (
+    {"tool": "deploy", "count": 2, "when": 'input.env = "staging"'},
+    {"tool": "push"},
+)
+INPUT: dict[str, JsonValue] = written_plan("Release 1.4", STEPS)  # type: ignore[assignment]
+
+
+def hub_on(database: Path) -> Hub:
+    return Hub(Journal.open(database), language=LANGUAGE)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = hub_on(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -> tuple[CallAnswer, bool]:
+    """Make a call; the answer, and whether a person was asked, who then approves."""
+    call = asyncio.ensure_future(hub.call("robin-1", call_id, tool, given))
+    asked = asyncio.ensure_future(until(hub.approvals))
+    await asyncio.wait((call, asked), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    requests = await hub.approvals()
+    for request in requests:
+        assert not (tool == "plan" and request.may_grant)
+        outcome = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
+        assert outcome.ok, outcome.message
+    return await asyncio.wait_for(call, 10), bool(requests)
+
+
+async def planned(hub: Hub, rules: str = ASKS) -> str:
+    """A session in which a person has approved the plan."""
+    session = await opened(hub, rules)
+    answer, asked = await asks(hub, "p1", "plan", INPUT)
+    assert (answer.outcome, asked) == ("allow", True), answer
+    await hub.result(session, "p1", output="approved", is_error=False)
+    return session
+
+
+async def deploys(hub: Hub, call_id: str) -> bool:
+    """Deploy to staging; tell whether the plan let it pass."""
+    answer, asked = await asks(hub, call_id, "deploy", {"env": "staging"})
+    assert answer.outcome == "allow", answer
+    await hub.result("robin-1", call_id, output="", is_error=False)
+    return not asked
+
+
+class TestRecorded:
+    async def test_with_the_decision(self, hub: Hub) -> None:
+        """G-108: its grants stand before the decision, with who approved it, and each has its step."""
+        session = await planned(hub)
+        given = bodies(hub, session, GrantGiven)
+        assert [(g.grant.key, g.grant.plan, g.grant.uses, g.by, g.call_id) for g in given] == [
+            ("grant-1", "plan-1", 2, "jo", "p1"),
+            ("grant-2", "plan-1", 1, "jo", "p1"),
+        ]
+        assert given[0].input == written_plan("Release 1.4", [STEPS[0]])
+        events = await hub.recorded(session)
+        kinds = [type(event.body) for event in events]
+        assert kinds.index(GrantGiven) < kinds.index(CallDecided)
+        await check_fold(hub)
+
+    async def test_each_call(self, hub: Hub) -> None:
+        """G-109: after each call the fold of the record is the live state."""
+        session = await planned(hub)
+        for n, passes in enumerate((True, True, False)):
+            assert await deploys(hub, f"d{n}") is passes
+            await check_fold(hub)
+        state = await hub.session(session)
+        assert [grant.net.marking["granted"] for grant in state.grants.values()] == [0, 1]
+        decided = [d for d in bodies(hub, session, CallDecided) if d.tool == "deploy"]
+        assert [d.granted for d in decided] == [("grant-1",), ("grant-1",), ()]
+
+    async def test_in_words(self, hub: Hub) -> None:
+        """The history says which plan let a call pass, and what the plan gave."""
+        session = await planned(hub)
+        lines = [headline(e) for e in await hub.recorded(session)]
+        assert any("deploy" in line and "plan-1" in line and "2" in line for line in lines), lines
+
+
+class TestResumed:
+    async def test_goes_on(self, hub: Hub, tmp_path: Path) -> None:
+        """G-63: what is left of a plan is left after a restart, and no more."""
+        session = await planned(hub)
+        assert await deploys(hub, "d1")
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        again = hub_on(tmp_path / "hub.db")
+        await resumed(again, session, ASKS)
+        assert await deploys(again, "d2")
+        assert not await deploys(again, "d3")
+        await check_fold(again)
+        await again.close()
+
+    @pytest.mark.parametrize(
+        "rules",
+        [ASKS + "\nblock rm", ASKS.replace("push", "ship"), ASKS + "\nmap bash.command ./x as deploy"],
+    )
+    async def test_other_rules(self, hub: Hub, tmp_path: Path, rules: str) -> None:
+        """G-110: under other rules or maps all of it is over, also for rules that are the same."""
+        session = await planned(hub)
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        again = hub_on(tmp_path / "hub.db")
+        await resumed(again, session, rules, nets="changed", reason="other rules")
+        assert not await deploys(again, "d1")
+        assert not any(grant.net.active for grant in (await again.session(session)).grants.values())
+        await check_fold(again)
+        await again.close()
+
+    async def test_without_a_reader(self, hub: Hub, tmp_path: Path) -> None:
+        """G-110: a host that reads no conditions ends a plan that has one."""
+        session = await planned(hub)
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        again = Hub(Journal.open(tmp_path / "hub.db"))
+        await resumed(again, session, ASKS)
+        answer, asked = await asks(again, "x1", "push", {})
+        assert (answer.outcome, asked) == ("allow", True)
+        assert not await deploys(again, "d1")
+        await again.close()
+
+
+class TestEnded:
+    @pytest.mark.parametrize("key", ["grant-2", "plan-1"])
+    async def test_revoked(self, hub: Hub, key: str) -> None:
+        """G-110: to revoke one of its grants ends them all, each with its event."""
+        session = await planned(hub)
+        outcome = await hub.revoke_grant(session, key, by="ada")
+        assert outcome.ok
+        assert [(e.key, e.by) for e in bodies(hub, session, GrantRevoked)] == [
+            ("grant-1", "ada"),
+            ("grant-2", "ada"),
+        ]
+        assert not await deploys(hub, "d1")
+        assert not (await hub.revoke_grant(session, key, by="ada")).ok
+        await check_fold(hub)
+
+    async def test_new_rules(self, hub: Hub) -> None:
+        """G-110: new rules for the live session end it."""
+        session = await planned(hub)
+        registry = compile_rules(ASKS + "\nblock rm").registry
+        applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="stricter")
+        assert (await hub.replace_rules(session, NewRules(registry, registry, applied))).ok
+        assert not await deploys(hub, "d1")
+        await check_fold(hub)
+
+    async def test_the_same_rules(self, hub: Hub) -> None:
+        """G-110: rules that are the same end nothing."""
+        session = await planned(hub)
+        registry = compile_rules(ASKS).registry
+        applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="same")
+        assert (await hub.replace_rules(session, NewRules(registry, registry, applied))).ok
+        assert await deploys(hub, "d1")
+
+    async def test_a_lost_write(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A-11: where the journal refuses what it gave, the plan gives nothing."""
+        session = await opened(hub, ASKS)
+        hosted = hub._live.hosted(session)
+        written = hosted.ledger.write_change
+
+        def refused(bodies: object) -> object:
+            monkeypatch.setattr(hosted.ledger, "write_change", written)
+
+            def fail() -> list[object]:
+                raise RuntimeError("disk")
+
+            return written(fail)  # type: ignore[arg-type]
+
+        call = asyncio.ensure_future(hub.call(session, "p1", "plan", INPUT))
+        (request,) = await asyncio.wait_for(until(hub.approvals), 10)
+        monkeypatch.setattr(hosted.ledger, "write_change", refused)
+        await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
+        with pytest.raises(JournalError):
+            await asyncio.wait_for(call, 10)
+        assert not await deploys(hub, "d1")
+        assert hosted.manager.grants == {}
+        assert fold(await hub.recorded(session)).grants == {}
