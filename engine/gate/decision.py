@@ -26,7 +26,7 @@ from .classify import Classification, MemberVerdict, Roster, names_of, with_deed
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
-from .grants.plans import distinct, plan_offers, plan_problem
+from .grants.plans import PlanOffer, distinct, plan_answer, plan_offers, plan_problem
 from .grants.store import NOT_COVERED, GrantStore, grant_offers
 from .member import Member
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -80,19 +80,19 @@ class _Case:
         moved: Sequence[MemberVerdict] = (),
         used: Sequence[MemberVerdict] = (),
         gave: tuple[str, ...] = (),
+        planned: Sequence[PlanOffer] = (),
     ) -> GateDecision:
         """The decision, with the net and rule that are against it, if any (G-60).
 
-        `moved` are all nets that were committed, `used` the grants among them.
+        `moved` are all nets that were committed, `used` the grants among them, `planned` what a plan
+        lets pass: its agent is told that.
         """
         member, verdict = against if against is not None else (None, None)
         return _decision(
             self.call,
             outcome,
             self.mode,
-            reason=self.classification.reason(verdict)
-            if verdict is not None and outcome == "block"
-            else None,
+            reason=self._reason(outcome, verdict, planned),
             net=None if member is None else member.registered,
             rule=None if member is None else member.net.rule,
             names=self.classification.names,
@@ -105,6 +105,13 @@ class _Case:
             judged_as=self.classification.judged_as,
             edited_by=None if self.progress is None else self.progress.editor,
         )
+
+    def _reason(
+        self, outcome: Outcome, verdict: NetVerdict | None, planned: Sequence[PlanOffer]
+    ) -> str | None:
+        if outcome != "block":
+            return plan_answer(self.progress, planned) if self.call.tool_name == PLAN else None
+        return None if verdict is None else self.classification.reason(verdict)
 
 
 _decision = maker(GateDecision)
@@ -186,7 +193,7 @@ def enforce(
     gave = granted.give(gifts, classification, call, snapshot.context) if gifts else ()
     if planned:
         gave += granted.give_plan(planned)
-    return case.decided("allow", None, moved, used, gave)
+    return case.decided("allow", None, moved, used, gave, planned)
 
 
 def _unfit_plan(
@@ -316,6 +323,8 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     and the moves are found in one look at each net; without it the gate makes half as many round trips.
     """
     tool = call.tool_name
+    if tool == PLAN:
+        return None
     lane = roster.lanes.get(tool)
     if lane is None:
         if tool not in roster.unknown_tools and not roster.is_unknown_tool(tool):

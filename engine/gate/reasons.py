@@ -144,6 +144,22 @@ MAY_BE_MORE = "the call may do more than its names tell"
 NOT_AS_PLANNED = "its input does not meet the condition of the plan"
 PLAN_OF_SUBAGENT = "a subagent made it, and a plan is that of the session's own agent"
 PLAN_AS_IT_IS = "a plan is approved as it is"
+PLAN_NOT_ASKED = (
+    "This plan lets nothing pass by itself. Make your calls: each is judged as it comes. A plan counts "
+    "where the rules say 'require human-approval before plan' and an operator approves it."
+)
+PLAN_ANSWERS_NOTHING = (
+    "Your plan is approved, but it holds no call for which a plan can count. Make your calls: each is "
+    "judged as it comes, and an operator is asked about it where the rules say so."
+)
+
+
+def plan_approved(calls: str) -> str:
+    """What an approved plan lets pass, for its agent."""
+    return (
+        f"Your plan is approved. At most {calls} of it pass without a further approval, as far as they "
+        "are as planned. What the rules block stays blocked, and all other calls are judged as before."
+    )
 
 
 def other_names(names: tuple[str, ...]) -> str:

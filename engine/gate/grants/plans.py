@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...core.approvers import ANYBODY, Approvers
 from ...core.condition import Surroundings, condition_text, holds, sources_of
 from ...core.people import person_key
-from ...core.plan import PLAN, ConditionReader, Plan, PlanError, PlanStep, read_plan
+from ...core.plan import PLAN, ConditionReader, Plan, PlanError, PlanStep, calls_text, read_plan
 from ...core.rule import ApprovalRule
 from ...net.net import Input, SkillNet, ToolCall
 from .. import reasons
@@ -134,6 +134,17 @@ def _counts(terms: Approvers, approval: Approval) -> bool:
         return True
     people = (name for name in (answer.by, *answer.others) if name and person_key(name))
     return any(terms.counts(answer.groups.get(name, ())) for name in people)
+
+
+def plan_answer(progress: ApprovalProgress | None, offers: Sequence[PlanOffer]) -> str:
+    """The sentences that the agent gets about its plan, which runs nothing by itself (G-108)."""
+    if not offers:
+        asked = progress is not None and bool(progress.approvals)
+        return reasons.PLAN_ANSWERS_NOTHING if asked else reasons.PLAN_NOT_ASKED
+    counts: dict[str, int] = {}
+    for offer in offers:
+        counts[offer.step.tool] = counts.get(offer.step.tool, 0) + offer.step.count
+    return reasons.plan_approved(calls_text(counts))
 
 
 def planned_grant(

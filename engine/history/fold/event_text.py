@@ -177,7 +177,11 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
         case GrantGiven() as body:
-            return body.grant.key, f"{grant_words(body.grant, body.input)}{_reason_suffix(body.reason)}", _by(body.by)
+            return (
+                body.grant.key,
+                f"{grant_words(body.grant, body.input)}{_reason_suffix(body.reason)}",
+                _by(body.by),
+            )
         case GrantRevoked() as body:
             return body.key, "revoked", _by(body.by)
         case NetToggled() as body:

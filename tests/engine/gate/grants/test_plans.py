@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from interlock.engine import ToolCall, ToolResult
+from interlock.engine.gate import reasons
 
 from ..support.granting import Names
-from ..support.helpers import Operator, call
+from ..support.helpers import Operator, call, registry
 from ..support.planning import plan, planned, planning, step, uses_left
 from ..support.ruled import Asker, approval, gate_of, granting, limit, yes
 
@@ -113,6 +114,28 @@ class TestAnswering:
             ToolResult(decision.call.tool_call_id, "deploy", {}, True, decision.steps)
         )
         assert uses_left(decide.gate) == {"grant-1": 1}
+
+
+class TestSaid:
+    """What the agent is told: Interlock answers the call itself."""
+
+    async def test_approved(self) -> None:
+        """G-108: how many calls of which tools pass, without those that ask all the same."""
+        decide = Asker(planning(DEPLOY + "require human-approval before push risk high\n"))
+        decision = await plan(decide, step("deploy"), step("deploy", 2), step("push"))
+        assert decision.reason is not None
+        assert "At most 3 deploy of it pass" in decision.reason
+
+    async def test_approved_for_nothing(self) -> None:
+        """G-108: an approved plan of calls that a plan cannot answer for says so."""
+        decide = Asker(planning(""))
+        assert (await plan(decide, step("test"))).reason == reasons.PLAN_ANSWERS_NOTHING
+
+    @pytest.mark.parametrize("rules", ["block rm", "limit plan to 9 per session"])
+    async def test_not_asked(self, rules: str) -> None:
+        """G-108: where no rule asks about plans the agent reads which one would."""
+        decision = await plan(Asker(registry(rules)), step("test"))
+        assert (decision.outcome, decision.reason) == ("allow", reasons.PLAN_NOT_ASKED)
 
 
 class TestNeverAnswers:
