@@ -155,7 +155,7 @@ PLAN_ANSWERS_NOTHING = (
 
 
 def plan_approved(calls: str) -> str:
-    """What an approved plan lets pass, for its agent."""
+    """An approved plan lets calls pass, as its agent reads it."""
     return (
         f"Your plan is approved. At most {calls} of it pass without a further approval, as far as they "
         "are as planned. What the rules block stays blocked, and all other calls are judged as before."

@@ -1,0 +1,199 @@
+"""LAWS of plans: beside the gate runs one without the plan, in which a person approves call by call.
+
+What the plan lets pass, one person's approval of that very call lets pass, and never more calls than a
+step has; everything else comes out as if there were no plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from interlock.engine import ApprovalAnswer, GateContext, GateManager, ToolCall, ToolResult
+from interlock.engine.core.condition import NOWHERE, holds
+from interlock.engine.core.plan import PlanStep, read_plan
+from interlock.engine.core.rule import ApprovalRule
+from interlock.engine.gate import GateDecision
+from interlock.engine.gate.types import ApprovalRequest
+from interlock.rules import RuleError, condition_of
+
+from ....support.laws import examples
+from ..support.planning import planning
+
+ASKING = (
+    "require human-approval before deploy",
+    'require human-approval before deploy when input.env = "prod"',
+    'require human-approval before deploy when input.env = "test"',
+    "require human-approval before deploy no grants",
+    "require human-approval before deploy by 1 of ops",
+    "require human-approval before deploy not by author",
+    "require human-approval before push",
+    "require human-approval before push risk high",
+    "require human-approval before push with passkey",
+    "require 2 human-approvals before push",
+    "require human-approval before bash",
+    "map bash.command ./deploy as deploy\nrequire human-approval before deploy",
+    "map bash.command push as push\nrequire human-approval before push",
+)
+OTHERS = (
+    "require human-approval before anything-else",
+    "require human-approval before unclear",
+    "after test require human-approval before deploy",
+    "require test before deploy",
+    "limit deploy to 2 per session",
+    "limit push to 1 per test",
+    "limit bash to 3 per session",
+    'block deploy when input.env = "prod"',
+    "block push",
+    "map bash.command ./deploy as deploy",
+    "map bash.command push as push",
+)
+TOOLS = ("deploy", "deploy", "deploy", "push", "bash", "bash", "test", "Deploy", "other")
+COMMANDS = ("./deploy", "./deploy x; push y", "push y", "push y > f", "$(x)", "ls", "deploy", "push; ls")
+WHENS = (
+    None,
+    'input.env = "prod"',
+    'input.env = "test"',
+    'not input.env = "prod"',
+    'input.command = "./deploy"',
+    'input.command contains "deploy"',
+)
+
+STEPS = st.fixed_dictionaries(
+    {"tool": st.sampled_from(TOOLS), "count": st.integers(1, 3)},
+    optional={
+        "when": st.sampled_from(WHENS[1:]),
+        "effects": st.lists(st.sampled_from(("deploy", "push")), unique=True, min_size=1),
+    },
+)
+CALLS = st.tuples(
+    st.sampled_from(TOOLS),
+    st.fixed_dictionaries(
+        {}, optional={"env": st.sampled_from(("prod", "test")), "command": st.sampled_from(COMMANDS)}
+    ),
+    st.booleans(),
+    st.sampled_from(("", "", "", "", "child/")),
+)
+
+
+@dataclass
+class Person:
+    """Approves everything, or nothing, alone; `asked` are the questions of one call."""
+
+    approves: bool
+    groups: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.asked: list[ApprovalRequest] = []
+
+    def __call__(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked.append(request)
+        return ApprovalAnswer(self.approves, by="maria", groups={"maria": self.groups})
+
+    @property
+    def context(self) -> GateContext:
+        return GateContext(confirm=self)
+
+
+def is_for_one(request: ApprovalRequest) -> bool:
+    """Tell whether one person's approval of a plan may stand for an answer to this question."""
+    rule, terms = request.rule, request.approvers
+    strict = isinstance(rule, ApprovalRule) and (not rule.may_grant or rule.risk == "high")
+    return request.people == 1 and not strict and terms.author and not terms.passkey
+
+
+def is_of(step: PlanStep, call: ToolCall, names: tuple[str, ...]) -> bool:
+    """Tell whether a call is one of a step."""
+    meets = step.when is None or holds(step.when, call.input, NOWHERE) is True
+    return call.tool_name == step.tool and {*names} <= step.names and meets
+
+
+def markings(gate: GateManager) -> dict[str, dict[str, int]]:
+    return {key: dict(state.marking) for key, state in gate.states.items()}
+
+
+def settle(gate: GateManager, decision: GateDecision, *, fails: bool) -> None:
+    call = decision.call
+    gate.handle_tool_result(ToolResult(call.tool_call_id, call.tool_name, call.input, fails))
+
+
+async def law(rules: str, plan: dict[str, Any], calls: list[Any], groups: tuple[str, ...]) -> int:
+    """Run `calls` with and without the plan; the number of those that the plan let pass."""
+    gate, plain = planning(rules), planning(rules)
+    made = ToolCall("plan-call", "plan", plan)
+    decisions = [
+        await each.handle_tool_call(made, Person(True, groups).context) for each in (gate, plain)
+    ]
+    assert decisions[0].gave == decisions[1].gave
+    plain.restore(grants=[])
+    steps = gate.grants
+    used: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
+    for number, (tool, value, fails, origin) in enumerate(calls):
+        call = ToolCall(f"{origin}c{number}", tool, value)
+        decision = await gate.handle_tool_call(call, Person(False, groups).context)
+        person = Person(bool(decision.granted), groups)
+        other = await plain.handle_tool_call(call, person.context)
+        assert other.outcome == decision.outcome, (decision, other)
+        assert markings(gate) == markings(plain)
+        if decision.outcome == "allow":
+            if decision.granted:
+                assert not origin
+                assert person.asked
+                assert all(map(is_for_one, person.asked))
+                for key in decision.granted:
+                    step = steps[key]
+                    own = PlanStep(
+                        tool, step.terms.uses or 0, step.planned and step.planned.when, step.names
+                    )
+                    assert is_of(own, call, decision.names)
+                assert any(is_of(s, call, decision.names) for s in read_plan(plan, condition_of).steps)
+                passed[tool] += 1
+            used.update(decision.granted)
+            settle(gate, decision, fails=fails)
+            settle(plain, other, fails=fails)
+        assert all(used[key] <= (steps[key].terms.uses or 0) for key in used)
+        left = {key: state.marking["granted"] for key, state in gate.grant_states.items()}
+        assert left == {key: (steps[key].terms.uses or 0) - used[key] for key in steps}
+    most = read_plan(plan, condition_of).calls
+    assert all(passed[tool] <= most.get(tool, 0) for tool in passed)
+    return sum(passed.values())
+
+
+class TestLaws:
+    @settings(max_examples=examples(3_000, usual=250), deadline=None)
+    @given(
+        st.lists(st.sampled_from(ASKING), unique=True, min_size=1, max_size=3),
+        st.lists(st.sampled_from(OTHERS), unique=True, max_size=3),
+        st.lists(STEPS, min_size=1, max_size=3),
+        st.lists(CALLS, min_size=4, max_size=14),
+        st.sampled_from(((), ("ops",))),
+    )
+    def test_no_more_than_one_persons_approvals(
+        self,
+        asking: list[str],
+        others: list[str],
+        steps: list[Any],
+        calls: list[Any],
+        groups: tuple[str, ...],
+    ) -> None:
+        """LAW (G-109): call by call, as above."""
+        rules = "".join(f"{line}\n" for line in (*asking, *others))
+        try:
+            planning(rules)
+        except RuleError:
+            reject()
+        asyncio.run(law(rules, {"title": "x", "steps": steps}, calls, groups))
+
+    def test_says_something(self) -> None:
+        """The law is about plans that let calls pass."""
+        rules = "\n".join((*ASKING[:3], *ASKING[-2:], ""))
+        steps = [{"tool": "deploy", "count": 2}, {"tool": "bash", "effects": ["push"]}]
+        pushed = ("bash", {"command": "push y"}, False, "")
+        calls = [*[("deploy", {"env": "prod"}, False, "")] * 3, pushed]
+        assert asyncio.run(law(rules, {"title": "x", "steps": steps}, calls, ())) == 3
