@@ -79,7 +79,7 @@ class Grants:
         own, also for a step whose condition `conditions` does not read, and without `plans` (G-110).
         """
         active = {key: s for key, s in states.items() if s.net.active}
-        live = {key: s for key, s in active.items() if _is_unchanged(s, nets, maps, conditions, plans=plans)}
+        live = {key: s for key, s in active.items() if _holds(s, nets, maps, conditions, plans=plans)}
         over = {s.record.plan for key, s in active.items() if key not in live} - {None}
         live = {key: s for key, s in live.items() if s.record.plan not in over}
         none: Mapping[str, SkillNet] = {}
@@ -93,7 +93,7 @@ class Grants:
         )
 
 
-def _is_unchanged(
+def _holds(
     state: GrantState,
     nets: Mapping[str, SkillNet],
     maps: str,
