@@ -262,6 +262,11 @@ class Logins:
         """The same by the id of a login."""
         return self._tokens.get(login_id)
 
+    def tokens(self) -> Mapping[str, str]:
+        """The tokens of the operators who are logged in, by the login's id."""
+        left = {each.id for each in self._logins.values()}
+        return {each: token for each, token in self._tokens.items() if each in left}
+
     def take_tokens(self) -> Mapping[str, str]:
         """The tokens of logins that have ended, by the login's id; each is given once."""
         self._look_again()

@@ -17,7 +17,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -47,6 +47,8 @@ MAX_WRONG = 20
 """Answers a minute that belong to no login, before one is only told to wait."""
 LOOK = 1.0
 """Seconds after which the token of a login that has ended is ended, too, at the latest."""
+CHECK_AGAIN = 5.0
+"""Seconds after which a login is ended here that was ended or revoked at the server, at the latest."""
 READ_AGAIN = 300.0
 """Seconds after which role and groups are read again, where the provider lets that be done."""
 
@@ -109,7 +111,8 @@ class SignIn:
         self._logins = Logins()
         self._set_cookie: Callable[[web.StreamResponse, str], None] = lambda response, cookie: None
         self._ended: Callable[[str], None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._checked = 0.0
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def use(
         self,
@@ -144,13 +147,15 @@ class SignIn:
 
     def begin(self) -> None:
         """Look after logins from now on: read roles again, and end tokens of those that have ended."""
-        self._task = asyncio.get_running_loop().create_task(self._look_after())
+        # Apart from each other: a provider that does not answer keeps no token alive.
+        every = (self._end_tokens, self._check_again, self._read_roles)
+        self._tasks = tuple(asyncio.create_task(self._look_after(each)) for each in every)
 
     async def close(self) -> None:
         """Look after them no more; logins go on."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # The flow
 
@@ -269,26 +274,53 @@ class SignIn:
 
     # While logins last
 
-    async def _look_after(self) -> None:
+    async def _look_after(self, part: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(LOOK)
             try:
-                await self.look()
+                await part()
             except Exception:
                 log.exception("Looking after logins failed; it is tried again")
 
     async def look(self) -> None:
-        """Read roles again whose time it is, and end the tokens of logins that have ended."""
+        """Read roles again whose time it is, and end logins that are over on either side."""
+        for part in (self._end_tokens, self._check_again, self._read_roles):
+            await part()
+
+    async def _end_tokens(self) -> None:
+        """End the tokens of logins that have ended here."""
         for login_id, token in self._logins.take_tokens().items():
             self._refreshes.pop(login_id, None)
             if self._ended is not None:
                 self._ended(token)
             with suppress(GatewayError):  # The token ends by itself.
                 await self._exchange.end(token)
-        for login_id, each in list(self._refreshes.items()):
-            if self._clock() - each.at >= READ_AGAIN:
-                each.at = self._clock()
-                await self._read_again(login_id, each)
+
+    async def _check_again(self) -> None:
+        """End the logins whose token was ended or revoked at the server: their pages close."""
+        if self._clock() - self._checked < CHECK_AGAIN:
+            return
+        self._checked = self._clock()
+        await asyncio.gather(*(self._check(*each) for each in self._logins.tokens().items()))
+
+    async def _check(self, login_id: str, token: str) -> None:
+        try:
+            await self._exchange.check(token)
+        except NotAdmittedError as error:
+            log.warning("a login is over: %s", error)
+            self._logins.end_login(login_id)
+        except GatewayError:
+            pass  # It is looked at again.
+
+    async def _read_roles(self) -> None:
+        due = [
+            (login_id, each)
+            for login_id, each in self._refreshes.items()
+            if self._clock() - each.at >= READ_AGAIN
+        ]
+        for _, each in due:
+            each.at = self._clock()
+        await asyncio.gather(*(self._read_again(*each) for each in due))
 
     async def _read_again(self, login_id: str, refresh: _Refresh) -> None:
         token = self._logins.token_by_id(login_id)

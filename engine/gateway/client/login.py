@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ..protocol.address import addressed, trusting
 from ..protocol.framing import problems
 from ..protocol.login_exchange import (
+    CHECK,
     END,
     ID_TOKEN_HEADER,
     NONCE_HEADER,
@@ -58,6 +59,10 @@ class LoginExchange:
         """Give the login of this token the rights and groups of an ID token."""
         headers = {"Authorization": f"Bearer {secret}"}
         return _model(OpenLogin, await self._ask(RENEW, headers, id_token, proven_by=secret))
+
+    async def check(self, secret: str) -> None:
+        """Check that a login is in force: `NotAdmittedError` where it was ended or revoked there."""
+        await self._ask(CHECK, {"Authorization": f"Bearer {secret}"}, proven_by=secret)
 
     async def end(self, secret: str) -> None:
         """Log out: the token is of no use afterwards."""

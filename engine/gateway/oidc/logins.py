@@ -99,6 +99,10 @@ class OperatorLogins:
         self._tokens.replace(change)
         return _opened(new)
 
+    def check(self, secret: str) -> None:
+        """Raises `LoginRefusedError` for a token that is no login's, or no more."""
+        self._entry(secret)
+
     def end(self, secret: str) -> None:
         """Log out. Raises `LoginRefusedError` for a token that is no login's, and `TokenError`."""
         entry = self._entry(secret)

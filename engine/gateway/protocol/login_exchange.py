@@ -15,8 +15,9 @@ from ...core.rights import Rights
 OFFER: Final = "/login"
 OPEN: Final = "/login/open"
 RENEW: Final = "/login/renew"
+CHECK: Final = "/login/check"
 END: Final = "/login/end"
-PATHS: Final = frozenset({OFFER, OPEN, RENEW, END})
+PATHS: Final = frozenset({OFFER, OPEN, RENEW, CHECK, END})
 ID_TOKEN_HEADER: Final = "Interlock-Id-Token"
 NONCE_HEADER: Final = "Interlock-Login-Nonce"
 PIECE: Final = 4096

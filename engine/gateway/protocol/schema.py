@@ -12,7 +12,7 @@ from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE, READERS
 from .framing import DEEPEST, Code, Payload
-from .login_exchange import END, ID_TOKEN_HEADER, OFFER, OPEN, PIECE, RENEW
+from .login_exchange import CHECK, END, ID_TOKEN_HEADER, OFFER, OPEN, PIECE, RENEW
 from .login_exchange import NONCE_HEADER as LOGIN_NONCE
 from .method import Method, NoticeType
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
@@ -63,8 +63,8 @@ answered with JSON, the provider's `issuer`, the `client_id` for the device flow
 where there are no logins. `GET {OPEN}` with an ID token in `{ID_TOKEN_HEADER}` (in several headers of
 that name where it is longer than {PIECE} characters), and where the login had a nonce with that in
 `{LOGIN_NONCE}`, gives a token that `ends`, with the operator's `name`, `rights` and `groups`.
-`GET {RENEW}` and `GET {END}` take that token as `Authorization`, the first with a new ID token, whose
-role and groups count from then on. None of these takes an Origin. An ID token is not for a server that
+`GET {RENEW}`, `GET {CHECK}` and `GET {END}` take that token as `Authorization`, the first with a new ID
+token, whose role and groups count from then on; the second is refused once the login is over. None of these takes an Origin. An ID token is not for a server that
 has not proved who it is: by TLS, or as above.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients

@@ -11,7 +11,7 @@ from ...core.sanitize import visible
 from ..oidc.login_terms import LoginRefusedError
 from ..oidc.logins import OperatorLogins
 from ..oidc.provider import InvalidIdTokenError, ProviderError
-from ..protocol.login_exchange import END, ID_TOKEN_HEADER, NONCE_HEADER, OFFER, OPEN, LoginOffer
+from ..protocol.login_exchange import CHECK, END, ID_TOKEN_HEADER, NONCE_HEADER, OFFER, OPEN, LoginOffer
 from ..protocol.tokens import TokenError
 from .admission import Guard, Refused
 
@@ -41,6 +41,9 @@ class LoginRequests:
             return self._offer.model_dump_json()
         id_token = "".join(each.strip() for each in headers.get_all(ID_TOKEN_HEADER))
         try:
+            if path == CHECK:
+                self._logins.check(secret or "")
+                return "{}"
             if path == END:
                 self._logins.end(secret or "")
                 return "{}"

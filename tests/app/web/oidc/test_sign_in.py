@@ -8,9 +8,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import pytest
 import pytest_asyncio
+from aiohttp import ClientSession
 
 from interlock.app.web.logins import LoginFile, Logins
 from interlock.app.web.oidc.seal import seal, unseal
+from tests.engine.gateway.served import until as met
 from tests.support.oidc_provider import person
 
 from ..fronts import KEY, fronted, opened, shown, signature, until
@@ -268,6 +270,51 @@ class TestDuration:
             await front.sign_in.look()
             assert not await front.is_in(session)
 
+    async def test_who_is_revoked_at_the_server(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`token revoke` reaches an open page: the login ends, and the page shows nothing more."""
+        monkeypatch.setattr("interlock.app.web.oidc.sign_in.CHECK_AGAIN", 0.0)
+        front.provider.refreshes = False
+        async with front.program() as session, front.program() as other:
+            await front.log_in(session)
+            secret = await tab_of(front, session)
+            part, headers = f"{front.url}/m/part?view=/m/", {"X-Interlock-Tab": secret}
+            async with session.get(part, headers=headers) as answer:
+                assert answer.status == 200
+            front.provider.person = person("ben-k", "dev")
+            await front.log_in(other)
+            front.server.tokens.revoke("maria")
+
+            async def refused() -> bool:
+                async with session.get(part, headers=headers) as answer:
+                    return answer.status != 200
+
+            assert await met(refused)
+            assert not await front.is_in(session)
+            assert await front.is_in(other)
+
+    async def test_a_provider_that_does_not_answer_keeps_no_token_alive(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who logs out has logged out, also while another login's roles are read."""
+        monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
+        monkeypatch.setattr("interlock.engine.gateway.oidc.answers.TIMEOUT", 60.0)
+        async with front.program() as session, front.program() as other:
+            await front.log_in(session)
+            front.provider.person = person("ben-k", "dev")
+            await front.log_in(other)
+            front.provider.drips = True
+            asked = len(front.provider.asked)
+            await until(lambda: len(front.provider.asked) > asked, "a reading of roles")
+            async with session.post(f"{front.url}/logout", headers={"Origin": front.url}):
+                pass
+
+            def names() -> set[str]:
+                return {each.name for each in front.server.tokens.tokens() if each.login is not None}
+
+            await until(lambda: names() == {"ben-k"}, "the end of the token")
+
     async def test_a_login_survives_a_restart(self, tmp_path: Path) -> None:
         """The browser goes on under the same token, which the file has sealed by its cookie."""
         file = tmp_path / "web.json"
@@ -303,6 +350,15 @@ class TestDuration:
         assert unseal(sealed[:-4] + "AAA=", "cookie", "login") is None
         assert unseal("", "cookie", "login") is None
         assert seal("secret", "cookie", "login") != sealed
+
+
+async def tab_of(front: Front, session: ClientSession) -> str:
+    """The secret of a page for phones that has shown its login's key."""
+    async with session.post(f"{front.url}/m/challenge", headers={"Origin": front.url}) as answer:
+        challenge = (await answer.json())["challenge"]
+    proof = {"challenge": challenge, "signature": signature(KEY, front.url, challenge, "phone")}
+    async with session.post(f"{front.url}/m/tab", json=proof, headers={"Origin": front.url}) as answer:
+        return answer.headers["X-Interlock-Tab"]
 
 
 class TestPhone:
