@@ -119,6 +119,8 @@ class Judge:
             active=self._trial.active,
             clock=lambda: self._now,
             uses=self._uses.of_session(""),
+            # What a plan let pass counts as answered by a person, as with every grant.
+            plans=False,
         )
 
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from ..core.frozen import frozen, maker
-from ..core.plan import PLAN, ConditionReader
+from ..core.plan import PLAN
 from ..core.rule import RESERVED
 from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
@@ -26,7 +26,7 @@ from .classify import Classification, MemberVerdict, Roster, names_of, with_deed
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
-from .grants.plans import PlanOffer, distinct, plan_answer, plan_offers, plan_problem
+from .grants.plans import PlanOffer, Plans, distinct, plan_answer
 from .grants.store import NOT_COVERED, GrantStore, grant_offers
 from .member import Member
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -36,14 +36,14 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 class GateSnapshot:
     """State of a gate for one call: active nets, pending transitions, grants and evaluation context.
 
-    `conditions` reads those of plans.
+    `plans` is `None` where a plan is a call like any other.
     """
 
     roster: Roster
     pending: PendingIndex
     granted: GrantStore
     context: EvaluationContext
-    conditions: ConditionReader | None = None
+    plans: Plans | None = None
 
 
 make_snapshot = maker(GateSnapshot)
@@ -165,8 +165,9 @@ def enforce(
     answers = NO_ANSWERS
     if progress is not None:
         covered, answers = progress.uncovered(covered), progress.answers
-    if call.tool_name == PLAN and (unfit := _unfit_plan(call, classification, snapshot)) is not None:
-        return case.decided("block", unfit)
+    plans = snapshot.plans if call.tool_name == PLAN else None
+    if plans is not None and (problem := plans.problem(call, classification)) is not None:
+        return refusal(call, reasons.unasked(PLAN, problem))
     verdicts = [*classification.verdicts, *held] if held else classification.verdicts
     manual = next_question(verdicts, answers, covered)
     if manual is not None:
@@ -184,7 +185,9 @@ def enforce(
         return _question_for(case, *manual, confirm, covered, beyond)
     used = distinct(covered.values()) if covered else []
     moved = classification.gated() + used
-    planned = plan_offers(call, classification, progress, snapshot.roster.members, snapshot.conditions)
+    planned: Sequence[PlanOffer] = ()
+    if plans is not None and progress is not None:
+        planned = plans.offers(call, classification, progress, snapshot.roster.members)
     gifts = grant_offers(progress, classification) if progress is not None else ()
     refused = granted.unfit(gifts, classification, call, snapshot.context) if gifts else None
     refused = refused or _commit(moved, call, snapshot)
@@ -194,18 +197,6 @@ def enforce(
     if planned:
         gave += granted.give_plan(planned)
     return case.decided("allow", None, moved, used, gave, planned)
-
-
-def _unfit_plan(
-    call: ToolCall, classification: Classification, snapshot: GateSnapshot
-) -> MemberVerdict | None:
-    """The verdict against a call of `plan` that a net asks about and that no plan can be (G-108)."""
-    for member, _, step, _ in manual_steps(classification.verdicts):
-        if step.tool == PLAN:
-            problem = plan_problem(call, snapshot.conditions)
-            refused = None if problem is None else reasons.unasked(PLAN, problem)
-            return None if refused is None else (member, member.blocked(PLAN, refused))
-    return None
 
 
 def _held(

@@ -33,6 +33,7 @@ from .decision import (
 from .description import constraints, constraints_text, status_lines, system_prompt
 from .explain import Explanation, explain, view_gate, with_way
 from .grants.net import Grant, grant_number
+from .grants.plans import Plans
 from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
@@ -190,8 +191,9 @@ class GateManager:
     `uses` counts what calls of all sessions use of limits that hold over sessions; without it only this
     gate's calls count. `surroundings` is where the calls run, for conditions on paths. `clock` gives
     seconds since 1970 and is read only for nets that time moves; should it go back, the time stays the
-    same. `conditions` reads those of plans (G-108); without it a plan has none. Calls may come from
-    several threads; each phase that touches a net is atomic.
+    same. `conditions` reads those of plans (G-108); without it a plan has none, and without `plans` a
+    plan is a call like any other. Calls may come from several threads; each phase that touches a net is
+    atomic.
 
     Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
     that never come to rest and for one under a grant's key, `ValueError` for an unknown mode.
@@ -212,6 +214,7 @@ class GateManager:
         clock: Callable[[], float] = time.time,
         uses: SessionUses | None = None,
         conditions: ConditionReader | None = None,
+        plans: bool = True,
     ) -> None:
         nets, active = split_registry(nets, active)
         nets = one_of(nets, registry)
@@ -221,6 +224,7 @@ class GateManager:
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = GrantStore()
         self._conditions = conditions
+        self._plans = Plans(conditions) if plans else None
         self._uses = uses or SharedUses().of_session("")
         self._time = Timekeeper(clock, surroundings, self._uses)
         self._listen(self._members)
@@ -524,7 +528,7 @@ class GateManager:
                 call = call if progress is None else progress.call
             context = self._time.context()
             call = call.run_by(context.surroundings.shell)
-            snapshot = make_snapshot(roster, pending, self._granted, context, self._conditions)
+            snapshot = make_snapshot(roster, pending, self._granted, context, self._plans)
             # A call that waits for approval goes on waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and progress is None
             reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)

@@ -47,17 +47,6 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
     return plan
 
 
-def plan_problem(call: ToolCall, conditions: ConditionReader | None) -> str | None:
-    """The reason why nobody is asked about a call of `plan`; `None` for one that can be approved."""
-    if from_subagent(call):
-        return reasons.PLAN_OF_SUBAGENT
-    try:
-        plan_of_call(call.input, conditions)
-    except PlanError as error:
-        return str(error)
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class PlanOffer:
     """A step of a plan, with the questions that the plan answers for its calls once it is committed."""
@@ -67,32 +56,51 @@ class PlanOffer:
     asked: tuple[tuple[Member, str], ...]
 
 
-def plan_offers(
-    call: ToolCall,
-    classification: Classification,
-    progress: ApprovalProgress | None,
-    members: Sequence[Member],
-    conditions: ConditionReader | None,
-) -> list[PlanOffer]:
-    """The grants of a plan that people have approved; none for any other call (G-108).
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Reader of a gate's plans; `conditions` reads those of steps."""
 
-    A plan gives nothing where no net asks about `plan`, or something else than a person answered.
-    Raises `PlanError` for a call that is no plan.
-    """
-    if call.tool_name != PLAN or progress is None or from_subagent(call):
-        return []
-    asked = [
-        question for *_, step, question in manual_steps(classification.verdicts) if step.tool == PLAN
-    ]
-    answers = [progress.answers.get(question) for question in asked]
-    if not answers or any(answer is None or not answer.approved for answer in answers):
-        return []
-    plan = plan_of_call(call.input, conditions)
-    offers = (
-        PlanOffer(plan.title, step, tuple(_answered(step, members, progress.approvals)))
-        for step in plan.steps
-    )
-    return [offer for offer in offers if offer.asked]
+    conditions: ConditionReader | None = None
+
+    def problem(self, call: ToolCall, classification: Classification) -> str | None:
+        """The reason why nobody is asked about a call of `plan` about which a net asks (G-108).
+
+        `None` for one that can be approved, and where no net asks.
+        """
+        if not any(step.tool == PLAN for *_, step, _ in manual_steps(classification.verdicts)):
+            return None
+        if from_subagent(call):
+            return reasons.PLAN_OF_SUBAGENT
+        try:
+            plan_of_call(call.input, self.conditions)
+        except PlanError as error:
+            return str(error)
+        return None
+
+    def offers(
+        self,
+        call: ToolCall,
+        classification: Classification,
+        progress: ApprovalProgress,
+        members: Sequence[Member],
+    ) -> list[PlanOffer]:
+        """The grants of a plan that people have approved (G-108).
+
+        None where no net asks about `plan`, or something else than a person answered. Raises `PlanError`
+        for a call that is no plan.
+        """
+        steps = manual_steps(classification.verdicts)
+        answers = [progress.answers.get(asked) for *_, step, asked in steps if step.tool == PLAN]
+        if from_subagent(call) or not answers:
+            return []
+        if any(answer is None or not answer.approved for answer in answers):
+            return []
+        plan = plan_of_call(call.input, self.conditions)
+        offers = (
+            PlanOffer(plan.title, step, tuple(_answered(step, members, progress.approvals)))
+            for step in plan.steps
+        )
+        return [offer for offer in offers if offer.asked]
 
 
 def _answered(
@@ -103,12 +111,12 @@ def _answered(
     for member in members:
         for name in dict.fromkeys((step.tool, *step.effects)):
             asked = member.question(name) if name in member.knows and name != PLAN else None
-            if asked is not None and asked not in found and _may_answer(member.net, name, approvals):
+            if asked is not None and asked not in found and may_answer(member.net, name, approvals):
                 found.add(asked)
                 yield member, name
 
 
-def _may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
+def may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
     """Tell whether a net asks about a name and one person who approved the plan is enough for that."""
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
     rule = net.rule

@@ -11,6 +11,8 @@ import pytest
 from pydantic import JsonValue
 
 from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.engine.backtest import Judge, Trial
+from interlock.engine.backtest.journal_reader import recordings
 from interlock.engine.core.plan import written_plan
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.event_text import headline
@@ -207,3 +209,25 @@ class TestEnded:
         assert not await deploys(hub, "d1")
         assert hosted.manager.grants == {}
         assert fold(await hub.recorded(session)).grants == {}
+
+
+class TestJudgedAgain:
+    async def test_as_it_was(self, hub: Hub, tmp_path: Path) -> None:
+        """Under the same rules every call of a session with plans comes out as it did."""
+        await planned(hub)
+        for n in range(3):
+            await deploys(hub, f"d{n}")
+        no_plan = asyncio.ensure_future(hub.call("robin-1", "p2", "plan", {"steps": "none"}))
+        assert (await asyncio.wait_for(no_plan, 10)).outcome == "block"
+        recording = next(recordings(tmp_path / "hub.db", ["robin-1"]))
+        judged = list(Judge(Trial.of(compile_rules(ASKS).registry)).judge(recording.items))
+        assert [j.call.then.outcome for j in judged] == ["ask", "ask", "ask", "ask", "block"]
+        assert [j.change for j in judged] == ["same"] * 5
+
+    async def test_under_others(self, hub: Hub, tmp_path: Path) -> None:
+        """What a plan let pass is judged by other rules like any call."""
+        await planned(hub)
+        await deploys(hub, "d1")
+        recording = next(recordings(tmp_path / "hub.db", ["robin-1"]))
+        blocked = Judge(Trial.of(compile_rules("block deploy").registry)).judge(recording.items)
+        assert [j.change for j in blocked] == ["allowed", "blocked"]
