@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ LONGEST_LOGIN = 30 * 24 * 3600.0
 RENEWED_AFTER = 3600.0
 """Seconds after which a login that shows its key gets another cookie, and more time."""
 MAX_LOGINS = 32
-"""Logins at a time; one more ends the oldest."""
+"""Logins at a time; one more ends the oldest of who has the most."""
 
 SECRET = 32
 """Random bytes in a link."""
@@ -276,8 +277,10 @@ class Logins:
     def _begin(self, login: Login) -> str:
         with self._kept():
             self._drop_expired()
-            while len({each.id for each in self._logins.values()}) >= MAX_LOGINS:
-                self._drop(next(iter(self._logins.values())).id)
+            while len(every := {each.id: each for each in self._logins.values()}) >= MAX_LOGINS:
+                # Of who has the most: nobody ends those of others by logging in again and again.
+                most = Counter(each.operator for each in every.values()).most_common(1)[0][0]
+                self._drop(next(each.id for each in every.values() if each.operator == most))
             return self._add(login)
 
     def renew(self, cookie: str) -> str | None:

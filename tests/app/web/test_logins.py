@@ -108,6 +108,16 @@ class TestLogins:
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])
 
+    def test_nobody_ends_those_of_others(self) -> None:
+        """Who logs in again and again at the provider ends their own."""
+        logins = Logins()
+        link = logins.redeem(logins.link(), KEY) or ""
+        ada = logins.admit(KEY, "Firefox", "ada", "of-ada", float("inf"))
+        for number in range(2 * MAX_LOGINS):
+            latest = logins.admit(KEY, "Firefox", "eve", f"of-eve-{number}", float("inf"))
+        found = [logins.find(each) for each in (link, ada, latest)]
+        assert [each and each.operator for each in found] == ["", "ada", "eve"]
+
 
 class TestRenewal:
     def test_gives_another_cookie_and_more_time(self) -> None:
