@@ -64,8 +64,8 @@ where there are no logins. `GET {OPEN}` with an ID token in `{ID_TOKEN_HEADER}` 
 that name where it is longer than {PIECE} characters), and where the login had a nonce with that in
 `{LOGIN_NONCE}`, gives a token that `ends`, with the operator's `name`, `rights` and `groups`.
 `GET {RENEW}`, `GET {CHECK}` and `GET {END}` take that token as `Authorization`, the first with a new ID
-token, whose role and groups count from then on; the second is refused once the login is over. None of these takes an Origin. An ID token is not for a server that
-has not proved who it is: by TLS, or as above.
+token, whose role and groups count from then on; the second is refused once the login is over. None of
+these takes an Origin. An ID token is not for a server that has not proved who it is: by TLS, or as above.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients
 pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time seconds.

@@ -176,7 +176,7 @@ def check_proof(
     page = said.get("origin")
     if not isinstance(page, str) or (origin is not None and page != origin):
         raise KeyProofError(f"it was signed on {visible(str(page))}, not on {visible(str(origin))}")
-    if said.get("crossOrigin") is True:
+    if said.get("crossOrigin", False) is not False or "topOrigin" in said:
         raise KeyProofError("it was signed on a page inside of another one")
     credential = decoded(proof.credential)
     given = AuthenticationCredential(
@@ -205,8 +205,8 @@ def check_proof(
 
 def _client_data(client: bytes) -> Mapping[str, object]:
     try:
-        said: object = json.loads(client)
-    except ValueError as error:
+        said: object = json.loads(client.decode())
+    except (ValueError, RecursionError) as error:
         raise KeyProofError("the client's data is no JSON") from error
     if not isinstance(said, dict):
         raise KeyProofError("the client's data is no object")

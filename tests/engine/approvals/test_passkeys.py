@@ -14,6 +14,7 @@ from interlock.engine.approvals.passkeys import MOST_CODES, MOST_OPEN
 from interlock.engine.approvals.requests import ApprovalPolicy
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.audit.passkeys import encoded
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.key_log import KeyLog
 from interlock.engine.history.journal.line_log import append_line
@@ -214,6 +215,23 @@ class TestApproval:
         _, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria", device)
         assert "sign count" in outcome.message.lower()
+
+    @pytest.mark.parametrize("said", [b"[" * 3000, "{}".encode("utf-16"), b"[]", b""])
+    async def test_what_is_no_data_of_a_browser(self, hub: Hub, said: bytes) -> None:
+        """It is refused like any other wrong answer, however it is made."""
+        device = Authenticator()
+        await enroll(hub, "maria", device)
+        _, request = await asked(hub, Shop())
+        answer = device.sign(await challenged(hub, request, "maria"))
+        outcome = await hub.decide(
+            request.id,
+            approved=True,
+            by="maria",
+            digest=request.digest,
+            passkey=answer.model_copy(update={"client": encoded(said)}),
+        )
+        assert not outcome.ok
+        assert "the client's data is no" in outcome.message
 
     async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:
         """Who asks for any number of challenges loses their own first ones."""
