@@ -153,10 +153,10 @@ class ServerRules:
         own = self.nets
         missing = [key for key, net in own.items() if key not in every or _is_weaker(every[key], net)]
         guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
+        # The server's own among them: a map in other files makes them know more tools, and no net.
         conflicts = [
-            f"{key} (from {of})"
+            f"{'a map' if key in own else key} (from {of})"
             for key, net in every.items()
-            if key not in own
             for of, default in guarded.items()
             if takes_from(net, default, own.values())
         ]
@@ -167,7 +167,8 @@ class ServerRules:
                 "leave them out"
             )
         if conflicts:
-            problems.append(f"rules: these take calls from the server's own: {', '.join(conflicts)}")
+            named = ", ".join(dict.fromkeys(conflicts))
+            problems.append(f"rules: these take calls from the server's own: {named}")
         if problems:
             raise refused(problems)
 

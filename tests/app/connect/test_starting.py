@@ -123,6 +123,18 @@ class TestServerRules:
             assert "take calls from the server's own: limit-publish-9 (from approve-before-any" in names
             assert await server.hub.sessions() == []
 
+    @pytest.mark.parametrize(
+        "terms", ["require 2 human-approvals before {}", "require human-approval before {} with passkey"]
+    )
+    async def test_no_map_takes_a_tool_from_a_default(self, here: Path, terms: str) -> None:
+        """What a map names is known, so that a default would ask about it no more, without any rule."""
+        (here / "server.rules").write_text(f"{terms.format('anything-else')}\n")
+        (here / "maps.rules").write_text("map bash.command make as ship\n")
+        async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
+            said = await self.refused(ada, rules=[str(here / "maps.rules")])
+            assert "take calls from the server's own: a map (from approve-before-anything-else)" in said
+            assert await server.hub.sessions() == []
+
     async def test_nor_when_it_goes_on(self, here: Path) -> None:
         """A session whose own rules would weaken those the server has by now does not go on there."""
         with OpenAIServer([says("One.")]) as model:
