@@ -149,7 +149,11 @@ class TestNumbers:
             extract(str(python))
 
 
-@pytest.mark.parametrize("folder", [HERE, HERE / "descriptions_only"], ids=["revised", "original"])
+@pytest.mark.parametrize(
+    "folder",
+    [HERE, HERE / "descriptions_only", HERE / "by_the_steps"],
+    ids=["revised", "original", "by steps"],
+)
 @pytest.mark.parametrize("suite", SUITES)
 class TestRules:
     def test_scenarios_hold(self, suite: str, folder: Path) -> None:
