@@ -331,6 +331,11 @@ class SignIn:
             refresh.token = new.refresh_token or refresh.token
             if new.id_token is not None:
                 await self._exchange.renew(token, new.id_token)
+            else:
+                log.warning(
+                    "%s gives no ID token for a refresh: role and groups of a login stay as they are",
+                    self.issuer,
+                )
         except (FlowError, NotAdmittedError) as error:
             log.warning("a login is over: %s", error)
             self._logins.end_login(login_id)
