@@ -316,7 +316,7 @@ class McpProxy:
         patience, wait = self._soon, self._wait
         if wait is None:
             wait = UNKEPT if call.token is None else inf
-        while True:
+        while not call.given_up:
             left = max(0.0, wait - (time.monotonic() - began))
             # However long it took to get here: the request is to be open before it is left.
             patience = max(self._soon, min(patience, left))
@@ -339,6 +339,7 @@ class McpProxy:
                 return await self._give_up(session, call, wait, answer.reason)
             await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
+        return None
 
     def _decision_line(self, call: McpCall, answer: CallAnswer) -> bytes:
         if answer.outcome != "allow":

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn, CallResult
+from interlock.engine.gateway.mcp.gate import McpCall
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallRepeated,
+    CallResult,
+)
 from interlock.engine.hub.hub import ApprovalPolicy
 
 from ..served import Served, served, until
@@ -97,6 +104,31 @@ class TestCancelled:
             await ends.told(2)
             assert [each for each in ends.client if each.get("id") == 1] == []
             assert len(await recorded(server, CallResult)) == 1
+
+    async def test_between_two_waits(self, tmp_path: Path) -> None:
+        """One that gives up while it is being told of progress is not asked about once more."""
+        async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
+            tells, goes_on = asyncio.Event(), asyncio.Event()
+
+            async def slow(call: McpCall, began: float, activity: str) -> None:
+                if activity == "it needs approval":
+                    tells.set()
+                    await goes_on.wait()
+
+            ends.proxy._send_progress = slow
+            await ends.ask(1, "deploy", _meta={"progressToken": "t"})
+            await tells.wait()
+            [task] = ends.proxy._call_tasks.values()
+            await ends.cancel(1, reason="timeout")
+
+            async def late() -> bool:
+                return await is_late(server)
+
+            await until(late)
+            goes_on.set()
+            await task
+            assert len(await recorded(server, CallRepeated)) == 0
+            assert await is_late(server)
 
     @pytest.mark.parametrize("reason", [None, "the user pressed escape"])
     async def test_on_purpose(self, tmp_path: Path, reason: str | None) -> None:
