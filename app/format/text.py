@@ -7,6 +7,7 @@ becomes content, and never as markup.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePath
@@ -247,6 +248,20 @@ def glance_parts(
 def as_json(value: JsonValue, indent: int | None = None) -> str:
     """A value as JSON, with its letters as they are."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+_SIGNS = re.compile(r"[│·…]|^\s|\s$|^\((?:none|nothing)\)$|^$")
+"""Signs between fields and for what is missing, and blanks that nobody sees."""
+
+
+def imitates_signs(text: str) -> bool:
+    """Tell whether a text of one line could be taken for several fields, for a missing or another one."""
+    return _SIGNS.search(text) is not None
+
+
+def field_name(name: str) -> str:
+    """A field's name, in quotes where it could be taken for a heading, a value or several fields."""
+    return as_json(name) if imitates_signs(name) or any(map(str.isspace, name)) else name
 
 
 # Numbers with their nouns. Imports nothing: commands that never paint use it too.

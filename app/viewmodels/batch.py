@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from ...engine.history.model.state import ApprovalState, SessionState
-from ..format.text import as_json, count
+from ..format.text import as_json, count, imitates_signs
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""
@@ -82,11 +82,13 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
 def _text(value: JsonValue) -> str:
     """A field's value, a text as it is: quoted where it reads like another value, which it is not.
 
-    That is one of another kind, and one with the character that an escape in it would stand for.
+    That is one of another kind, one with the character that an escape in it would stand for, and several
+    or none.
     """
-    if isinstance(value, str) and not _ESCAPE.search(value) and not _reads_as_json(value):
-        return value
-    return as_json(value)
+    if not isinstance(value, str) or _ESCAPE.search(value) or _reads_as_json(value):
+        return as_json(value)
+    # A text of several lines has a line of its own for each.
+    return as_json(value) if value and "\n" not in value and imitates_signs(value) else value
 
 
 def _reads_as_json(text: str) -> bool:

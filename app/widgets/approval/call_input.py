@@ -15,7 +15,17 @@ from textual.content import Content
 
 from ....engine.history.redaction.shell.masking import Paths, holds_commands
 from ...format.highlighting import code_spans, highlighted, json_spans, language_of
-from ...format.text import MUTED, as_json, clip, command_lines, shown_lines, width_of, wrap, wrap_all
+from ...format.text import (
+    MUTED,
+    as_json,
+    clip,
+    command_lines,
+    field_name,
+    shown_lines,
+    width_of,
+    wrap,
+    wrap_all,
+)
 from ...terminal.bindings import FOLD_KEY
 from ...terminal.charset import visible
 from ...terminal.keymap import name_of
@@ -73,7 +83,7 @@ def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()
 
 
 def _column(values: Mapping[str, JsonValue], width: int) -> int:
-    longest = max((width_of(name) for name in values), default=0)
+    longest = max((width_of(field_name(name)) for name in values), default=0)
     return min(longest, NAME_COLUMN, width // 3) + 2
 
 
@@ -164,7 +174,7 @@ def lay_out(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = (
 
 def _rows(field: FieldRows, column: int, cap: int | None, width: int) -> list[Content]:
     bar = "│ " if field.barred else ""
-    names = wrap_all([visible(field.name)], column - 2)
+    names = wrap_all([visible(field_name(field.name))], column - 2)
     name_rows = names if len(names) == 1 else [clip(names[0] + "".join(names[1:]), column - 2)]
     lines: list[Content] = []
     if len(names) > 1:

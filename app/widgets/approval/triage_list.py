@@ -25,6 +25,7 @@ from ...format.highlighting import code_spans, highlighted
 from ...format.text import (
     MUTED,
     age,
+    field_name,
     name_shown,
     pad,
     place,
@@ -177,7 +178,7 @@ def _common_parts(group: TriageGroup) -> list[Content]:
 
 
 def _label(name: str) -> str:
-    return f"{shown(name.removeprefix(INPUT))} "
+    return f"{shown(field_name(name.removeprefix(INPUT)))} "
 
 
 def _text(text: str, *, command: bool) -> Content:

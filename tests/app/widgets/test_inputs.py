@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,12 @@ class TestFold:
 
 
 class TestNames:
+    @pytest.mark.parametrize("name", ["", " ", "command ", "\u00a0command", "WHY IT ASKS"])
+    def test_a_name_that_is_no_name(self, name: str) -> None:
+        """Names that are empty, or have blanks, are quoted: none is a heading or another's value."""
+        values = {"command": "ls", name: "rm"}
+        assert any(f'"{name}"' in line.plain for line in lay_out(values, 70).lines())
+
     def test_all_of_a_name_is_there(self) -> None:
         """A line break in a field's name hides nothing of it."""
         shown = "".join(row.plain for row in input_rows({"a\nrm -rf /home/x": 1}, 60))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,15 @@ class TestGroups:
             [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": value})], {})
             assert [each.name for each in group.differences] == ["input.x"]
             assert group.parts["q1"] != group.parts["q2"]
+
+    @pytest.mark.parametrize(
+        "text", ["ls │ (none)", "ls · env staging", "git push … now", "(none)", "(nothing)", "ls ", " ls"]
+    )
+    def test_no_text_is_several_fields_or_none(self, text: str) -> None:
+        """Triage: a text with signs that stand between fields, or with blanks at an end, is quoted."""
+        [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": "ls", "y": "1 2"})], {})
+        assert group.parts["q1"][0] == f'"{text}"'
+        assert group.parts["q2"] == ("ls", "1 2")
 
     def test_lines_are_no_escapes(self) -> None:
         """Triage: a text of several lines is read in lines; the escape for that looks otherwise."""
