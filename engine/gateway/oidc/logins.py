@@ -49,6 +49,8 @@ class OperatorLogins:
         self._clock = clock
         self._provider = provider or Provider(terms.issuer, lambda: clock().timestamp())
         self._used: dict[str, float] = {}
+        # Nobody remembers which of those before were used.
+        self._since = int(clock().timestamp())
 
     async def open(self, id_token: str, nonce: str | None = None) -> OpenLogin:
         """A token for the person of an ID token, which is used once.
@@ -56,6 +58,8 @@ class OperatorLogins:
         Raises `LoginRefusedError`, `InvalidIdTokenError`, `ProviderError` and `TokenError`.
         """
         claims = await self._provider.check(id_token, self.terms.audiences, nonce)
+        if claims.iat < self._since:
+            raise InvalidIdTokenError("it was made before this server began: log in again")
         self._use_once(id_token)
         claimant = claimant_of(claims, self.terms)
         secret = PREFIXES["operator"] + secrets.token_urlsafe(32)

@@ -191,6 +191,15 @@ class TestUse:
         with pytest.raises(InvalidIdTokenError, match="used before"):
             await place.logins.open(token)
 
+    async def test_an_id_token_from_before_a_restart_opens_none(self, place: Place) -> None:
+        """A server that begins anew does not know which were used."""
+        token = place.provider.id_token(person("ada", "dev"))
+        await place.logins.open(token)
+        place.now += timedelta(seconds=2)
+        again = place.on(place.logins.terms)
+        with pytest.raises(InvalidIdTokenError, match="made before this server began"):
+            await again.open(token)
+
     async def test_the_same_id_token_under_another_signature_opens_none(self, place: Place) -> None:
         """Whoever has a signature by an elliptic curve can write it as another one that holds."""
         place.provider.rotate()
