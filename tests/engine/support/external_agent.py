@@ -67,6 +67,9 @@ async def check_fold(hub: Hub, session: str = "robin-1") -> None:
     assert {k: v.marking for k, v in folded.values.items()} == {
         value_net(k, d): v.marking for k, s in gate.states.items() for d, v in s.values.items()
     }
+    assert {k: g.net.marking for k, g in folded.grants.items() if g.net.active} == {
+        k: s.marking for k, s in gate.grant_states.items()
+    }
     waiting = {call.tool_call_id for *_, call in gate.pending}
     assert {p.call_id for p in folded.pending} == waiting
 
