@@ -1,0 +1,91 @@
+"""Plans in sessions of Interlock's own: the agent's calls, its subagents', branches (G-108 to G-110)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import CallDecided, GrantGiven, SessionStatus
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ..support.shop import Shop, bodies, check, until
+
+RULES = "require human-approval before plan\nrequire human-approval before deploy\n"
+PLAN: dict[str, Any] = {"title": "Release", "steps": [{"tool": "deploy", "count": 2}]}
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db"), language=LANGUAGE)
+    yield hub
+    await hub.close()
+
+
+@tool(name="plan")
+async def plan_tool(ctx: ToolContext, title: str, steps: list[dict[str, Any]]) -> str:
+    """Show a plan."""
+    return title
+
+
+def agent(shop: Shop, *replies: Reply) -> Agent:
+    """An agent of the shop that can show plans."""
+    return Agent(ScriptedModel(list(replies)), name="bot", tools=[*shop.tools(), plan_tool])
+
+
+async def approve_all(hub: Hub, asked: list[str]) -> None:
+    """Approve what is asked, one after the other; `asked` gets the names."""
+    while True:
+        for request in await hub.approvals():
+            outcome = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
+            if outcome.ok:
+                asked.append(request.tool)
+        await asyncio.sleep(0.01)
+
+
+async def run(hub: Hub, session: str, text: str = "go") -> list[str]:
+    """Send a task and wait for the turn's end; what people were asked about meanwhile."""
+    asked: list[str] = []
+    events = hub.subscribe()
+    approving = asyncio.ensure_future(approve_all(hub, asked))
+    await hub.send(session, text, by="maria")
+    while (await until(events, SessionStatus)).body.status != "idle":
+        pass
+    approving.cancel()
+    events.close()
+    return asked
+
+
+class TestHosted:
+    async def test_calls_of_the_plan(self, hub: Hub) -> None:
+        """G-108: a plan that was approved lets its calls pass; the next one is asked about."""
+        shop = Shop()
+        deploys = [C(deploy={"env": "test"}) for _ in range(3)]
+        bot = agent(shop, C(plan=PLAN), *deploys, T("done"))
+        registry = compile_rules(RULES).registry
+        session = await hub.open_session(bot, SessionConfig(registry))
+        assert await run(hub, session) == ["plan", "deploy"]
+        assert shop.ran == ["deploy test"] * 3
+        granted = [d.granted for d in bodies(hub, session, CallDecided)]
+        assert granted == [(), ("grant-1",), ("grant-1",), ()]
+        await check(hub, session)
+
+    async def test_a_branch(self, hub: Hub) -> None:
+        """G-110: a branch has no plan of the session that it comes from."""
+        shop = Shop()
+        bot = agent(shop, C(plan=PLAN), C(deploy={}), T("done"), C(deploy={}), T("done"))
+        registry = compile_rules(RULES).registry
+        session = await hub.open_session(bot, SessionConfig(registry))
+        assert await run(hub, session) == ["plan"]
+        last = len(await hub.recorded(session))
+        branch = await hub.branch_session(session, last, bot, SessionConfig(registry))
+        assert await run(hub, branch) == ["deploy"]
+        assert bodies(hub, branch, GrantGiven) == []
