@@ -70,7 +70,8 @@ class ApprovalProgress:
     @classmethod
     def start(cls, call: ToolCall) -> ApprovalProgress:
         """Asking about `call` with an input of its own: what a person reads is what runs."""
-        return cls(ToolCall(call.tool_call_id, call.tool_name, own_input(call.input)))
+        own = own_input(call.input)
+        return cls(ToolCall(call.tool_call_id, call.tool_name, own, subagent=call.subagent))
 
     @property
     def edited(self) -> bool:

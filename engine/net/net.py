@@ -39,18 +39,20 @@ class ToolCall:
     """A call an agent wants to make; `input` is the tool's arguments as a JSON object.
 
     `shell` is what will run the shell commands in it, `None` where that is unknown; a gate fills it in.
+    `subagent` is the agent's own one that made it, by the agent's id, where that is known.
     """
 
     tool_call_id: str
     tool_name: str
     input: Input = field(default_factory=dict[str, object])
     shell: Shell | None = None
+    subagent: str = ""
 
     def run_by(self, shell: Shell | None) -> ToolCall:
         """This call, with the shell that will run its commands unless it says one itself."""
         if shell is None or self.shell is not None:
             return self
-        return ToolCall(self.tool_call_id, self.tool_name, self.input, shell)
+        return ToolCall(self.tool_call_id, self.tool_name, self.input, shell, self.subagent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,9 @@ _PROPOSED = MessageAdded(role="assistant")
 """Templates to be filled in without validating again what is known to be JSON."""
 
 
-def _tool_call(call: CallRecord) -> ToolCall:
+def _tool_call(call: CallRecord, subagent: str) -> ToolCall:
     """A call as the gate gets it, with an input of its own."""
-    return ToolCall(call.call_id, call.tool, copied(call.input))
+    return ToolCall(call.call_id, call.tool, copied(call.input), subagent=subagent)
 
 
 class CallHost(EventRecorder, Protocol):
@@ -347,7 +347,7 @@ class SubmittedCalls:
         The call and its decision are recorded together or not at all.
         """
         open_call = self._open[call.call_id] = OpenCall(call, subagent)
-        reached = self._host.try_decide(_tool_call(call))
+        reached = self._host.try_decide(_tool_call(call, subagent))
         if isinstance(reached, RecordedDecision):
             open_call.is_decided = True
             self._follow(open_call, asyncio.ensure_future(reached.recorded))
@@ -420,7 +420,7 @@ class SubmittedCalls:
 
     async def _pass_gate(self, open_call: OpenCall, question: PendingQuestion | None) -> Exception | None:
         """Have the gate decide, unless the call is ended early; returns the error, if any."""
-        call = _tool_call(open_call.call)
+        call = _tool_call(open_call.call, open_call.subagent)
         if open_call.ending is not None:
             return None
         open_call.at_gate = True

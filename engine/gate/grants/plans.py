@@ -47,6 +47,11 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
     return plan
 
 
+def _of_subagent(call: ToolCall) -> bool:
+    """Tell whether a subagent made a call, one of this program or of an external agent."""
+    return from_subagent(call) or bool(call.subagent)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanOffer:
     """A step of a plan, with the questions that the plan answers for its calls once it is committed."""
@@ -69,7 +74,7 @@ class Plans:
         """
         if not any(step.tool == PLAN for *_, step, _ in manual_steps(classification.verdicts)):
             return None
-        if from_subagent(call):
+        if _of_subagent(call):
             return reasons.PLAN_OF_SUBAGENT
         try:
             plan_of_call(call.input, self.conditions)
@@ -91,7 +96,7 @@ class Plans:
         """
         steps = manual_steps(classification.verdicts)
         answers = [progress.answers.get(asked) for *_, step, asked in steps if step.tool == PLAN]
-        if from_subagent(call) or not answers:
+        if _of_subagent(call) or not answers:
             return []
         if any(answer is None or not answer.approved for answer in answers):
             return []
@@ -208,7 +213,7 @@ def planned_difference(
 
     `namers` are nets with all the functions that name calls. What is not known for certain differs.
     """
-    if from_subagent(call):
+    if _of_subagent(call):
         return reasons.OF_SUBAGENT
     if not set(classification.names) <= set(grant.names):
         return reasons.other_names(classification.names)

@@ -231,3 +231,18 @@ class TestJudgedAgain:
         recording = next(recordings(tmp_path / "hub.db", ["robin-1"]))
         blocked = Judge(Trial.of(compile_rules("block deploy").registry)).judge(recording.items)
         assert [j.change for j in blocked] == ["allowed", "blocked"]
+
+
+class TestSubagents:
+    async def test_of_an_external_agent(self, hub: Hub) -> None:
+        """G-109: a plan covers no call of an external agent's subagent, and none of them makes one."""
+        session = await planned(hub)
+        call = hub.submit_call(session, "s1", "push", {}, "reviewer")
+        (request,) = await asyncio.wait_for(until(hub.approvals), 10)
+        assert request.beyond is not None
+        assert "subagent" in request.beyond
+        await hub.decide(request.id, approved=False, by="jo", digest=request.digest)
+        assert (await asyncio.wait_for(call, 10)).outcome == "block"
+        refused = await asyncio.wait_for(hub.submit_call(session, "s2", "plan", INPUT, "reviewer"), 10)
+        assert refused.outcome == "block"
+        assert "subagent" in (refused.reason or "")
