@@ -1,0 +1,247 @@
+"""What Textual works out anew for each app, message or pause, and a test process only once.
+
+The tests of `make caches` and the thorough run have Textual as it ships.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import cache
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import FunctionType, MethodType
+from typing import Any
+
+from rich.console import RenderableType
+from textual import _callback, active_app, strip
+from textual._compositor import Compositor, LayoutUpdate
+from textual._context import visible_screen_stack
+from textual._on import OnNoWidget
+from textual.app import App, ScreenStackError
+from textual.color import Color
+from textual.css.match import match
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
+from textual.filter import LineFilter
+from textual.geometry import Region
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.pilot import Pilot, WaitForScreenTimeout
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+def keep_parsed_styles() -> None:
+    """Each app parses all of Textual's styles for a stylesheet of its own; the next finds them parsed.
+
+    Textual keeps what it parsed in the same way, but only for one app.
+    """
+    parse = Stylesheet._parse_rules
+    kept: dict[object, list[RuleSet]] = {}
+
+    def parsed(
+        self: Stylesheet,
+        css: str,
+        read_from: CSSLocation,
+        is_default_rules: bool = False,
+        tie_breaker: int = 0,
+        scope: str = "",
+    ) -> list[RuleSet]:
+        source = (css, read_from, is_default_rules, tie_breaker, scope)
+        key = (source, frozenset(self._variables.items()))
+        if key not in kept:
+            kept[key] = parse(self, *source)
+        return kept[key]
+
+    Stylesheet._parse_rules = parsed
+
+
+ROUNDS = 4
+SIGNED = {"__wrapped__", "__signature__", "__text_signature__"}
+
+
+class _Nothing:
+    """A cache that keeps nothing."""
+
+    def get(self, key: object, default: object = None) -> object:
+        return default
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+
+def keep_no_parts_of_strips() -> None:
+    """Each painted line has seven caches of its parts, seldom asked in a console that lives for a second.
+
+    Making them, and looking through them for garbage, took a tenth of the time of a console's test.
+    """
+    nothing = _Nothing()
+    vars(strip)["FIFOCache"] = lambda _maxsize: nothing
+    Strip.apply_filter = _filtered
+
+
+def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
+    """What a filter makes of a line is asked at every paint: the last stays where its cache would be."""
+    kept = self._filter_cache
+    if isinstance(kept, _Nothing) or kept[0] is not line_filter or kept[1] != background:
+        made = Strip(line_filter.apply(self._segments, background), self._cell_length)
+        kept = self._filter_cache = (line_filter, background, made)
+    return kept[2]
+
+
+def keep_handlers() -> None:
+    """The handlers of a message are looked for in all classes of a widget, for each message again."""
+    MessagePump._get_dispatch_methods = _handlers
+
+
+@cache
+def _declared(pump: type, name: str, message: type[Message]) -> tuple[tuple[Any, ...], ...]:
+    """Each handler of a class for a kind of message: its class, function, and selectors if it has any."""
+    kinds = [each for each in message.__mro__ if issubclass(each, Message)]
+    found: list[tuple[Any, ...]] = []
+    for cls in pump.__mro__:
+        decorated = cls.__dict__.get("_decorated_handlers") or {}
+        for kind in kinds:
+            found += ((cls, method, True, selectors) for method, selectors in decorated.get(kind, []))
+        method = cls.__dict__.get(f"_{name}") or cls.__dict__.get(name)
+        if method is not None and not getattr(method, "_textual_on", None):
+            found.append((cls, method, False, {}))
+    return tuple(found)
+
+
+def _handlers(self: MessagePump, name: str, message: Message) -> Iterator[tuple[type, Any]]:
+    """As Textual yields them: a class's default is not asked for once a handler has prevented it."""
+    dispatched = set[Any]()
+    begun: type | None = None
+    for cls, method, decorated, selectors in _declared(type(self), name, type(message)):
+        if cls is not begun and message._no_default_action:
+            return
+        begun = cls
+        if decorated:
+            if method in dispatched or not _selected(message, selectors):
+                continue
+            dispatched.add(method)
+        yield cls, method.__get__(self, cls)
+
+
+def _selected(message: Message, selectors: dict[str, Any]) -> bool:
+    """Tell whether the widgets that a message names are those that a handler asks for."""
+    if selectors and not message._sender:
+        return False
+    for attribute, selector in selectors.items():
+        node = getattr(message, attribute)
+        if node is not None and not isinstance(node, Widget):
+            raise OnNoWidget(f"{attribute!r} of {message!r} is no widget")
+        if node is None or not match(selector, node):
+            return False
+    return True
+
+
+def count_parameters_at_once() -> None:
+    """Textual asks a function's whole signature, and each pause of a pilot has functions of its own."""
+    count = _callback._count_parameters
+
+    def counted(function: Callable[..., object]) -> int:
+        if isinstance(function, MethodType):
+            return counted(function.__func__) - 1
+        if not isinstance(function, FunctionType) or vars(function).keys() & SIGNED:
+            return count(function)
+        code = function.__code__
+        variable = sum(bool(code.co_flags & flag) for flag in (CO_VARARGS, CO_VARKEYWORDS))
+        return code.co_argcount + code.co_kwonlyargcount + variable
+
+    vars(_callback)["_count_parameters"] = counted
+
+
+def ask_no_idle_pumps() -> None:
+    """A pilot's pause posts a message to each widget, also where nothing waits to be handled."""
+    Pilot._wait_for_screen = _wait_for_busy
+
+
+async def _wait_for_busy(self: Pilot[Any], timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - Textual's
+    """Wait until the app and the widgets on its screen have handled their messages, and what came of it.
+
+    Returns False where the app failed meanwhile.
+    """
+    for _ in range(ROUNDS):
+        try:
+            pumps = (self.app, *self.app.screen.walk_children(with_self=True))
+        except ScreenStackError:
+            return False
+        busy = [pump for pump in pumps if not _idles(pump)]
+        if not busy:
+            break
+        if not await _handled(self.app, busy, timeout):
+            return False
+    await asyncio.sleep(0)
+    return True
+
+
+def _idles(pump: MessagePump) -> bool:
+    """Tell whether a pump waits for its next message, with none there."""
+    queue = pump._message_queue
+    waiting = queue.ready_event._waiters and not queue.ready_event.is_set()
+    return bool(waiting) and pump._pending_message is None and not pump._next_callbacks
+
+
+async def _handled(app: App[Any], pumps: list[MessagePump], seconds: float) -> bool:
+    left = 0
+    done = asyncio.Event()
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+
+    for pump in pumps:
+        left += pump.call_later(count)
+    if not left:
+        return True
+    waiting = [asyncio.create_task(each.wait()) for each in (done, app._exception_event)]
+    _, pending = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    if len(pending) == len(waiting):
+        raise WaitForScreenTimeout(f"after {seconds} s widgets still have messages to handle")
+    return left <= 0
+
+
+def cut_no_lines_for_nobody() -> None:
+    """Without a terminal widgets are painted as with one, but nobody sees the lines they would make.
+
+    Pictures, and what tests read as text, ask for all lines, and these are put together as ever.
+    """
+    update = Compositor.render_update
+
+    def painted(
+        self: Compositor,
+        full: bool = False,
+        screen_stack: list[Screen[Any]] | None = None,
+        simplify: bool = False,
+    ) -> RenderableType | None:
+        if full or not active_app.get().is_headless:
+            return update(self, full, screen_stack, simplify)
+        visible_screen_stack.set(screen_stack or [])
+        regions = self._dirty_regions.copy()
+        self._dirty_regions.clear()
+        if not regions:
+            return None
+        whole = self.size.region
+        for _ in self._get_renders(Region.from_union(regions).intersection(whole)):
+            pass
+        return LayoutUpdate([], whole)
+
+    Compositor.render_update = painted
+
+
+def install() -> None:
+    """All of it."""
+    keep_parsed_styles()
+    keep_no_parts_of_strips()
+    keep_handlers()
+    count_parameters_at_once()
+    ask_no_idle_pumps()
+    cut_no_lines_for_nobody()
