@@ -25,6 +25,8 @@ _NAME = "_"
 """Any name in a line's shape."""
 _PLAIN_LINE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?: [A-Za-z0-9_][A-Za-z0-9_-]*)*")
 MOST_SHAPES = 1_000
+MOST_LINES, LONGEST_KNOWN = 1_000, 500
+"""Lines whose reading is kept, and their characters: nobody changes a reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Grammar:
         self._order = tuple(dict.fromkeys(symbols))
         self._fixed_words = frozenset(self._fixed.values())
         self._shape = lru_cache(MOST_SHAPES)(self._shape_of)
+        self._known = lru_cache(MOST_LINES)(self.read_by_lark)
 
     def fixed(self, symbol: str) -> str | None:
         """The one word that `symbol` matches; `None` when it may be one of many."""
@@ -167,12 +170,14 @@ class Grammar:
         lark reads one line of each shape. No terminal tells one plain name from another, unless it is a
         keyword: so a line that differs from one that was read in such names alone has the same tree.
         """
-        if _PLAIN_LINE.fullmatch(line) is None:
-            return self.read_by_lark(line)
-        fixed, texts = self._fixed_words, line.split(" ")
-        # A word that begins with a digit may be a number or a time: it stands for itself alone.
-        shape = self._shape(tuple([text if text in fixed or text[0] <= "9" else _NAME for text in texts]))
-        return self.read_by_lark(line) if shape is None else shape.reading(texts)
+        if _PLAIN_LINE.fullmatch(line) is not None:
+            fixed, texts = self._fixed_words, line.split(" ")
+            # A word that begins with a digit may be a number or a time: it stands for itself alone.
+            named = [text if text in fixed or text[0] <= "9" else _NAME for text in texts]
+            if (shape := self._shape(tuple(named))) is not None:
+                return shape.reading(texts)
+        # An editor asks for the same lines again at each character that is typed into one of them.
+        return self._known(line) if len(line) <= LONGEST_KNOWN else self.read_by_lark(line)
 
     def _shape_of(self, texts: tuple[str, ...]) -> _Shape | None:
         """The shape of lines with these words; `None` where it does not agree with the grammar."""
