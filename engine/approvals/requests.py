@@ -24,6 +24,7 @@ from pydantic import JsonValue
 from ..core.approvers import ANYBODY, Approvers, Operator, Operators, some_of
 from ..core.durations import format_duration
 from ..core.people import involvement_reason, is_among, same_person
+from ..core.plan import PLAN
 from ..core.rights import may
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
@@ -54,7 +55,7 @@ from ..history.model.events import (
 )
 from ..history.model.records import ExtensionRecord, KeyProof
 from ..history.model.state import ApprovalState, SessionState
-from ..recording.records import json_input, net_record, rule_record
+from ..recording.records import json_input, net_record, plan_records, rule_record
 from ..recording.resume_checks import Deadline
 from .input_form import RequestedInput
 from .passkeys import Challenge, KeyAnswer, Passkeys
@@ -347,6 +348,7 @@ class ApprovalRequests:
         elif (refusal := self._requests.refusal(opener)) is not None:
             return ApprovalAnswer(False, refusal, asked=False)
         commands, marked = marked_commands(request.skill_net, request.call)
+        planned = request.call.tool_name == PLAN and requested_input is None
         asked = ApprovalRequested(
             approval_id=approval_id,
             call_id=call_id,
@@ -369,7 +371,7 @@ class ApprovalRequests:
             people=request.people,
             approvers=request.transition.approvers,
             expires=time.expires,
-            may_grant=request.may_grant and requested_input is None,
+            may_grant=request.may_grant and requested_input is None and not planned,
             exact_only=exact_input_reason(request.skill_net, request.call),
             beyond=request.beyond,
             note=self._note_on(request),
@@ -378,6 +380,7 @@ class ApprovalRequests:
             marked=marked,
             edited=request.edit is not None,
             edited_by=None if request.edit is None else request.edit.by,
+            plan=plan_records(self._host.manager.plan_forecast(request.call.input)) if planned else (),
         )
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         waits = self._open[approval_id] = _Open(

@@ -89,6 +89,10 @@ PLAN_DESCRIPTION = (
 )
 
 
+PLAN_NOTED = "The plan is noted. Make its calls one by one."
+"""Answer to a plan where the gate says nothing more of it."""
+
+
 class PlanError(ValueError):
     """An input that is no plan: the `place` in it, the `problem` there and a `remedy`."""
 
@@ -181,10 +185,12 @@ def read_plan(value: Input, condition: ConditionReader | None) -> Plan:
     """
     _check_fields(value, "the plan", ("title", "steps"))
     title = _text(value.get("title"), "title", LONGEST_TITLE)
-    found = value.get("steps")
-    if not isinstance(found, list | tuple) or not found:
-        raise PlanError("steps", f"found {_kind(found)}", "give a list of at least one step")
-    steps = cast("list[object]", found)
+    found: object = value.get("steps")
+    steps = cast("list[object]", found) if isinstance(found, list | tuple) else []
+    if not steps:
+        raise PlanError(
+            "steps", f"found {_kind(cast('object', found))}", "give a list of at least one step"
+        )
     if len(steps) > MOST_STEPS:
         raise PlanError(
             "steps", f"found {len(steps)} steps", f"give at most {MOST_STEPS}, and plan the rest later"
@@ -304,4 +310,4 @@ def _kind(value: object) -> str:
         case list() | tuple():
             return "an empty list" if not value else "a list"
         case _:
-            return f"a value of type {type(cast('object', value)).__name__}"
+            return f"a value of type {type(value).__name__}"

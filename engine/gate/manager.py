@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
-from ..core.plan import ConditionReader
+from ..core.plan import ConditionReader, PlanError
 from ..core.sources import USER
 from ..core.value_key import split_key
-from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
+from ..net.net import GateState, Input, NetError, SkillNet, ToolCall, initial_state
 from . import reasons
 from .approve import ApprovalProgress, ask
 from .classify import Roster, names_of, unique_keys
@@ -32,8 +32,9 @@ from .decision import (
 )
 from .description import constraints, constraints_text, status_lines, system_prompt
 from .explain import Explanation, explain, view_gate, with_way
+from .grants.forecast import StepForecast, forecast_of
 from .grants.net import Grant, grant_number
-from .grants.plans import Plans
+from .grants.plans import Plans, plan_of_call
 from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
@@ -362,6 +363,22 @@ class GateManager:
                 self._roster, self._granted, call.run_by(context.surroundings.shell), context
             )
         return explain(seen)
+
+    def plan_forecast(self, value: Input) -> tuple[StepForecast, ...]:
+        """The outcome of each call of the plan in an input, step by step, under the active nets now.
+
+        None where it cannot be told: a person is then asked without.
+        """
+        with self._lock:
+            try:
+                return forecast_of(
+                    plan_of_call(value, self._conditions), self._roster, self._time.context()
+                )
+            except PlanError:
+                return ()
+            except Exception:
+                log.exception("The outcome of a plan cannot be told")
+                return ()
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = _NOBODY) -> GateDecision:
         """Take a call through the four phases; waits where it needs approval.

@@ -15,10 +15,18 @@ from ..core.condition import condition_text
 from ..core.json_equality import same_json
 from ..core.rule import Rule, people_to_loosen, restricted
 from ..gate.classify import maps_digest
+from ..gate.grants.forecast import StepForecast
 from ..gate.types import GateDecision, ResultRecord, Step, ToolResult
 from ..history.model.events import CallDecided, CallResult
 from ..history.model.fast_models import copy_with
-from ..history.model.records import NetRecord, RuleRecord, StepRecord, TransitionRecord
+from ..history.model.records import (
+    NetRecord,
+    PlanFinding,
+    PlanStepRecord,
+    RuleRecord,
+    StepRecord,
+    TransitionRecord,
+)
 from ..net.net import Input, KnowsMaps, NameMaps, SkillNet
 
 NO_STEPS = ResultRecord()
@@ -42,6 +50,22 @@ def rule_record(rule: Rule | None) -> RuleRecord | None:
     if rule is None or rule.source is None:
         return None
     return RuleRecord(file=rule.source.file, line=rule.source.line, text=rule.source.text.strip())
+
+
+def plan_records(forecast: Iterable[StepForecast]) -> tuple[PlanStepRecord, ...]:
+    """A plan's forecast as the journal keeps it."""
+    return tuple(
+        PlanStepRecord(
+            tool=each.step.tool,
+            count=each.step.count,
+            findings=tuple(
+                PlanFinding(calls=found.calls, outcome=found.outcome, reason=found.reason)
+                for found in each.findings
+            ),
+            most=each.most,
+        )
+        for each in forecast
+    )
 
 
 def net_record(key: str, net: SkillNet) -> NetRecord:

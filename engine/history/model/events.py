@@ -27,6 +27,7 @@ from .records import (
     KeyProof,
     Kind,
     NetRecord,
+    PlanStepRecord,
     Record,
     RuleRecord,
     StepRecord,
@@ -338,6 +339,8 @@ class ApprovalRequested(Record):
     be more than secrets, which an operator has to see before approving. `marked` are the positions, among
     the `commands` that the call's names were found by, of those that a rule names or whose words are not
     all known: in `runs` they come first.
+
+    `plan` is the forecast of each step of a plan (G-108), in their order; the steps are in `input`.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -374,6 +377,7 @@ class ApprovalRequested(Record):
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
     rules_digest: str | None = None
+    plan: tuple[PlanStepRecord, ...] = ()
 
 
 class ApprovalGiven(Record):

@@ -269,6 +269,27 @@ class GrantRecord(Record):
         return (self.asks, *(net for net, _ in self.also))
 
 
+class PlanFinding(Record):
+    """The outcome of so many calls of a plan's step, one after the other, when people were asked.
+
+    They run without approval, the plan answers for them, they need approval all the same, are blocked, or
+    may be blocked. `reason` is why they do not run with the plan's approval alone.
+    """
+
+    calls: int
+    outcome: Literal["runs", "planned", "asks", "blocked", "open"]
+    reason: str | None = None
+
+
+class PlanStepRecord(Record):
+    """The forecast of one step of a plan: at `most` so many of its `count` calls the plan answers for."""
+
+    tool: str
+    count: int
+    findings: tuple[PlanFinding, ...]
+    most: int
+
+
 Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
 """Origin of a session: none, an earlier moment of another, another that started it, an external agent,
 or a run of a flow."""

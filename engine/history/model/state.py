@@ -27,6 +27,7 @@ from .records import (
     GrantRecord,
     Kind,
     NetRecord,
+    PlanStepRecord,
     Record,
     RuleRecord,
     StepRecord,
@@ -165,6 +166,7 @@ class ApprovalState(BaseModel):
     opener: str | None = None
     late: datetime | None = None
     disconnected: datetime | None = None
+    plan: tuple[PlanStepRecord, ...] = ()
 
     @property
     def needs(self) -> str:

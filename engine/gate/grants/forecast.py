@@ -1,0 +1,347 @@
+"""Forecast of a plan, for the people who are to approve it: the outcome of each of its calls.
+
+The calls are made in the order of the steps, from the present markings, each approved where it is asked
+about and successful, at this very time. Of a call's input only what its step says is known: a net whose
+condition looks at anything else may apply or not. Changes nothing; validators of hand-built nets are not
+consulted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast
+
+from ...core.approvers import ANYBODY
+from ...core.condition import And, Compare, Condition, Input, Not, Or, Surroundings, holds
+from ...core.plan import PLAN, Plan, PlanStep
+from ...core.rule import ApprovalRule
+from ...net.net import Marking, NetError, SkillNet, ToolCall, fire_and_advance
+from ..classify import Roster
+from ..conditions import EvaluationContext
+from ..member import Member
+from ..types import Approval, ApprovalAnswer, NetVerdict
+from .plans import may_answer
+
+Planned: TypeAlias = Literal["runs", "planned", "asks", "blocked", "open"]
+"""A call runs without approval, is answered by the plan, needs approval all the same, is blocked, or may
+be blocked."""
+
+MOST_MARKINGS = 64
+"""Markings that one net may have come to; of more nothing is said for certain."""
+MANY = "it depends on what the calls before it do"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of so many `calls` of a step, one after the other; `reason` is why they do not run."""
+
+    calls: int
+    outcome: Planned
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepForecast:
+    """The outcomes of a step's calls, in order, and the `most` of them that the plan answers for."""
+
+    step: PlanStep
+    findings: tuple[Finding, ...]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What one net may say of a call: the reason of each block, the names it may ask about.
+
+    `passes` tells whether it may let the call pass; `after` are the markings that it may come to then.
+    """
+
+    member: Member
+    passes: bool
+    blocks: tuple[str, ...]
+    asks: tuple[tuple[str, int], ...]
+    after: tuple[Marking, ...] | None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The markings that each net may be at, by key; `None` where they are too many to tell."""
+
+    context: EvaluationContext
+    markings: dict[str, tuple[Marking, ...] | None] = field(
+        default_factory=dict[str, "tuple[Marking, ...] | None"]
+    )
+
+    def at(self, member: Member) -> tuple[Marking, ...] | None:
+        if member.key not in self.markings:
+            self.markings[member.key] = (dict(self.context.marking(member)),)
+        return self.markings[member.key]
+
+    def go(self, judged: _Judged, *, surely: bool) -> None:
+        """Let a call pass a net; unless `surely`, it may also have been blocked by another."""
+        key, before = judged.member.key, self.at(judged.member)
+        if before is None or judged.after is None:
+            self.markings[key] = None
+            return
+        after = [*judged.after, *(() if surely else before)]
+        distinct = [marking for at, marking in enumerate(after) if marking not in after[:at]]
+        self.markings[key] = None if len(distinct) > MOST_MARKINGS else tuple(distinct)
+
+
+def forecast_of(plan: Plan, roster: Roster, context: EvaluationContext) -> tuple[StepForecast, ...]:
+    """The outcomes of a plan's calls under the active nets. Raises what a net's callback raises."""
+    approvals = _approvals(roster.members)
+    walk = _Walk(context)
+    return tuple(_of_step(step, roster, walk, approvals) for step in plan.steps)
+
+
+def _approvals(members: Iterable[Member]) -> list[Approval]:
+    """Approvals of the plan by people who count for every rule that asks about it."""
+    found: list[Approval] = []
+    for member in members:
+        for transition in member.net.transitions:
+            if transition.type == "manual" and PLAN in transition.tools:
+                groups = (transition.approvers or ANYBODY).groups()
+                answer = ApprovalAnswer(True, by="person", groups={"person": groups})
+                found.append(Approval(member.key, PLAN, answer))
+    return found
+
+
+def _of_step(step: PlanStep, roster: Roster, walk: _Walk, approvals: Sequence[Approval]) -> StepForecast:
+    value = _known_input(step.when)
+    call = ToolCall("plan", step.tool, value).run_by(walk.context.surroundings.shell)
+    own = roster.classify(call, walk.context).names
+    strange = [name for name in own if name not in step.names]
+    named = tuple(dict.fromkeys((*(e for e in step.effects if e not in own), *own)))
+    answered = {
+        (member.key, name)
+        for member in roster.members
+        for name in named
+        if name in member.knows and name != PLAN and may_answer(member.net, name, approvals)
+    }
+    outcomes: list[Finding] = []
+    for _ in range(step.count):
+        judged = [
+            found
+            for member in roster.members
+            if any(name in member.knows for name in named)
+            and (found := _judge(member, own, named, step.when, call, walk)) is not None
+        ]
+        outcome = _outcome(judged, strange, answered)
+        if outcome.outcome != "blocked":
+            for each in judged:
+                walk.go(each, surely=outcome.outcome != "open" and not each.blocks)
+        if outcomes and (outcomes[-1].outcome, outcomes[-1].reason) == (outcome.outcome, outcome.reason):
+            outcome = Finding(outcomes.pop().calls + 1, outcome.outcome, outcome.reason)
+        outcomes.append(outcome)
+    return StepForecast(step, tuple(outcomes), step.count if answered and not strange else 0)
+
+
+def _outcome(
+    judged: Sequence[_Judged], strange: Sequence[str], answered: set[tuple[str, str]]
+) -> Finding:
+    """The outcome of one call, from all nets that know it."""
+    for each in judged:
+        if each.blocks and not each.passes:
+            return Finding(1, "blocked", each.blocks[0])
+    asked = False
+    for each in judged:
+        for name, people in each.asks:
+            asked = True
+            why = None
+            if strange:
+                why = f"its calls are also '{strange[0]}', which the step does not name"
+            elif people > 1 or (each.member.registered, name) not in answered:
+                why = f"{name} {_needs(each.member.net, people)}"
+            if why is not None:
+                return Finding(1, "asks", why)
+    for each in judged:
+        if each.blocks:
+            return Finding(1, "open", each.blocks[0])
+    return Finding(1, "planned" if asked else "runs")
+
+
+def _needs(net: SkillNet, people: int) -> str:
+    """The approval that a plan does not stand for, in words."""
+    rule = net.rule
+    if not isinstance(rule, ApprovalRule):
+        return f"needs {people} people" if people > 1 else "needs approval of each call"
+    people, terms = max(people, rule.people), rule.approvers
+    if people > 1:
+        return f"needs {people} people"
+    if rule.risk == "high":
+        return "is of high risk"
+    if terms is not None and terms.passkey:
+        return "needs a passkey"
+    if not rule.grants:
+        return "has a rule that says 'no grants'"
+    if terms is not None and terms.guards:
+        return f"needs approval {terms.words}"
+    return "needs approval of each call"
+
+
+# One net
+
+
+def _judge(
+    member: Member,
+    own: tuple[str, ...],
+    named: tuple[str, ...],
+    when: Condition | None,
+    call: ToolCall,
+    walk: _Walk,
+) -> _Judged | None:
+    """What a net may say of a call under its own names, or under all that its step names.
+
+    `None` for a net that surely says nothing.
+    """
+    net = member.net
+    variants = list(dict.fromkeys((own, named)))
+    condition = net.condition
+    if condition is not None and any(name in net.governs for name in named):
+        answer = _answer(condition, when, call.input, walk.context.surroundings)
+        left = [tuple(name for name in names if name not in net.governs) for names in variants]
+        if answer is False:
+            variants = left
+        elif answer is None:
+            variants += left
+    variants = list(dict.fromkeys(variants))
+    if not any(name in member.knows for names in variants for name in names):
+        return None
+    digest = None if net.per_value is None else net.per_value.digest(call.input)
+    if net.per_value is not None and digest is None:
+        field_name = str(net.per_value.field)
+        return _unsure(member, variants, f"it depends on the value of {field_name}")
+    found = member if digest is None else member.of_value(digest)
+    if net.measured:
+        measured = found.of_call(call.input)
+        if measured is None:
+            amounts = [t.amount for t in net.transitions if t.amount is not None]
+            return _unsure(found, variants, f"it depends on the number in {amounts[0].field.name}")
+        found = measured
+    markings = walk.at(found)
+    if markings is None:
+        return _unsure(found, variants, MANY)
+    return _judged_at(found, variants, markings)
+
+
+def _judged_at(
+    member: Member, variants: Sequence[tuple[str, ...]], markings: Sequence[Marking]
+) -> _Judged:
+    blocks: dict[str, None] = {}
+    asks: dict[str, int] = {}
+    after: list[Marking] | None = []
+    passes = False
+    for names in variants:
+        for marking in markings:
+            if not any(name in member.knows for name in names):
+                passes = True
+                after = None if after is None else [*after, marking]
+                continue
+            verdict = member.verdict(names, marking)
+            if verdict.kind == "blocked":
+                blocks[verdict.reason or f"{verdict.tool} is blocked."] = None
+                continue
+            passes = True
+            for name, people in _asked(verdict):
+                asks[name] = max(people, asks.get(name, 0))
+            moved = _moved(member, verdict, marking)
+            after = None if after is None or moved is None else [*after, moved]
+    return _Judged(
+        member, passes, tuple(blocks), tuple(asks.items()), None if after is None else tuple(after)
+    )
+
+
+def _unsure(member: Member, variants: Sequence[tuple[str, ...]], reason: str) -> _Judged:
+    """A net of which it is unknown how it stands: it may block, and asks whatever it ever asks."""
+    names = {name for each in variants for name in each}
+    asks = {
+        name: sum(name in t.tools for t in member.net.transitions if t.partial) + 1
+        for t in member.net.transitions
+        if t.type == "manual"
+        for name in t.tools
+        if name in names
+    }
+    return _Judged(member, True, (reason,), tuple(asks.items()), None)
+
+
+def _asked(verdict: NetVerdict) -> Iterator[tuple[str, int]]:
+    """The names that a verdict asks about, each with the number of people."""
+    asking = [step.tool for step in verdict.steps if step.transition.type == "manual"]
+    for name in dict.fromkeys(asking):
+        yield name, asking.count(name)
+
+
+def _moved(member: Member, verdict: NetVerdict, marking: Marking) -> Marking | None:
+    """The marking once a call is done, with what waits for its success; `None` where it is unknown."""
+    deferred = [step for step in verdict.steps if step.transition.deferred]
+    at_once = [step for step in verdict.steps if not step.transition.deferred]
+    try:
+        for step in (*at_once, *deferred):
+            moved = fire_and_advance(member.net, marking, step.transition)
+            if moved is None:
+                return None
+            marking = moved
+    except NetError:
+        return None
+    return marking
+
+
+# What a step's condition says about the input of its calls
+
+
+def _parts(when: Condition | None) -> Iterator[Condition]:
+    """The conditions that hold for certain where `when` does."""
+    if isinstance(when, And):
+        for part in when.parts:
+            yield from _parts(part)
+    elif when is not None:
+        yield when
+
+
+def _known_input(when: Condition | None) -> dict[str, object]:
+    """The fields whose values a step's condition fixes."""
+    value: dict[str, object] = {}
+    for part in _parts(when):
+        match part:
+            case Compare(operator="=", root="input", quantifier=None, path=path):
+                _put(value, path, part.value)
+            case _:
+                pass
+    return value
+
+
+def _put(value: dict[str, object], path: tuple[str, ...], fixed: object) -> None:
+    for name in path[:-1]:
+        inner = value.setdefault(name, dict[str, object]())
+        if not isinstance(inner, dict):
+            return
+        value = cast("dict[str, object]", inner)
+    value.setdefault(path[-1], fixed)
+
+
+def _answer(
+    condition: Condition, when: Condition | None, value: Input, surroundings: Surroundings
+) -> bool | None:
+    """Tell whether a net's condition holds for every call of a step; `None` where that is open."""
+    said = list(_parts(when))
+    if condition in said:
+        return True
+    match condition:
+        case Compare():
+            if any(part == Not(condition) for part in said):
+                return False
+            if condition.operator in ("is", "from") and condition.root == "input":
+                # A field that the step does not fix may be there, and other values may be said.
+                return None
+            return holds(condition, value, surroundings)
+        case Not(inner=inner):
+            answer = _answer(inner, when, value, surroundings)
+            return None if answer is None else not answer
+        case And(parts=parts) | Or(parts=parts):
+            decisive = isinstance(condition, Or)
+            answers = [_answer(part, when, value, surroundings) for part in parts]
+            if decisive in answers:
+                return decisive
+            return None if None in answers else not decisive

@@ -1,0 +1,83 @@
+"""Requests about plans have the forecast of each step (G-108)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from interlock.app.config.rules_compiler import RulesLanguage
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import Hub
+
+from ..support.external_agent import opened, recorded
+from ..support.shop import until
+
+RULES = "require human-approval before plan\nrequire human-approval before deploy\nblock delete"
+STEPS = [{"tool": "deploy", "count": 2, "when": 'input.env = "staging"'}, {"tool": "delete"}]
+PLAN = {"title": "Release 1.4", "steps": STEPS}
+
+
+@asynccontextmanager
+async def asked(
+    folder: Path, value: Mapping[str, object] = PLAN, tool: str = "plan", rules: str = RULES
+) -> AsyncGenerator[tuple[Hub, ApprovalState, asyncio.Future[object]]]:
+    """A hub with the request about one call."""
+    hub = Hub.open(folder / "hub.db", language=RulesLanguage())
+    try:
+        await opened(hub, rules)
+        heard = hub.subscribe()
+        waits = asyncio.ensure_future(hub.call("robin-1", "p1", tool, dict(value)))
+        await until(heard, ApprovalRequested)
+        heard.close()
+        [request] = await hub.approvals()
+        yield hub, request, waits
+    finally:
+        await hub.close()
+
+
+class TestForecast:
+    async def test_of_each_step(self, tmp_path: Path) -> None:
+        """The request, and its event, have what becomes of each step's calls."""
+        async with asked(tmp_path) as (_, request, _):
+            deploy, delete = request.plan
+            assert (deploy.tool, deploy.count, deploy.most) == ("deploy", 2, 2)
+            assert [(f.calls, f.outcome) for f in deploy.findings] == [(2, "planned")]
+            assert [f.outcome for f in delete.findings] == ["blocked"]
+            assert delete.most == 0
+            [event] = recorded(tmp_path / "hub.db", ApprovalRequested)
+            assert event.plan == request.plan
+
+    async def test_no_grant_with_it(self, tmp_path: Path) -> None:
+        """A plan is approved as it is: later plans are not granted with it."""
+        async with asked(tmp_path) as (hub, request, _):
+            assert not request.may_grant
+            more = {"digest": request.digest, "grant": GrantTerms("names"), "reason": "often"}
+            outcome = await hub.decide(request.id, approved=True, by="maria", **more)
+            assert not outcome.ok
+
+    async def test_not_of_other_calls(self, tmp_path: Path) -> None:
+        """A call of another tool with the same input has none."""
+        async with asked(tmp_path, tool="deploy") as (_, request, _):
+            assert request.plan == ()
+            assert request.may_grant
+
+    async def test_approved(self, tmp_path: Path) -> None:
+        """What the forecast says is what comes: covered calls run, others ask or are blocked."""
+        async with asked(tmp_path) as (hub, request, waits):
+            outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            assert outcome.ok, outcome.message
+            answer = await waits
+            assert answer.outcome == "allow"  # type: ignore[attr-defined]
+            for number in range(2):
+                covered = await hub.call("robin-1", f"d{number}", "deploy", {"env": "staging"})
+                assert covered.outcome == "allow"
+            assert (await hub.call("robin-1", "x1", "delete", {})).outcome == "block"
+            heard = hub.subscribe()
+            third = asyncio.ensure_future(hub.call("robin-1", "d3", "deploy", {"env": "staging"}))
+            await until(heard, ApprovalRequested)
+            heard.close()
+            third.cancel()

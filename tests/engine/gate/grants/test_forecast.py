@@ -1,0 +1,189 @@
+"""Forecasts of plans, for the people who are to approve them."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.core.condition import Surroundings
+from interlock.engine.core.plan import calls_text
+from interlock.engine.gate import GateManager
+from interlock.engine.gate.types import ReplayEntry
+from interlock.rules import compile_rules
+from interlock.rules.compiler import condition_of
+
+ASKS = "require human-approval before plan\n"
+
+
+def gate(rules: str, **options: object) -> GateManager:
+    return GateManager(compile_rules(rules).nets, conditions=condition_of, **options)  # type: ignore[arg-type]
+
+
+def told(manager: GateManager, *steps: dict[str, object]) -> list[str]:
+    """Each finding on one line: `2 planned`, `1 blocked: …`."""
+    return [
+        f"{found.calls} {found.outcome}{f': {found.reason}' if found.reason else ''}"
+        for each in manager.plan_forecast({"title": "Release", "steps": list(steps)})
+        for found in each.findings
+    ]
+
+
+def most(manager: GateManager, *steps: dict[str, object]) -> str:
+    found = manager.plan_forecast({"title": "Release", "steps": list(steps)})
+    return calls_text({each.step.tool: each.most for each in found})
+
+
+class TestOutcome:
+    """The outcome of a step's calls."""
+
+    def test_nothing_asks(self) -> None:
+        """A call that no net is against runs anyway."""
+        assert told(gate(ASKS), {"tool": "push"}) == ["1 runs"]
+
+    def test_answered(self) -> None:
+        """A call that one person may approve is answered by the plan, as often as the step says."""
+        manager = gate(f"{ASKS}require human-approval before deploy")
+        assert told(manager, {"tool": "deploy", "count": 2}) == ["2 planned"]
+        assert most(manager, {"tool": "deploy", "count": 2}) == "2 deploy"
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            ("by 2", "deploy needs 2 people"),
+            ("risk high", "deploy is of high risk"),
+            ("with passkey", "deploy needs a passkey"),
+            ("no grants", "deploy has a rule that says 'no grants'"),
+            ("by 1 of ops", "deploy needs approval of ops"),
+            ("not by author", "deploy needs approval not by author"),
+        ],
+    )
+    def test_asks_all_the_same(self, options: str, why: str) -> None:
+        """What one person who saw the plan could not have approved asks all the same, with its reason."""
+        manager = gate(f"{ASKS}require human-approval before deploy {options}")
+        assert told(manager, {"tool": "deploy"}) == [f"1 asks: {why}"]
+        assert most(manager, {"tool": "deploy"}) == "0 deploy"
+
+    def test_same_group(self) -> None:
+        """A plan that the same group has to approve answers for it."""
+        rules = "require human-approval before plan by 1 of ops\n"
+        manager = gate(f"{rules}require human-approval before deploy by 1 of ops")
+        assert told(manager, {"tool": "deploy"}) == ["1 planned"]
+
+    def test_blocked(self) -> None:
+        """A call that a rule blocks stays blocked."""
+        (found,) = told(gate(f"{ASKS}block deploy"), {"tool": "deploy", "count": 3})
+        assert found.startswith("3 blocked: deploy")
+
+    def test_limit(self) -> None:
+        """What goes beyond a limit is blocked, after the calls that it allows."""
+        rules = f"{ASKS}require human-approval before deploy\nlimit deploy to 2 per session"
+        found = told(gate(rules), {"tool": "deploy", "count": 3})
+        assert found[0] == "2 planned"
+        assert found[1].startswith("1 blocked: deploy")
+
+    def test_order_of_steps(self) -> None:
+        """A step may be what the next one needs; in the other order that one is blocked."""
+        manager = gate(f"{ASKS}require test before deploy")
+        test, deploy = {"tool": "test"}, {"tool": "deploy"}
+        assert told(manager, test, deploy) == ["1 runs", "1 runs"]
+        assert told(manager, deploy, test)[0].startswith("1 blocked: ")
+
+    def test_from_the_present(self) -> None:
+        """What the session has done already counts, and a forecast changes nothing."""
+        manager = gate(f"{ASKS}require test before deploy")
+        manager.replay([ReplayEntry("test")])
+        for _ in range(2):
+            assert told(manager, {"tool": "deploy"}) == ["1 runs"]
+
+    def test_no_plan(self) -> None:
+        """What is no plan has no forecast."""
+        assert gate(ASKS).plan_forecast({"title": "Release"}) == ()
+
+
+class TestConditions:
+    """What a step says of its calls' input."""
+
+    RULES = f'{ASKS}require human-approval before deploy\nblock deploy when input.env = "prod"'
+
+    def test_surely_outside(self) -> None:
+        """A step for other values is outside a rule."""
+        step = {"tool": "deploy", "when": 'input.env = "staging"'}
+        assert told(gate(self.RULES), step) == ["1 planned"]
+
+    def test_surely_inside(self) -> None:
+        """A step for a rule's own value is surely blocked."""
+        (found,) = told(gate(self.RULES), {"tool": "deploy", "when": 'input.env = "prod"'})
+        assert found.startswith("1 blocked: ")
+
+    def test_negated(self) -> None:
+        """A step that leaves out just what a rule is about is outside of it."""
+        step = {"tool": "deploy", "when": 'not input.env = "prod"'}
+        assert told(gate(self.RULES), step) == ["1 planned"]
+
+    def test_open(self) -> None:
+        """A step that leaves the value open may be blocked."""
+        (found,) = told(gate(self.RULES), {"tool": "deploy"})
+        assert found.startswith("1 open: ")
+
+    def test_present_or_missing(self) -> None:
+        """A field that a step does not name may be there."""
+        rules = f"{ASKS}block deploy when input.force is missing"
+        step = {"tool": "deploy", "when": 'input.env = "staging"'}
+        (found,) = told(gate(rules), step)
+        assert found.startswith("1 open: ")
+
+    def test_session_field(self) -> None:
+        """What a condition asks of the session is known."""
+        rules = f'{ASKS}block deploy when session.agent = "bot"'
+        session = {"agent": "bot", "started_by": None, "labels": ()}
+        manager = gate(rules, surroundings=Surroundings(session=session))
+        (found,) = told(manager, {"tool": "deploy"})
+        assert found.startswith("1 blocked: ")
+
+    def test_open_limit(self) -> None:
+        """A limit under a condition that is open may be used up by the calls before."""
+        rules = f'{ASKS}limit deploy to 1 per session when input.env = "prod"'
+        found = told(gate(rules), {"tool": "deploy", "count": 2})
+        assert found[0] == "1 runs"
+        assert found[1].startswith("1 open: ")
+
+    def test_sum(self) -> None:
+        """The number that a sum counts is known only where the step fixes it."""
+        rules = f"{ASKS}limit pay to 100 of input.amount per session"
+        fixed = {"tool": "pay", "count": 3, "when": "input.amount = 40"}
+        found = told(gate(rules), fixed)
+        assert found[0] == "2 runs"
+        assert found[1].startswith("1 blocked: ")
+        (open_,) = told(gate(rules), {"tool": "pay"})
+        assert open_ == "1 open: it depends on the number in input.amount"
+
+    def test_value_of_its_own(self) -> None:
+        """A rule for each value counts by the step's value, and is open without one."""
+        rules = f"{ASKS}require test before deploy for same input.env"
+        test = {"tool": "test", "when": 'input.env = "a"'}
+        manager = gate(rules)
+        assert told(manager, test, {"tool": "deploy", "when": 'input.env = "a"'})[1] == "1 runs"
+        assert told(manager, test, {"tool": "deploy", "when": 'input.env = "b"'})[1].startswith(
+            "1 blocked: "
+        )
+        assert told(manager, test, {"tool": "deploy"})[1].startswith("1 open: it depends on the value of")
+
+
+class TestEffects:
+    """Names that maps give calls."""
+
+    RULES = f"{ASKS}map bash.command make_deploy as deploy\nrequire human-approval before deploy"
+
+    def test_named(self) -> None:
+        """A step answers for the effects that it names."""
+        step = {"tool": "bash", "when": 'input.command = "make_deploy"', "effects": ["deploy"]}
+        assert told(gate(self.RULES), step) == ["1 planned"]
+
+    def test_not_named(self) -> None:
+        """An effect that the step does not name asks all the same."""
+        (found,) = told(gate(self.RULES), {"tool": "bash", "when": 'input.command = "make_deploy"'})
+        assert found == "1 asks: its calls are also 'deploy', which the step does not name"
+
+    def test_anything_else(self) -> None:
+        """So does the name of calls that no rule knows."""
+        (found,) = told(gate(f"{ASKS}require human-approval before anything-else"), {"tool": "push"})
+        assert found == "1 asks: its calls are also 'anything-else', which the step does not name"
