@@ -39,6 +39,15 @@ CALL = {
 }
 SHADOW = Look("S", "shadow", "$text-secondary")
 
+PLANNED = {
+    "runs": Look("●", "runs without approval", MUTED),
+    "planned": Look("✓", "approved with the plan", "$text-success"),
+    "asks": Look("◐", "needs approval all the same", "$text-warning"),
+    "blocked": Look("■", "blocked", "$text-error"),
+    "open": Look("?", "may be blocked", "$text-warning"),
+}
+"""The outcome of a call in a plan that is to be approved."""
+
 RISK = {
     "high": Look("▲", "risk high", "$text-error"),
     "medium": Look("▸", "risk medium", "$text-warning"),

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from ...engine.history.model.state import ApprovalState, SessionState
 from ..format.text import as_json, count, imitates_signs
+from .plan import shown_plan
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""
@@ -71,6 +72,10 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
     size = input_size(request)
     if size > LONGEST:
         found["input"] = f"{size:,} characters: open the request to read them"
+        return found
+    plan = shown_plan(request)
+    if plan is not None:
+        found["input.plan"] = plan.line
         return found
     for name, value in request.input.items():
         found[f"input.{name}"] = _text(value)
@@ -142,6 +147,8 @@ def too_much(request: ApprovalState) -> str | None:
         return "approve it by itself: masked text in it may be more than a secret"
     if input_size(request) > LONGEST:
         return "approve it by itself: its input is too long for a table"
+    if shown_plan(request) is not None:
+        return "approve it by itself: the steps of a plan are read one by one"
     if request.preview is not None:
         return "approve it by itself: what it would change is shown there"
     return None

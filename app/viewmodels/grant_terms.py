@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from ...engine.core.durations import LONGEST, as_typed, format_duration, parse_time
+from ...engine.core.plan import PLAN
 from ...engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ...engine.history.model.state import ApprovalState
 from ..format.text import name_shown, shown
@@ -27,6 +28,8 @@ def no_grant_reason(request: ApprovalState) -> str | None:
         return f"No grants: {request.people} people must approve each call"
     if request.passkey:
         return "No grants: the rule asks for a passkey, each time"
+    if request.called == PLAN:
+        return "No grants: each plan is approved as it is"
     return "No grants: the rule allows none"
 
 

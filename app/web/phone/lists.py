@@ -15,6 +15,7 @@ from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ...format.decisions import VERDICT, verdict_words
 from ...format.text import clip, glance, name_shown, place, shown
+from ...viewmodels.plan import shown_plan
 from ...widgets.approval.progress import fuse_words
 from ...widgets.approval.proposed_edits import edit_counts
 from ...widgets.approval.queue_lines import handover_notes
@@ -91,7 +92,8 @@ def _row(request: ApprovalState, now: datetime) -> QueueRow:
 
 
 def _glance(request: ApprovalState) -> str:
-    return clip(glance(request.input, request.shell_fields), GLANCE)
+    plan = shown_plan(request)
+    return clip(plan.line if plan is not None else glance(request.input, request.shell_fields), GLANCE)
 
 
 def _notes(request: ApprovalState, now: datetime) -> list[str]:

@@ -27,6 +27,7 @@ from ...viewmodels.grant_terms import (
     of_subagent,
 )
 from ...viewmodels.input_draft import Change, InputDraft, InputField, changes, safe_json
+from ...viewmodels.plan import ShownPlan, shown_plan
 from ...viewmodels.request import effects_of
 from ...widgets.approval.change_rows import diff_lines
 from ...widgets.approval.progress import Viewer, approval_obstacle, progress_lines
@@ -114,6 +115,7 @@ class RequestView:
     lost: str
     warnings: tuple[str, ...]
     question: ShownText | None
+    plan: ShownPlan | None
     runs: tuple[str, ...]
     runs_marked: tuple[str, ...]
     runs_left: str
@@ -168,6 +170,7 @@ def request_view(
     asks = request.wants is not None
     label = "" if speaker is None else speaker.labels.get(request.called, "")
     edits = NONE if asks else proposed_edits(request)
+    plan = shown_plan(request)
     whole, others = _runs(request)
     found = edit_counts(request)
     no_grant = "An answer is not granted" if asks else no_grant_reason(request)
@@ -193,10 +196,13 @@ def request_view(
         lost=_absence(request),
         warnings=_warnings(request),
         question=text_of(shown_lines(request.message.strip("\n"))) if asks else None,
+        plan=plan,
         runs=others[:OTHERS],
         runs_marked=whole,
         runs_left=count(len(others) - OTHERS, "more command") if len(others) > OTHERS else "",
-        fields=fields_of_input(_fields_shown(request, edits), request.shell_fields),
+        fields=fields_of_input(
+            {} if plan is not None else _fields_shown(request, edits), request.shell_fields
+        ),
         differences=_differences(request, edits),
         counts="" if found is None else f"+{found[0]} −{found[1]}",
         concealed=bool(request.hidden) and not revealed,

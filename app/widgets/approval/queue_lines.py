@@ -14,6 +14,7 @@ from ....engine.history.redaction.shell.masking import is_shell_field
 from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
 from ...format.text import MUTED, age, count, glance_parts, name_shown, seconds_between, shown, spread
 from ...terminal.symbols import RISK
+from ...viewmodels.plan import shown_plan
 from ..base.blocks import Block
 from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text
@@ -141,6 +142,8 @@ def _edited(approval: ApprovalState) -> list[Content]:
 
 def _call_text(approval: ApprovalState) -> Content:
     """The head of a call's input on one line, its commands with their parts in their styles."""
+    if (plan := shown_plan(approval)) is not None:
+        return Content.styled(plan.line, MUTED)
     parts: list[Content | tuple[str, str]] = []
     for name, label, text in glance_parts(approval.input, 120, approval.shell_fields):
         spans = NO_SPANS

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 
 from pydantic import JsonValue
 from textual.content import Content
@@ -37,6 +38,7 @@ from ...terminal.symbols import RISK
 from ...viewmodels.answer_schema import AnswerField, fields_of
 from ...viewmodels.command_tree import CommandNode, command_tree
 from ...viewmodels.input_draft import changes
+from ...viewmodels.plan import ShownPlan, ShownStep, shown_plan
 from ...viewmodels.request import effects_of
 from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
@@ -51,6 +53,8 @@ LABEL = 19
 NARROW = 56
 """Columns below which a section's name stands above its text."""
 INDENT = 2
+BESIDE = 84
+"""Columns from which on the steps of a plan stand beside what becomes of them."""
 MARGINS = 2
 """Blank lines around what will run, where there is room for blank lines."""
 COMMANDS = 3
@@ -107,9 +111,12 @@ def request_text(
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
     head = [*_head(request, width), *_unclear(request, width), *_masked(request, width)]
+    plan = shown_plan(request)
     above = [*head, *_call_lines(request, label, width)]
+    above += [] if plan is None else _plan_rows(plan, width)
     edits = proposed_edits(request) if request.wants is None else NO_EDITS
-    layout = lay_out(_fields_shown(request, edits), width - INDENT, request.shell_fields)
+    fields = {} if plan is not None else _fields_shown(request, edits)
+    layout = lay_out(fields, width - INDENT, request.shell_fields)
     sections = _sections(request, session, speaker, now, _text_width(width), viewer)
     airy = not request.preview and not edits.edits
     below = _section_lines(sections, width, airy=airy)
@@ -127,7 +134,7 @@ def request_text(
     sizes = [*layout.sizes, len(diff), len(changes)]
     fits = cap_for(sizes, room)
     cap = None if expanded else fits
-    rows = indented(layout.capped(cap))
+    rows = indented(layout.capped(cap) if plan is None else ())
     found = edit_counts(request) if diff or changes else None
     counts = Content("") if found is None else Content.assemble("  ", counts_text(found))
     if diff:
@@ -156,7 +163,8 @@ def _heading(text: str) -> Content:
 
 def _head(request: ApprovalState, width: int) -> list[Content]:
     """The heading, with what the call does and the rule's word for the risk at the right."""
-    heading = _heading("WHAT WILL RUN" if request.wants is None else "WHAT IS ASKED")
+    what = "WHAT IS ASKED" if request.wants is not None else "WHAT WILL RUN"
+    heading = _heading("WHAT IS PLANNED" if shown_plan(request) is not None else what)
     names = ", ".join(map(name_shown, effects_of(request) if request.wants is None else ()))
     look = RISK[request.risk] if request.risk is not None else None
     risk = (
@@ -257,6 +265,43 @@ def _call_lines(request: ApprovalState, label: str, width: int) -> list[Content]
     elif label:
         called.append(beside.truncate(width - INDENT, ellipsis=True))
     return indented([*called, *_commands(request, width - INDENT)])
+
+
+def _plan_rows(plan: ShownPlan, width: int) -> list[Content]:
+    """A plan's title and its steps, each with what becomes of its calls beside it or below."""
+    rows = indented(styled_rows([plan.title], width - INDENT, "bold $text-warning"))
+    number = len(str(len(plan.steps))) + 2
+    room = width - INDENT - number
+    left = room if room < BESIDE else room * 2 // 5
+    for at, step in enumerate(plan.steps, 1):
+        called, told = _step_rows(step, left), _finding_rows(step, room if left == room else room - left)
+        mark = Content.styled(f"{at:>{number - 2}}  ", MUTED)
+        blank = Content(" " * number)
+        if left == room:
+            lines = [*called, *told]
+        else:
+            lines = [
+                Content.assemble(a.truncate(left - 2, pad=True), "  ", b)
+                for a, b in zip_longest(called, told, fillvalue=Content(""))
+            ]
+        rows += indented(Content.assemble(blank if n else mark, each) for n, each in enumerate(lines))
+    return [*rows, *indented(styled_rows([plan.most], width - INDENT, "bold"))]
+
+
+def _step_rows(step: ShownStep, width: int) -> list[Content]:
+    rows = styled_rows([step.calls], width - 2, "bold" if step.covered else "bold $text-warning")
+    return rows + [row for each in step.terms for row in styled_rows([each], width - 2)]
+
+
+def _finding_rows(step: ShownStep, width: int) -> list[Content]:
+    """What becomes of a step's calls, each finding behind its sign."""
+    return [
+        row
+        for look, words in step.findings
+        for row in hanging_rows(
+            f"{look.symbol} ", look.style, styled_rows([words], width - 2, look.style)
+        )
+    ]
 
 
 def question_lines(request: ApprovalState, width: int) -> list[Content]:

@@ -13,10 +13,11 @@ from textual.widgets import Input, TextArea
 
 from interlock.app.console.app import InterlockConsole
 from interlock.engine.core.approvers import Approvers, Escalation
+from interlock.engine.history.model.records import PlanFinding, PlanStepRecord
 from interlock.engine.history.redaction.hidden_text import HiddenText
 from tests.support.fake_hub import FakeHub
 
-from ...support.scenes import NOW, before, deploy_request, release_bot
+from ...support.scenes import NOW, before, deploy_request, release_bot, rule
 
 Compare = Callable[..., bool]
 REASONS = ("wrong environment", "not now", "ask the release manager first")
@@ -211,6 +212,67 @@ class TestWhatWillRun:
         """Letters that look like Latin ones stand as what they are."""
         runs = ("git рush origin main", "сurl https://раypal.com")
         assert self.picture(snap_compare, size, input=LOOK_ALIKE, runs=runs, commands=2)
+
+
+PLAN = {
+    "title": "Release 1.4 to staging, then production",
+    "steps": [
+        {"tool": "test"},
+        {
+            "tool": "deploy",
+            "count": 3,
+            "when": 'input.env = "staging" and input.version matches "1[.]4[.]"',
+        },
+        {"tool": "bash", "count": 2, "when": 'input.command matches "^git push"', "effects": ["push"]},
+        {"tool": "delete", "count": 1},
+        {"tool": "migrate", "when": 'input.env = "prod"'},
+        {"tool": "notify"},
+    ],
+}
+
+
+def forecast(tool: str, count: int, most: int, *findings: tuple[int, str, str | None]) -> PlanStepRecord:
+    found = tuple(PlanFinding(calls=n, outcome=o, reason=why) for n, o, why in findings)  # type: ignore[arg-type]
+    return PlanStepRecord(tool=tool, count=count, findings=found, most=most)
+
+
+FORECAST = (
+    forecast("test", 1, 0, (1, "runs", None)),
+    forecast("deploy", 3, 3, (2, "planned", None), (1, "blocked", "deploy is limited to 2 per session.")),
+    forecast("bash", 2, 2, (2, "planned", None)),
+    forecast("delete", 1, 0, (1, "blocked", "delete is blocked: nothing is deleted in a release.")),
+    forecast("migrate", 1, 0, (1, "asks", "migrate needs 2 people")),
+    forecast("notify", 1, 1, (1, "open", "notify requires a successful call to deploy first.")),
+)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+class TestPlan:
+    """A plan: each step with what becomes of its calls, and what it lets pass at most."""
+
+    def plan(self, **more: object) -> App[None]:
+        asked = rule(2, "require human-approval before plan")
+        about: dict[str, object] = {
+            "tool": "plan",
+            "called": "plan",
+            "names": ("plan",),
+            "rule": asked,
+            "may_grant": False,
+        }
+        about["title"] = "Approve: plan"
+        return console(**{**UNNAMED, **about, "input": PLAN, "plan": FORECAST, **more})
+
+    def test_forecast(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Every step has its findings, and the most that passes is said."""
+        assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a"))
+
+    def test_second_page(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """What does not fit is on the next page, without which nothing is approved."""
+        assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a", "a"))
+
+    def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The queue and its preview have the plan on one line."""
+        assert snap_compare(self.plan(), terminal_size=size, run_before=keys())
 
 
 class TestColours:
