@@ -37,7 +37,7 @@ class ApprovedCall:
 
     Nobody changes `args`: tools, gates, hooks and listeners get copies. `steps` are what the gate moved
     for it. `started` is false once it is certain that its tool never did and never will. `note` is text
-    for the model about the arguments.
+    for the model about the arguments, `said` what the gate tells it of a plan.
     """
 
     call_id: str
@@ -46,6 +46,7 @@ class ApprovedCall:
     steps: tuple[Step, ...] = field(default=(), compare=False)
     started: bool = field(default=True, compare=False)
     note: str | None = field(default=None, compare=False)
+    said: str | None = field(default=None, compare=False)
 
 
 def as_decision(answer: object) -> Decision:

@@ -13,6 +13,7 @@ from typing import Protocol, cast, runtime_checkable
 from pydantic import JsonValue, TypeAdapter
 
 from ..core.json_equality import same_json
+from ..core.plan import PLAN
 from ..core.sources import USER
 from ..gate.edit_notice import describe_edit
 from ..gate.manager import GateManager
@@ -198,7 +199,10 @@ class Decider:
         args, undo = copy.deepcopy(call.args), () if call.started else call.steps
         result = ToolResult(call.call_id, call.name, args, output.failed, undo)
         await self._gate.settle(result, output.text, seconds)
-        return f"{call.note} before it ran." if call.started and call.note is not None else None
+        if not call.started:
+            return None
+        told = [f"{call.note} before it ran."] if call.note is not None else []
+        return "\n\n".join([*told, *([call.said] if call.said is not None else [])]) or None
 
     async def not_run(self, call: ApprovedCall, reason: str) -> None:
         """Tell the gate that a call it allowed certainly does not run."""
@@ -231,7 +235,8 @@ class Decider:
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
             return Deny(reason=reason if note is None else f"{note}. {reason}")
-        allowed = replace(proposed, args=edited, steps=decision.steps, note=note)
+        said = decision.reason if event.name == PLAN else None
+        allowed = replace(proposed, args=edited, steps=decision.steps, note=note, said=said)
         if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
             problem = "The gate failed: it answered for another call"
         elif problem is None and not same_json(args, edited):

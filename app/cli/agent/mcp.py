@@ -51,6 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--session", metavar="ID", help="share this session with an agent's other servers and programs"
     )
     parser.add_argument(
+        "--plans",
+        action="store_true",
+        default=None,
+        help="offer the tool interlock_plan, for rules that require human-approval before plan",
+    )
+    parser.add_argument(
         "--wait",
         metavar="TIME",
         help="how long a call waits for an operator at most, e.g. 5m, or never for no limit "
@@ -66,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     # that no rule means them.
     typed = {
         name: getattr(args, name) if name in args.typed else None
-        for name in ("mcp_url", "header", "name", "prefix", "session", "wait")
+        for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "wait")
     }
     url, command = typed["mcp_url"], args.server
     try:
@@ -77,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         if url is None and typed["header"]:
             raise ValueError("--header is for --url")
         headers = {} if url is None else _headers(typed["header"] or (), os.environ)
-        gate = McpGate(prefix=typed["prefix"] or "")
+        gate = McpGate(prefix=typed["prefix"] or "", plans=bool(typed["plans"]))
         wait = None if typed["wait"] is None else _waiting_time(typed["wait"])
         return asyncio.run(_run(url, command, headers, gate, typed["name"], typed["session"], wait))
     except OSError as error:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar, cast
+from uuid import uuid4
 
 from ...core.condition import NOWHERE, Shell, Surroundings
+from ...core.plan import PLAN, ConditionReader, PlanStep, written_plan
 from ...core.rule import check_tool_name
 from ...core.sources import USER
 from ...net.net import Input, SkillNet, ToolCall
 from ..manager import GateManager, Nets, create_gate_manager
 from ..shared_uses import SharedUses
-from ..types import Confirm, GateContext, Mode, OnDecision, ToggleResult
+from ..types import Confirm, GateContext, GateDecision, Mode, OnDecision, ToggleResult, ToolResult
 from .failures import ResultClassifier, is_error_text, returned_failure
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text
 from .messages import as_mapping, field_of, replay_history
@@ -28,10 +30,17 @@ Tools = TypeVar("Tools")
 class GateSession(Generic[Tools]):
     """Wrapped tools with the state of one session; `tools` has the shape of what was wrapped."""
 
-    def __init__(self, tools: Tools, gated: Mapping[str, GatedTool], manager: GateManager) -> None:
+    def __init__(
+        self,
+        tools: Tools,
+        gated: Mapping[str, GatedTool],
+        manager: GateManager,
+        context: GateContext | None = None,
+    ) -> None:
         self.tools = tools
         self.manager = manager
         self._gated = gated
+        self._context = context or GateContext()
 
     async def call(
         self, name: str, value: Input | None = None, *, tool_call_id: str | None = None
@@ -44,6 +53,25 @@ class GateSession(Generic[Tools]):
         if name not in self._gated:
             raise LookupError(f"No tool '{name}' to run. Available: {', '.join(self._gated)}")
         return await self._gated[name].call({} if value is None else value, tool_call_id)
+
+    async def plan(
+        self,
+        steps: Iterable[PlanStep | Input],
+        *,
+        title: str,
+        tool_call_id: str | None = None,
+    ) -> GateDecision:
+        """Show a person the calls that are going to be made, and have the plan approved as a whole.
+
+        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`; conditions take a gate
+        that was made with `conditions`. The decision's `reason` says what the plan lets pass, or why it
+        was blocked. What it does not cover is asked about as before.
+        """
+        call = ToolCall(tool_call_id or f"plan-{uuid4().hex}", PLAN, written_plan(title, steps))
+        decision = await self.manager.handle_tool_call(call, self._context)
+        if not decision.block:
+            self.manager.handle_tool_result(ToolResult(call.tool_call_id, PLAN, decision.call.input))
+        return decision
 
     def hear(self, text: str) -> None:
         """Take in what a person said: conditions may look for values in it (`from user`)."""
@@ -158,7 +186,7 @@ class Gate:
         else:
             raise TypeError(f"Tools are a mapping from name to tool or a list, not {tools!r}")
         wrapper.check_names()
-        return GateSession(cast("Tools", wrapped), wrapper.gated, manager)
+        return GateSession(cast("Tools", wrapped), wrapper.gated, manager, self.context)
 
 
 # Methods by which frameworks run their tool objects: a gate around `__call__` would leave them open.
@@ -270,6 +298,7 @@ def create_gate(
     surroundings: Surroundings = NOWHERE,
     clock: Callable[[], float] = time.time,
     uses: SharedUses | None = None,
+    conditions: ConditionReader | None = None,
 ) -> Gate:
     """A gate over nets, or over a registry of which `active` start active.
 
@@ -278,7 +307,8 @@ def create_gate(
     it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
     which calls would lead to the blocked one. `quote_calls`, `surroundings` and `clock` are as in
     `GateManager`. Limits `across` sessions count the calls of all gates with the same `uses`, by default
-    of everything this one has wrapped.
+    of everything this one has wrapped. `conditions` reads those of plans, such as `condition_of` of the
+    rules; without it a plan has none.
     Raises as `create_gate_manager` does.
     """
 
@@ -296,6 +326,7 @@ def create_gate(
             surroundings=surroundings,
             clock=clock,
             uses=counted.of_session(f"{id(counted)}-{next(numbers)}"),
+            conditions=conditions,
         )
 
     # Once now, so that faulty nets are the author's error and not the first call's.

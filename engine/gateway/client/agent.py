@@ -19,12 +19,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Cor
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from ...core.condition import Shell
+from ...core.plan import PLAN, PLAN_NOTED, PlanStep, written_plan
 from ...gate.types import Blocked
 from ...gate.wrapping.failures import ResultClassifier, returned_failure
 from ...recording.explanation import ExplanationView
@@ -272,6 +273,27 @@ class AgentSession:
             with suppress(GatewayError):
                 await asyncio.shield(self.withdraw(params.call))
             raise
+
+    async def plan(
+        self,
+        steps: Sequence[PlanStep | Mapping[str, JsonValue]],
+        *,
+        title: str,
+        call_id: str | None = None,
+        wait: float | None = None,
+    ) -> CallAnswer:
+        """Show an operator the calls that are going to be made; `call` with the tool `plan`.
+
+        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`. With the outcome
+        `allow` the `reason` says what the plan lets pass; each call is still to be asked for, and what
+        the plan does not cover waits for an operator as before. Raises `GatewayError`.
+        """
+        call_id = call_id or uuid4().hex
+        value = cast("dict[str, JsonValue]", written_plan(title, steps))
+        answer = await self.call(PLAN, value, call_id=call_id, wait=wait)
+        if answer.outcome == "allow":
+            await self.result(call_id, answer.reason or PLAN_NOTED)
+        return answer
 
     async def withdraw(self, call_id: str, reason: str = "") -> None:
         """Withdraw a pending call."""

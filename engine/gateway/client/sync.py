@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ...core.plan import PlanStep
 from ...gate.types import Blocked
 from ...gate.wrapping.failures import ResultClassifier
 from ...recording.explanation import ExplanationView
@@ -195,6 +196,17 @@ class SyncAgentSession:
     ) -> CallAnswer:
         """Ask whether a tool may be called; see `AgentSession.call`. An interrupt withdraws the call."""
         return self._thread.wait(self._session.call(tool, input, call_id=call_id, wait=wait))
+
+    def plan(
+        self,
+        steps: Sequence[PlanStep | Mapping[str, JsonValue]],
+        *,
+        title: str,
+        call_id: str | None = None,
+        wait: float | None = None,
+    ) -> CallAnswer:
+        """Show an operator the calls that are going to be made; see `AgentSession.plan`."""
+        return self._thread.wait(self._session.plan(steps, title=title, call_id=call_id, wait=wait))
 
     def withdraw(self, call_id: str, reason: str = "") -> None:
         """Withdraw a pending call."""

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ...core.plan import PLAN, PLAN_DESCRIPTION, PLAN_SCHEMA
 from ...core.unique_keys import RepeatedKeyError, unique
 from .frames import (
     CALL,
@@ -41,6 +42,14 @@ from .results import CANCELLED, Outputs, ToolOutcome, add_note, is_object, read_
 
 MOST_OPEN: Final = 10_000
 """Requests of a client that have no answer yet, at most."""
+LIST: Final = "tools/list"
+PLAN_TOOL: Final = "interlock_plan"
+"""The tool by which a client shows a plan."""
+_PLAN_LISTED: Final[Message] = {
+    "name": PLAN_TOOL,
+    "description": PLAN_DESCRIPTION,
+    "inputSchema": cast("JsonValue", dict(PLAN_SCHEMA)),
+}
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 _LOOK: Final = (
     "What was called may have run: look what was done before you call it again, and tell whoever "
@@ -66,6 +75,8 @@ class McpCall:
     edited: bool = False
     given_up: bool = False
     progress_count: int = 0
+    own: bool = False
+    """True for a call that Interlock answers itself, which the server never sees."""
     takes_more: bool = False
     """True if the data of its result may have an additional field, see `results.Outputs`."""
 
@@ -148,11 +159,22 @@ class _Request:
 
 
 class McpGate:
-    """One client's conversation with one server. `prefix` is put before the tools' names at the gate."""
+    """One client's conversation with one server. `prefix` is put before the tools' names at the gate.
 
-    def __init__(self, *, prefix: str = "", new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
+    With `plans` the client finds the tool `interlock_plan` among the server's, in place of one of that
+    name.
+    """
+
+    def __init__(
+        self,
+        *,
+        prefix: str = "",
+        plans: bool = False,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
         self.client = self.server = ""
         self._prefix = prefix
+        self._plans = plans
         self._new_id = new_id
         self._open: dict[Key, _Request] = {}
         self._unfinished: dict[str, McpCall] = {}
@@ -235,6 +257,8 @@ class McpGate:
         call = McpCall(
             self._new_id(), request_id, name, self._prefix + name, arguments or {}, message, token
         )
+        if self._plans and name == PLAN_TOOL:
+            call.tool, call.own = PLAN, True
         self._open[key_of(request_id)] = _Request(CALL, call)
         return (Ask(call),)
 
@@ -309,6 +333,11 @@ class McpGate:
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
+    def own_line(self, call: McpCall, text: str) -> bytes:
+        """The result of a call that Interlock answers itself."""
+        self._open.pop(key_of(call.id), None)
+        return result_line(call, text, failed=False)
+
     def unlisted_line(self, call: McpCall, reason: str) -> bytes:
         """The error for a call of a tool that the server is not known to list (G-66)."""
         self._open.pop(key_of(call.id), None)
@@ -352,11 +381,13 @@ class McpGate:
                     None, note=f"the server answered {request.call.name} before it was asked"
                 )
         settled: list[Settle] = []
+        listed = False
         for each in answers:
             request = self._open.pop(key_of(each["id"]), None)
             if request is not None:
                 settled += self._handle_answer(request, each)
-        return CheckedLine(line, tuple(settled))
+                listed = (self._plans and request.method == LIST and _list_plan(each)) or listed
+        return CheckedLine(line_of(found) if listed else line, tuple(settled))
 
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
         """Refuse a line that can be read as two messages, to all who may await one of them."""
@@ -429,9 +460,26 @@ def client_meta(call: McpCall) -> Message:
 CANCELLED_NOTICE: Final = "notifications/cancelled"
 
 
-def result_line(call: McpCall, text: str, answer_id: Id | None = None) -> bytes:
-    """A tool result with the reason why there is none; `answer_id` is another request's id, if any."""
-    result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
+def _list_plan(answer: Message) -> bool:
+    """Put the tool for plans at the end of a server's list of tools; false where it has no list."""
+    result = answer.get("result")
+    tools = result.get("tools") if is_object(result) else None
+    if not is_object(result) or not isinstance(tools, list):
+        return False
+    others: list[JsonValue] = [
+        each for each in tools if not (is_object(each) and each.get("name") == PLAN_TOOL)
+    ]
+    last = not isinstance(result.get("nextCursor"), str)
+    result["tools"] = [*others, {**_PLAN_LISTED}] if last else others
+    return True
+
+
+def result_line(call: McpCall, text: str, answer_id: Id | None = None, *, failed: bool = True) -> bytes:
+    """A tool result with the reason why there is none, or with Interlock's own answer.
+
+    `answer_id` is another request's id, if any.
+    """
+    result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
     meta = cast("Message", call.frame["params"]).get("_meta")
     if is_object(meta) and _META + "protocolVersion" in meta:
         result["resultType"] = "complete"

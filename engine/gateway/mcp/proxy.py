@@ -13,8 +13,10 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from ...core.durations import format_duration
+from ...core.plan import PLAN_NOTED
 from ...core.sanitize import visible
 from ..client.agent import AgentClient, AgentSession
+from ..client.agent_tools import edit_note
 from ..client.connection import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
 from ..protocol.agent_methods import CallAnswer, CallTool
 from ..protocol.framing import Code
@@ -263,7 +265,7 @@ class McpProxy:
 
     async def _is_listed(self, call: McpCall, began: float) -> bool:
         """Tell whether the server lists the tool; if that is unknown, request its list (G-66)."""
-        if call.name in self._names:
+        if call.own or call.name in self._names:
             return True
         if self._listing is None or self._listing.done():
             self._listing = self._spawn(self._list(client_meta(call)))
@@ -333,6 +335,8 @@ class McpProxy:
                 if answer.outcome == "allow":
                     await session.result(call.gate_id, NOT_RUN.output, is_error=True)
                 return None
+            if answer.outcome == "allow" and call.own:
+                return await self._answer_plan(session, call, answer)
             if answer.outcome != "waiting":
                 return self._decision_line(call, answer)
             if patience >= left:
@@ -340,6 +344,13 @@ class McpProxy:
             await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
         return None
+
+    async def _answer_plan(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
+        """Answer a plan: the server has no part in it."""
+        text = answer.reason or PLAN_NOTED
+        await session.result(call.gate_id, text)
+        note = f"\n\n{edit_note(answer.input)}" if answer.edited else ""
+        return self.gate.own_line(call, text + note)
 
     def _decision_line(self, call: McpCall, answer: CallAnswer) -> bytes:
         if answer.outcome != "allow":

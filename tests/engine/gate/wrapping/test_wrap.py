@@ -13,14 +13,51 @@ import pytest
 
 from interlock.engine import (
     ApprovalAnswer,
+    ApprovalRequest,
     NetError,
     ToolCallBlockedError,
     create_gate,
     tool_approval_net,
 )
-from interlock.rules import compile_rules
+from interlock.rules import compile_rules, condition_of
 
 from ..support.helpers import Operator, Spy, gate, markings
+
+
+class TestPlan:
+    """A program of one's own shows a plan, whose calls then run without another question."""
+
+    RULES = "require human-approval before plan\nrequire human-approval before bash"
+
+    async def test_approved(self) -> None:
+        """G-108: covered calls run, the next one asks."""
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.tool)
+            return True
+
+        spy = Spy()
+        session = gate(self.RULES, confirm=confirm, conditions=condition_of).wrap_tools(
+            {"bash": spy.bash}
+        )
+        step = {"tool": "bash", "count": 2, "when": 'input.command = "ls"'}
+        decision = await session.plan([step], title="Look around")
+        assert not decision.block
+        assert decision.reason is not None
+        assert "2 bash" in decision.reason
+        for command in ("ls", "ls"):
+            session.tools["bash"](command)
+        assert asked == ["plan"]
+        session.tools["bash"]("ls")
+        assert asked == ["plan", "bash"]
+
+    async def test_no_plan(self) -> None:
+        """What is no plan is blocked, with what is wrong with it, and nobody is asked."""
+        session = gate(self.RULES, confirm=lambda request: True).wrap_tools({"bash": Spy().bash})
+        decision = await session.plan([{"tool": "bash", "often": 3}], title="Look around")
+        assert decision.block
+        assert "unknown field 'often'" in str(decision.reason)
 
 
 class TestBlocking:

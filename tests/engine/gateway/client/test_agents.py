@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.core.plan import PlanStep
 from interlock.engine.gateway import Address, Blocked, RequestFailedError
 from interlock.engine.gateway.protocol.framing import Code
 from interlock.engine.history.model.events import CallDecided
@@ -134,6 +135,46 @@ class TestGating:
             with pytest.raises(TypeError, match="cannot be shown"):
                 await gate(lambda what: what, name="do")(what=object())
             assert (await server.hub.session(gate.id)).calls == {}
+
+
+class TestPlan:
+    RULES = "require human-approval before plan\nrequire human-approval before deploy"
+
+    async def test_approved(self, tmp_path: Path) -> None:
+        """The agent reads what its plan lets pass, and the record has that; its calls run."""
+        async with (
+            served(tmp_path, rules=self.RULES) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            steps = [PlanStep("deploy"), {"tool": "deploy", "count": 1}]
+            going = asyncio.create_task(gate.plan(steps, title="Release 1.4"))
+            request = (await until(server.hub.approvals))[0]
+            assert request.input["steps"] == [{"tool": "deploy", "count": 1}] * 2
+            await approve(server)
+            answer = await going
+            assert (answer.outcome, answer.approved_by) == ("allow", ("ada",))
+            assert "2 deploy" in str(answer.reason)
+            for _ in range(2):
+                assert (await gate.call("deploy", {})).outcome == "allow"
+            assert (await gate.call("deploy", {}, wait=0.01)).outcome == "waiting"
+            calls = (await server.hub.session(gate.id)).calls.values()
+            [planned] = [each for each in calls if each.tool == "plan"]
+            assert (planned.status, planned.output) == ("done", answer.reason)
+
+    async def test_denied(self, tmp_path: Path) -> None:
+        """A denied plan lets nothing pass."""
+        async with (
+            served(tmp_path, rules=self.RULES) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            going = asyncio.create_task(gate.plan([{"tool": "deploy"}], title="Release 1.4"))
+            await approve(server, approved=False, reason="not today")
+            answer = await going
+            assert answer.outcome == "block"
+            assert "not today" in str(answer.reason)
+            assert (await gate.call("deploy", {}, wait=0.01)).outcome == "waiting"
 
 
 class TestIdempotence:

@@ -40,6 +40,21 @@ async def beside(work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work)
 
 
+class TestPlan:
+    async def test_approved(self, tmp_path: Path) -> None:
+        """A plan is shown and answered as a call is."""
+        async with served(tmp_path, rules=f"require human-approval before plan\n{ASKS}") as server:
+
+            def work() -> tuple[str, str]:
+                with client(server) as interlock, interlock.session("bot") as gate:
+                    planned = gate.plan([{"tool": "deploy"}], title="Release 1.4")
+                    return planned.outcome, gate.call("deploy", {}).outcome
+
+            going = asyncio.ensure_future(beside(work))
+            await approve(server)
+            assert await going == ("allow", "allow")
+
+
 class TestGating:
     async def test_runs_in_the_thread_that_calls(self, tmp_path: Path) -> None:
         """Blocked without a test, allowed with one; the function sees the caller's thread."""

@@ -47,13 +47,15 @@ class Ends:
         session: str | None = None,
         listing: float = LISTING,
         wait: float | None = None,
+        *,
+        plans: bool = False,
     ) -> None:
         self.client: list[dict[str, Any]] = []
         self.server: list[dict[str, Any]] = []
         self.tools: list[str] = []
         self.pages: list[int] = []
         self.lists: Callable[[dict[str, Any]], Awaitable[None]] = self._list
-        self.gate = McpGate()
+        self.gate = McpGate(plans=plans)
         self.at_gate = ProxySession(lambda: "bot", session=session, client=connect)
         self.proxy = McpProxy(
             self.gate,
@@ -140,8 +142,10 @@ async def between(
     session: str | None = None,
     listing: float = LISTING,
     wait: float | None = None,
+    *,
+    plans: bool = False,
 ) -> AsyncGenerator[Ends]:
-    ends = Ends(server.agent_client, session, listing, wait)
+    ends = Ends(server.agent_client, session, listing, wait, plans=plans)
     try:
         yield ends
     finally:

@@ -1,0 +1,77 @@
+"""The `plan` tool: the calls that an agent is going to make, for people to approve together.
+
+It does nothing by itself. Its call passes the gate like any other, and an approved one lets pass what
+the rules would have asked about one by one (G-108).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+
+from ...core.plan import (
+    LONGEST_CONDITION,
+    LONGEST_NAME,
+    LONGEST_TITLE,
+    MOST_CALLS,
+    MOST_EFFECTS,
+    MOST_STEPS,
+    PLAN,
+    PLAN_DESCRIPTION,
+    PLAN_NOTED,
+)
+from ...net.net import SkillNet
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
+
+_Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+
+
+class StepInput(ToolInput):
+    """A tool, how often it will be called, and a condition that the calls meet."""
+
+    tool: Annotated[_Name, Field(description="The tool that will be called, by its exact name.")]
+    count: Annotated[int, Field(ge=1, le=MOST_CALLS, description="The most calls of it.")] = 1
+    when: Annotated[
+        str | None,
+        Field(
+            max_length=LONGEST_CONDITION,
+            description="A condition that the input of each of these calls meets, such as "
+            '`input.env = "staging"`. Calls that do not meet it are asked about.',
+        ),
+    ] = None
+    effects: Annotated[
+        list[_Name],
+        Field(
+            max_length=MOST_EFFECTS,
+            description="Names that the rules give these calls, such as `deploy` for a shell command "
+            "that deploys.",
+        ),
+    ] = []
+
+
+class PlanInput(ToolInput):
+    """A title, and the steps in their order."""
+
+    title: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=LONGEST_TITLE,
+            description="The purpose of all steps together, in a few words.",
+        ),
+    ]
+    steps: Annotated[list[StepInput], Field(min_length=1, max_length=MOST_STEPS)]
+
+
+async def _run(args: PlanInput, ctx: ToolContext) -> ToolOutput:
+    return ToolOutput(PLAN_NOTED)
+
+
+PlanTool = define_tool(PLAN, PLAN_DESCRIPTION, PlanInput, _run)
+
+
+def asks_about_plans(nets: Iterable[SkillNet]) -> bool:
+    """Tell whether a net asks people about `plan`: only then an approved plan lets anything pass."""
+    return any(t.type == "manual" and PLAN in t.tools for net in nets for t in net.transitions)

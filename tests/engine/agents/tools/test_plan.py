@@ -1,0 +1,28 @@
+"""The tool `plan` of agents that are hosted here."""
+
+from __future__ import annotations
+
+from interlock.engine import create_gate
+from interlock.engine.agents import C, T
+from interlock.engine.agents.tools.plan import PlanTool, asks_about_plans
+from interlock.engine.core.plan import PLAN
+from interlock.rules import compile_rules, condition_of
+
+from ..script import watched
+
+RULES = "require human-approval before plan\nrequire human-approval before deploy"
+STEPS = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
+
+
+class TestPlanTool:
+    async def test_model_reads_what_passes(self) -> None:
+        """The model reads in the result what its plan lets pass (G-108)."""
+        gate = create_gate(compile_rules(RULES).nets, confirm=lambda _: True, conditions=condition_of)
+        w = await watched(C(c1=(PLAN, STEPS)), T("ok"), tools=[PlanTool], gate=gate)
+        happened = await w.say("go")
+        assert any("result c1 ok" in each and "2 deploy" in each for each in happened), happened
+
+    def test_offered(self) -> None:
+        """It is offered where a rule asks people about plans, and not where one only limits them."""
+        assert asks_about_plans(compile_rules(RULES).nets)
+        assert not asks_about_plans(compile_rules("limit plan to 2 per session").nets)

@@ -1,0 +1,92 @@
+"""Plans of MCP clients: a tool of Interlock's own among those of the server (G-108)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.core.plan import PLAN_SCHEMA
+from interlock.engine.gateway.mcp.gate import PLAN_TOOL
+
+from ..served import Served, served, until
+from .test_mcp_proxy import Ends, between, calls, text
+
+RULES = "require human-approval before plan\nrequire human-approval before deploy"
+PLAN = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
+
+
+async def decide(server: Served, *, approved: bool = True) -> None:
+    request = (await until(server.hub.approvals))[0]
+    assert request.called == "plan"
+    outcome = await server.hub.decide(request.id, approved=approved, by="ada", digest=request.digest)
+    assert outcome.ok, outcome.message
+
+
+async def listed(ends: Ends, *tools: str, **more: object) -> list[str]:
+    """The names that the client finds in the server's list."""
+    await ends.send(id="list", method="tools/list", params={})
+    await ends.answer("list", result={"tools": [{"name": each} for each in tools], **more})
+    return [each["name"] for each in (await ends.told("list"))["result"]["tools"]]
+
+
+class TestList:
+    async def test_at_the_end(self, tmp_path: Path) -> None:
+        """The tool stands at the end of the list, once, in place of one of the server's."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            assert await listed(ends, "deploy", PLAN_TOOL, "push") == ["deploy", "push", PLAN_TOOL]
+            found = (await ends.told("list"))["result"]["tools"][-1]
+            assert found["inputSchema"] == json.loads(json.dumps(PLAN_SCHEMA))
+
+    async def test_on_the_last_page(self, tmp_path: Path) -> None:
+        """Of several pages the last has it."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            assert await listed(ends, "deploy", nextCursor="2") == ["deploy"]
+
+    async def test_not_without(self, tmp_path: Path) -> None:
+        """Nobody finds it where it is not offered."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            assert await listed(ends, "deploy") == ["deploy"]
+
+
+class TestPlan:
+    async def test_approved(self, tmp_path: Path) -> None:
+        """The server never sees the plan; the client reads what it lets pass, and its calls run."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            await ends.ask(1, PLAN_TOOL, PLAN)
+            await decide(server)
+            result = (await ends.told(1))["result"]
+            assert result["isError"] is False
+            assert "2 deploy" in result["content"][0]["text"]
+            assert ends.server == []
+            for number in (2, 3):
+                await ends.ran(number, "deploy")
+            assert [(each.tool, each.status) for each in await calls(server)] == [
+                ("plan", "done"),
+                ("deploy", "done"),
+                ("deploy", "done"),
+            ]
+
+    async def test_denied(self, tmp_path: Path) -> None:
+        """A denied plan is a failed call."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            await ends.ask(1, PLAN_TOOL, PLAN)
+            await decide(server, approved=False)
+            assert "plan" in text(await ends.told(1))
+            assert ends.server == []
+
+    async def test_no_plan(self, tmp_path: Path) -> None:
+        """What is no plan is refused with its place, and nobody is asked."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            await ends.ask(1, PLAN_TOOL, {"title": "Release 1.4", "steps": []})
+            assert "steps: found an empty list" in text(await ends.told(1))
+
+    @pytest.mark.parametrize("prefix", ["", "shop_"])
+    async def test_by_its_own_name(self, tmp_path: Path, prefix: str) -> None:
+        """A prefix of the server's tools is no part of its name in rules."""
+        async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
+            ends.gate._prefix = prefix
+            await ends.ask(1, PLAN_TOOL, PLAN)
+            await decide(server)
+            await ends.told(1)
