@@ -224,7 +224,6 @@ class GateManager:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = GrantStore()
-        self._conditions = conditions
         self._plans = Plans(conditions) if plans else None
         self._uses = uses or SharedUses().of_session("")
         self._time = Timekeeper(clock, surroundings, self._uses)
@@ -371,9 +370,10 @@ class GateManager:
         """
         with self._lock:
             try:
-                return forecast_of(
-                    plan_of_call(value, self._conditions), self._roster, self._time.context()
-                )
+                if self._plans is None:
+                    return ()
+                plan = plan_of_call(value, self._plans.conditions)
+                return forecast_of(plan, self._roster, self._time.context())
             except PlanError:
                 return ()
             except Exception:

@@ -42,13 +42,13 @@ class StepInput(ToolInput):
         ),
     ] = None
     effects: Annotated[
-        list[_Name],
+        tuple[_Name, ...],
         Field(
             max_length=MOST_EFFECTS,
             description="Names that the rules give these calls, such as `deploy` for a shell command "
             "that deploys.",
         ),
-    ] = []
+    ] = ()
 
 
 class PlanInput(ToolInput):
