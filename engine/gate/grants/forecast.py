@@ -244,7 +244,7 @@ def _judged_at(
                 blocks[verdict.reason or f"{verdict.tool} is blocked."] = None
                 continue
             passes = True
-            for name, people in _asked(verdict):
+            for name, people in _questions(verdict):
                 asks[name] = max(people, asks.get(name, 0))
             moved = _moved(member, verdict, marking)
             after = None if after is None or moved is None else [*after, moved]
@@ -266,7 +266,7 @@ def _unsure(member: Member, variants: Sequence[tuple[str, ...]], reason: str) ->
     return _Judged(member, True, (reason,), tuple(asks.items()), None)
 
 
-def _asked(verdict: NetVerdict) -> Iterator[tuple[str, int]]:
+def _questions(verdict: NetVerdict) -> Iterator[tuple[str, int]]:
     """The names that a verdict asks about, each with the number of people."""
     asking = [step.tool for step in verdict.steps if step.transition.type == "manual"]
     for name in dict.fromkeys(asking):
