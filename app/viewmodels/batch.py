@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from ...engine.history.model.state import ApprovalState, SessionState
+from ..format.plan import shown_plan
 from ..format.text import as_json, count, imitates_signs
-from .plan import shown_plan
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""

@@ -14,8 +14,8 @@ from ....engine.history.model.events import CallDecided
 from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ...format.decisions import VERDICT, verdict_words
+from ...format.plan import shown_plan
 from ...format.text import clip, glance, name_shown, place, shown
-from ...viewmodels.plan import shown_plan
 from ...widgets.approval.progress import fuse_words
 from ...widgets.approval.proposed_edits import edit_counts
 from ...widgets.approval.queue_lines import handover_notes

@@ -16,6 +16,7 @@ from ....engine.core.rights import Rights, may, refusal
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ....engine.hub.api import HubApi
+from ...format.plan import ShownPlan, shown_plan
 from ...format.text import command_lines, count, name_shown, quoted, shown, shown_lines
 from ...sources.capabilities import can_be_edited
 from ...terminal.symbols import RISK
@@ -27,7 +28,6 @@ from ...viewmodels.grant_terms import (
     of_subagent,
 )
 from ...viewmodels.input_draft import Change, InputDraft, InputField, changes, safe_json
-from ...viewmodels.plan import ShownPlan, shown_plan
 from ...viewmodels.request import effects_of
 from ...widgets.approval.change_rows import diff_lines
 from ...widgets.approval.progress import Viewer, approval_obstacle, progress_lines

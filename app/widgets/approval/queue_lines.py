@@ -12,9 +12,9 @@ from ....engine.core.durations import format_duration
 from ....engine.history.model.state import ApprovalState
 from ....engine.history.redaction.shell.masking import is_shell_field
 from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
+from ...format.plan import shown_plan
 from ...format.text import MUTED, age, count, glance_parts, name_shown, seconds_between, shown, spread
 from ...terminal.symbols import RISK
-from ...viewmodels.plan import shown_plan
 from ..base.blocks import Block
 from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text

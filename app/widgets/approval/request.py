@@ -18,6 +18,7 @@ from ....engine.history.decisions.precedents import Precedents
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.highlighting import code_spans, file_language, highlighted
+from ...format.plan import ShownPlan, ShownStep, shown_plan
 from ...format.text import (
     MUTED,
     clip,
@@ -38,7 +39,6 @@ from ...terminal.symbols import RISK
 from ...viewmodels.answer_schema import AnswerField, fields_of
 from ...viewmodels.command_tree import CommandNode, command_tree
 from ...viewmodels.input_draft import changes
-from ...viewmodels.plan import ShownPlan, ShownStep, shown_plan
 from ...viewmodels.request import effects_of
 from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
@@ -294,7 +294,7 @@ def _step_rows(step: ShownStep, width: int) -> list[Content]:
 
 
 def _finding_rows(step: ShownStep, width: int) -> list[Content]:
-    """What becomes of a step's calls, each finding behind its sign."""
+    """Findings on a step's calls, each behind its sign."""
     return [
         row
         for look, words in step.findings

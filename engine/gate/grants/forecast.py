@@ -52,7 +52,7 @@ class StepForecast:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What one net may say of a call: the reason of each block, the names it may ask about.
+    """Verdicts of one net on a call: the reason of each block, the names it may ask about.
 
     `passes` tells whether it may let the call pass; `after` are the markings that it may come to then.
     """
@@ -192,7 +192,7 @@ def _judge(
     call: ToolCall,
     walk: _Walk,
 ) -> _Judged | None:
-    """What a net may say of a call under its own names, or under all that its step names.
+    """Verdicts of a net on a call under its own names, or under all that its step names.
 
     `None` for a net that surely says nothing.
     """

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from ...engine.core.plan import PLAN, Plan, PlanStep, calls_text, plan_line
 from ...engine.history.model.records import PlanFinding, PlanStepRecord
 from ...engine.history.model.state import ApprovalState
-from ..format.text import name_shown
 from ..terminal.charset import visible_words
 from ..terminal.symbols import PLANNED, Look
+from .text import name_shown
 
 FIELDS = frozenset({"title", "steps"})
 """Fields of a call of `plan`, which its table shows whole."""
