@@ -65,6 +65,16 @@ RELEASES = [
     for env, commit in (("prod", "9f31c02"), ("staging", "9f31c02"), ("staging", "1b22d90"))
 ]
 PUSHES = [("bash", {"command": f"git push origin docs/part-{number}"}) for number in range(1, 7)]
+PLAN = {
+    "title": "Release 1.4",
+    "steps": [
+        {"tool": "test"},
+        {"tool": "deploy", "count": 2, "when": 'input.env = "staging"'},
+        {"tool": "push", "when": 'input.branch = "release-1.4"'},
+        {"tool": "migrate"},
+        {"tool": "delete"},
+    ],
+}
 STEP = timedelta(seconds=1.7)
 
 
@@ -92,6 +102,7 @@ async def take(out: Path) -> None:
             place.mkdir()
             await _one_size(out, place, size, suffix)
             await _triage(out, place, size, suffix)
+            await _plan(out, place, size, suffix)
             await _decisions(out, place, size, suffix)
             await flow(out, place, size, suffix)
 
@@ -174,6 +185,28 @@ async def _triage(out: Path, place: Path, size: tuple[int, int], suffix: str) ->
         _draw(app, out, f"triage{suffix}")
     await hub.close()
     await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _plan(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
+    """An agent shows what it is going to do, of which the rules of the library block a part."""
+    clock = Clock()
+    hub = Hub(Journal.open(place / "plan.db", clock=clock.tick), language=LANGUAGE)
+    rules = Path(library_rules("plans"))
+    config = SessionConfig(compile_rules(rules.read_text("utf-8"), file=rules.name).registry)
+    described = ExternalAgent(name="release-bot", workdir="~/shop")
+    session = await hub.open_external(described, config, session_id=SESSION)
+    events = hub.subscribe()
+    planned = hub.submit_call(session, "c1", "plan", PLAN)
+    await _asked(events, 1)
+    app = InterlockConsole(hub, operator=OPERATOR, clock=clock.read)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.5)
+        await pilot.press("a")
+        await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.pause(0.7)
+        _draw(app, out, f"plan{suffix}")
+    await hub.close()
+    await asyncio.gather(planned, return_exceptions=True)
 
 
 async def _asked(events: Subscription, number: int) -> None:
