@@ -48,7 +48,7 @@ from interlock.engine.history.model.events import ApprovalRequested, JournalEven
 from interlock.engine.hub.hub import CallAnswer, Hub, Subscription
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.external import ExternalAgent
-from interlock.rules import compile_rules, library_rules
+from interlock.rules import RuleSet, compile_rules, library_rules
 
 from .decisions import NOW, usual
 
@@ -191,8 +191,7 @@ async def _plan(out: Path, place: Path, size: tuple[int, int], suffix: str) -> N
     """An agent shows what it is going to do, of which the rules of the library block a part."""
     clock = Clock()
     hub = Hub(Journal.open(place / "plan.db", clock=clock.tick), language=LANGUAGE)
-    rules = Path(library_rules("plans"))
-    config = SessionConfig(compile_rules(rules.read_text("utf-8"), file=rules.name).registry)
+    config = SessionConfig(_library("plans").registry)
     described = ExternalAgent(name="release-bot", workdir="~/shop")
     session = await hub.open_external(described, config, session_id=SESSION)
     events = hub.subscribe()
@@ -207,6 +206,11 @@ async def _plan(out: Path, place: Path, size: tuple[int, int], suffix: str) -> N
         _draw(app, out, f"plan{suffix}")
     await hub.close()
     await asyncio.gather(planned, return_exceptions=True)
+
+
+def _library(name: str) -> RuleSet:
+    path = Path(library_rules(name))
+    return compile_rules(path.read_text(encoding="utf-8"), file=path.name)
 
 
 async def _asked(events: Subscription, number: int) -> None:
