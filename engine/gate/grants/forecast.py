@@ -8,7 +8,7 @@ consulted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
 
@@ -16,7 +16,7 @@ from ...core.approvers import ANYBODY
 from ...core.condition import And, Compare, Condition, Input, Not, Or, Surroundings, holds
 from ...core.plan import PLAN, Plan, PlanStep
 from ...core.rule import ApprovalRule
-from ...net.net import Marking, NetError, SkillNet, ToolCall, fire_and_advance
+from ...net.net import Marking, NetError, SkillNet, ToolCall, Transition, fire_and_advance
 from ..classify import Roster
 from ..conditions import EvaluationContext
 from ..member import Member
@@ -91,35 +91,53 @@ class _Walk:
 
 def forecast_of(plan: Plan, roster: Roster, context: EvaluationContext) -> tuple[StepForecast, ...]:
     """The outcomes of a plan's calls under the active nets. Raises what a net's callback raises."""
-    approvals = _approvals(roster.members)
+    sure = _approvals(roster.members)
+    groups = _groups(t for member in roster.members for t in member.net.transitions)
+    possible = [_approval(each.net, groups) for each in sure]
     walk = _Walk(context)
-    return tuple(_of_step(step, roster, walk, approvals) for step in plan.steps)
+    return tuple(_of_step(step, roster, walk, sure, possible) for step in plan.steps)
 
 
 def _approvals(members: Iterable[Member]) -> list[Approval]:
-    """Approvals of the plan by people who count for every rule that asks about it."""
-    found: list[Approval] = []
-    for member in members:
-        for transition in member.net.transitions:
-            if transition.type == "manual" and PLAN in transition.tools:
-                groups = (transition.approvers or ANYBODY).groups()
-                answer = ApprovalAnswer(True, by="person", groups={"person": groups})
-                found.append(Approval(member.key, PLAN, answer))
-    return found
+    """Approvals of the plan by people who count for every rule that asks about it, and are no more."""
+    return [
+        _approval(member.key, _groups([transition]))
+        for member in members
+        for transition in member.net.transitions
+        if transition.type == "manual" and PLAN in transition.tools
+    ]
 
 
-def _of_step(step: PlanStep, roster: Roster, walk: _Walk, approvals: Sequence[Approval]) -> StepForecast:
+def _approval(net: str, groups: tuple[str, ...]) -> Approval:
+    """An approval of the plan by a person in these groups."""
+    return Approval(net, PLAN, ApprovalAnswer(True, by="person", groups={"person": groups}))
+
+
+def _groups(transitions: Iterable[Transition]) -> tuple[str, ...]:
+    """The groups whose members count for some of these transitions."""
+    named = (group for each in transitions for group in (each.approvers or ANYBODY).groups())
+    return tuple(dict.fromkeys(named))
+
+
+def _of_step(
+    step: PlanStep,
+    roster: Roster,
+    walk: _Walk,
+    sure: Sequence[Approval],
+    possible: Sequence[Approval],
+) -> StepForecast:
     value = _known_input(step.when)
     call = ToolCall("plan", step.tool, value).run_by(walk.context.surroundings.shell)
-    own = roster.classify(call, walk.context).names
+    classified = roster.classify(call, walk.context)
+    own = classified.names
     strange = [name for name in own if name not in step.names]
     named = tuple(dict.fromkeys((*(e for e in step.effects if e not in own), *own)))
-    answered = {
-        (member.key, name)
-        for member in roster.members
-        for name in named
-        if name in member.knows and name != PLAN and may_answer(member.net, name, approvals)
-    }
+    answered: dict[tuple[str, str], str | None] = {}
+    for member in roster.members:
+        for name in named:
+            if name in member.knows and name != PLAN and may_answer(member.net, name, possible):
+                certain = may_answer(member.net, name, sure)
+                answered[member.key, name] = None if certain else _if_of_group(member.net, name)
     outcomes: list[Finding] = []
     for _ in range(step.count):
         judged = [
@@ -135,20 +153,27 @@ def _of_step(step: PlanStep, roster: Roster, walk: _Walk, approvals: Sequence[Ap
         if outcomes and (outcomes[-1].outcome, outcomes[-1].reason) == (outcome.outcome, outcome.reason):
             outcome = Finding(outcomes.pop().calls + 1, outcome.outcome, outcome.reason)
         outcomes.append(outcome)
-    return StepForecast(step, tuple(outcomes), step.count if answered and not strange else 0)
+    # More fields than those known may take a strange name from a call, but none that its tool looks like.
+    never = not answered or classified.judged_as
+    return StepForecast(step, tuple(outcomes), 0 if never else step.count)
 
 
 def _outcome(
-    judged: Sequence[_Judged], strange: Sequence[str], answered: set[tuple[str, str]]
+    judged: Sequence[_Judged], strange: Sequence[str], answered: Mapping[tuple[str, str], str | None]
 ) -> Finding:
-    """The outcome of one call, from all nets that know it."""
+    """The outcome of one call, from all nets that know it.
+
+    `answered` are the questions that the plan may answer, each with what that takes.
+    """
     for each in judged:
         if each.blocks and not each.passes:
             return Finding(1, "blocked", each.blocks[0])
     asked = False
+    takes: str | None = None
     for each in judged:
         for name, people in each.asks:
             asked = True
+            takes = takes or answered.get((each.member.registered, name))
             why = None
             if strange:
                 why = f"its calls are also '{strange[0]}', which the step does not name"
@@ -159,7 +184,13 @@ def _outcome(
     for each in judged:
         if each.blocks:
             return Finding(1, "open", each.blocks[0])
-    return Finding(1, "planned" if asked else "runs")
+    return Finding(1, "planned", takes) if asked else Finding(1, "runs")
+
+
+def _if_of_group(net: SkillNet, name: str) -> str:
+    """The people whose approval of the plan answers what a net asks about a name, in words."""
+    asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
+    return f"if somebody of {' and of '.join(_groups(asking))} approves it"
 
 
 def _needs(net: SkillNet, people: int) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.engine import ToolCall
 from interlock.engine.core.condition import Surroundings
 from interlock.engine.core.plan import calls_text
 from interlock.engine.gate import GateManager
 from interlock.engine.gate.types import ReplayEntry
 from interlock.rules import compile_rules
 from interlock.rules.compiler import condition_of
+
+from ..support.ruled import approval, gate_of
 
 ASKS = "require human-approval before plan\n"
 
@@ -52,7 +55,6 @@ class TestOutcome:
             ("risk high", "deploy is of high risk"),
             ("with passkey", "deploy needs a passkey"),
             ("no grants", "deploy has a rule that says 'no grants'"),
-            ("by 1 of ops", "deploy needs approval of ops"),
             ("not by author", "deploy needs approval not by author"),
         ],
     )
@@ -67,6 +69,23 @@ class TestOutcome:
         rules = "require human-approval before plan by 1 of ops\n"
         manager = gate(f"{rules}require human-approval before deploy by 1 of ops")
         assert told(manager, {"tool": "deploy"}) == ["1 planned"]
+
+    def test_another_group(self) -> None:
+        """Whoever approves the plan may be in the group that a rule asks: so much may pass."""
+        manager = gate(f"{ASKS}require human-approval before deploy by 1 of ops")
+        step = {"tool": "deploy", "count": 2}
+        assert told(manager, step) == ["2 planned: if somebody of ops approves it"]
+        assert most(manager, step) == "2 deploy"
+
+    def test_name_that_may_be_gone(self) -> None:
+        """A name that calls have for want of a field asks all the same: with it they may pass."""
+
+        def names(made: ToolCall) -> tuple[str, ...]:
+            return ("deploy",) if "env" in made.input else ("anywhere", "deploy")
+
+        manager = gate_of(approval("plan"), approval(), names=names)
+        assert told(manager, {"tool": "deploy"})[0].startswith("1 asks: its calls are also 'anywhere'")
+        assert most(manager, {"tool": "deploy"}) == "1 deploy"
 
     def test_blocked(self) -> None:
         """A call that a rule blocks stays blocked."""
