@@ -47,7 +47,8 @@ class ApprovalProgress:
     with the verdicts that raised them: they need an answer even if those nets change (G-67).
     `holders` are the nets of all that were ever held; `stale` says that the call has changed since
     `held` was found. `names` are those of the call as it was last shown, `shown` those it had before a
-    person edited it and granted more. `editor` is the person who edited it last (G-75).
+    person edited it and granted more. `editor` is the person who edited it last (G-75). `foreseen` are
+    the questions of nets that were active whenever a plan was shown (G-109).
     """
 
     made: ToolCall
@@ -62,6 +63,7 @@ class ApprovalProgress:
     names: tuple[str, ...] = ()
     shown: tuple[str, ...] | None = None
     editor: str | None = None
+    foreseen: frozenset[Question] | None = None
     _put: set[Question] = field(default_factory=set[Question])
 
     def __post_init__(self) -> None:
@@ -96,6 +98,10 @@ class ApprovalProgress:
                 self.held[asked] = (member, verdict)
                 self.holders[member.key] = member
 
+    def foresee(self, questions: frozenset[Question]) -> None:
+        """Note the questions that active nets have while a plan is shown: it answers no other (G-109)."""
+        self.foreseen = questions if self.foreseen is None else self.foreseen & questions
+
     def mark_asked(self) -> None:
         """Note that what is held was put to people: from here on no grant answers it."""
         self._put.update(self.held)
@@ -115,6 +121,7 @@ class ApprovalProgress:
         self.mark_asked()
         if answer.again:
             self._drop_answers()
+            self.foreseen = None
             if answer.input is not None:
                 self._set_input(answer.input, answer.by)
             return

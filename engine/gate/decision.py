@@ -26,7 +26,7 @@ from .classify import Classification, MemberVerdict, Roster, names_of, with_deed
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
-from .grants.plans import PlanOffer, Plans, distinct, plan_answer
+from .grants.plans import PlanOffer, Plans, distinct, plan_answer, questions_of
 from .grants.store import NOT_COVERED, GrantStore, grant_offers
 from .member import Member
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -182,7 +182,7 @@ def enforce(
             beyond = granted.beyond(
                 member, step.tool, classification, call, snapshot.context, snapshot.roster
             )
-        return _question_for(case, *manual, confirm, covered, beyond)
+        return _question_for(case, *manual, confirm, covered, beyond, snapshot.roster.members)
     used = distinct(covered.values()) if covered else []
     moved = classification.gated() + used
     planned: Sequence[PlanOffer] = ()
@@ -239,11 +239,14 @@ def _question_for(
     confirm: Confirm,
     covered: Container[Question],
     beyond: str | None,
+    members: Sequence[Member],
 ) -> PendingQuestion:
     progress = case.progress or ApprovalProgress.start(case.call)
     progress.hold_questions(case.classification.verdicts, covered)
     progress.passed = progress.passed or frozenset([m.key for m, _ in case.classification.verdicts])
     progress.names = case.classification.names
+    if case.call.tool_name == PLAN:
+        progress.foresee(questions_of(members))
     marking = case.context.marking(member)
     classification = case.classification
     request = request_for(

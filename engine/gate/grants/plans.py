@@ -102,22 +102,30 @@ class Plans:
             return []
         plan = plan_of_call(call.input, self.conditions)
         offers = (
-            PlanOffer(plan.title, step, tuple(_answered(step, members, progress.approvals)))
-            for step in plan.steps
+            PlanOffer(plan.title, step, tuple(_answered(step, members, progress))) for step in plan.steps
         )
         return [offer for offer in offers if offer.asked]
 
 
+def questions_of(members: Iterable[Member]) -> frozenset[Question]:
+    """All questions that nets may ask people."""
+    asking = ((m, t) for m in members for t in m.net.transitions if t.type == "manual")
+    return frozenset(member.question(name) for member, transition in asking for name in transition.tools)
+
+
 def _answered(
-    step: PlanStep, members: Iterable[Member], approvals: Sequence[Approval]
+    step: PlanStep, members: Iterable[Member], progress: ApprovalProgress
 ) -> Iterable[tuple[Member, str]]:
-    """The questions about a step's calls that those who approved the plan could have answered alone."""
-    found: set[Question] = set()
+    """The questions about a step's calls that those who approved the plan could have answered alone.
+
+    None of a net that came while they read: what they read did not reckon with it.
+    """
+    left = set(progress.foreseen or ())
     for member in members:
         for name in dict.fromkeys((step.tool, *step.effects)):
             asked = member.question(name) if name in member.knows and name != PLAN else None
-            if asked is not None and asked not in found and may_answer(member.net, name, approvals):
-                found.add(asked)
+            if asked in left and may_answer(member.net, name, progress.approvals):
+                left.discard(asked)
                 yield member, name
 
 

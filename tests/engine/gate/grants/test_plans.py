@@ -241,6 +241,18 @@ class TestNeverAnswers:
         assert (await decide("deploy", env="prod")).block
         assert len(decide.asked) == 1
 
+    async def test_a_net_that_came_meanwhile(self) -> None:
+        """G-109: what a net asks that was off when the plan was shown is asked."""
+        gate = planning(DEPLOY)
+        (deploys,) = [key for key in gate.nets if "deploy" in key]
+        gate.remove_net(deploys)
+        operator = Operator(yes())
+        operator.before_answering = lambda: gate.add_net(deploys)
+        shown = call("plan", "p1", title="Release", steps=[step("deploy", 3)])
+        decision = await gate.handle_tool_call(shown, operator.context)
+        assert (decision.outcome, decision.gave) == ("allow", ())
+        assert (await Asker(gate)("deploy")).block
+
 
 class TestNoPlan:
     """Calls of `plan` that give nothing."""
