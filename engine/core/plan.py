@@ -257,13 +257,26 @@ def _condition(value: object, place: str, reader: ConditionReader | None) -> Con
         raise PlanError(
             place, "found a condition, and nothing here reads conditions", "leave it out of the step"
         )
+    if not text.isprintable():
+        found = visible(next(sign for sign in text if not sign.isprintable()))
+        raise PlanError(place, f"found '{found}'", "write it on one line, of what can be seen")
     try:
         read = reader(text)
     except ValueError as error:
         raise PlanError(place, str(error), _CONDITION) from error
     if read is None:
         raise PlanError(place, "found a text that is no condition", _CONDITION)
+    if not _is_whole(text, read, reader):
+        raise PlanError(place, "found a comment, which people may take for a limit", "leave it out")
     return read
+
+
+def _is_whole(text: str, read: Condition, reader: ConditionReader) -> bool:
+    """Tell whether all of a text is the condition that was read from it: a comment hides what follows."""
+    try:
+        return reader(f"({text})") == read
+    except ValueError:
+        return False
 
 
 _CONDITION = 'write it as behind `when` in the rules, such as input.env = "staging"'

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from ...core.approvers import ANYBODY, Approvers
 from ...core.condition import Surroundings, condition_text, holds, sources_of
 from ...core.people import person_key
-from ...core.plan import PLAN, ConditionReader, Plan, PlanError, PlanStep, calls_text, read_plan
+from ...core.plan import (
+    LONGEST_CONDITION,
+    PLAN,
+    ConditionReader,
+    Plan,
+    PlanError,
+    PlanStep,
+    calls_text,
+    read_plan,
+)
 from ...core.rule import ApprovalRule
 from ...net.net import Input, SkillNet, ToolCall
 from .. import reasons
@@ -42,7 +51,8 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
         if sources_of(step.when):
             raise PlanError(place, "found 'from'", "name the values that the calls will have")
         written = condition_text(step.when, whole=True)
-        if conditions is None or conditions(written) != step.when:
+        kept = written.isprintable() and len(written) <= LONGEST_CONDITION
+        if not kept or conditions is None or conditions(written) != step.when:
             raise PlanError(place, "found a condition that no record keeps", "write it more simply")
     return plan
 

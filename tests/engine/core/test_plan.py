@@ -92,6 +92,9 @@ class TestReadPlan:
             (plan_of({**STEP, "when": ""}), "steps[0].when", "found an empty text"),
             (plan_of({**STEP, "when": "input.env staging"}), "steps[0].when", "no condition"),
             (plan_of({**STEP, "when": "x" * (LONGEST_CONDITION + 1)}), "steps[0].when", "2,001"),
+            (plan_of({**STEP, "when": "input.a = 1 # and input.b = 2"}), "steps[0].when", "a comment"),
+            (plan_of({**STEP, "when": "input.a = 1\nor input.b = 2"}), "steps[0].when", r"found '\n'"),
+            (plan_of({**STEP, "when": "input.a\u200b = 1"}), "steps[0].when", r"found '\u200b'"),
             (plan_of({**STEP, "effects": "push"}), "steps[0].effects", "found a text"),
             (plan_of({**STEP, "effects": [1]}), "steps[0].effects[0]", "found a whole number"),
             (plan_of({**STEP, "effects": ["anything-else"]}), "steps[0].effects[0]", "reserved"),
@@ -110,6 +113,11 @@ class TestReadPlan:
         """Without a reader of conditions a step with one is refused."""
         with pytest.raises(PlanError, match="nothing here reads conditions"):
             read_plan(plan_of({**STEP, "when": 'input.env = "x"'}), None)
+
+    @pytest.mark.parametrize("when", ['input.a = "x # y"', "(input.a = 1)"])
+    def test_no_comment(self, when: str) -> None:
+        """A sign that begins no comment is part of a condition as any other."""
+        assert read_plan(plan_of({**STEP, "when": when}), condition_of).steps[0].when is not None
 
     def test_reader_that_raises(self) -> None:
         """The sentence of a reader that raises is the problem."""
