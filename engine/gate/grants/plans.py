@@ -8,11 +8,20 @@ approved the plan) asks for every call as before (G-109).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...core.approvers import ANYBODY, Approvers
-from ...core.condition import Surroundings, condition_text, holds, sources_of
+from ...core.condition import (
+    And,
+    Compare,
+    Condition,
+    Or,
+    Surroundings,
+    condition_text,
+    holds,
+    sources_of,
+)
 from ...core.people import person_key
 from ...core.plan import (
     LONGEST_CONDITION,
@@ -28,7 +37,13 @@ from ...core.rule import ApprovalRule
 from ...net.net import Input, SkillNet, ToolCall
 from .. import reasons
 from ..approve import ApprovalProgress, manual_steps
-from ..classify import Classification, MemberVerdict, exact_input_reason, programs
+from ..classify import (
+    Classification,
+    MemberVerdict,
+    exact_input_reason,
+    programs,
+    unmapped_fields,
+)
 from ..member import Member
 from ..types import Approval, GrantTerms
 from .net import Grant, PlannedStep, Question, from_subagent, grant_net, question_of
@@ -243,7 +258,7 @@ def planned_difference(
         for net in namers:
             if (why := exact_input_reason(net, call)) is not None:
                 return why
-            if planned.when is None and any(programs(net, call)):
+            if any(programs(net, call)) and not _tells_of(planned.when, net, call):
                 return reasons.OTHER_PROGRAM
         if planned.when is not None and holds(planned.when, call.input, surroundings) is not True:
             return reasons.NOT_AS_PLANNED
@@ -251,6 +266,29 @@ def planned_difference(
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
         return NOT_INSPECTED
     return None
+
+
+def _tells_of(when: Condition | None, net: SkillNet, call: ToolCall) -> bool:
+    """Tell whether a condition limits what a net's maps read in a call: people saw what may run then.
+
+    One on anything else is met by calls that run any program under a mapped name.
+    """
+    open_fields = unmapped_fields(net, call)
+    read = {name for name in call.input if name not in open_fields}
+    return when is not None and _limits(when, read)
+
+
+def _limits(condition: Condition, fields: Container[str]) -> bool:
+    """Tell whether a condition holds only for some of the values that one of the fields may have."""
+    match condition:
+        case Compare(root="input", path=path, operator="=" | "in" | "contains" | "matches" | "under"):
+            return path[0] in fields
+        case And(parts=parts):
+            return any(_limits(part, fields) for part in parts)
+        case Or(parts=parts):
+            return all(_limits(part, fields) for part in parts)
+        case _:
+            return False
 
 
 def distinct(uses: Iterable[MemberVerdict]) -> list[MemberVerdict]:

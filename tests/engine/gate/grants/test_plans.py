@@ -208,6 +208,23 @@ class TestNeverAnswers:
         assert (await decide("bash", command="echo x > /etc/passwd")).block
         assert len(decide.asked) == 1
 
+    @pytest.mark.parametrize(
+        ("when", "passes"),
+        [
+            (None, False),
+            ("input.zone is missing", False),
+            ('input.zone is missing or input.command = "rm push"', False),
+            ('not input.command contains "x"', False),
+            ("input.zone is missing and input.command matches /push$/", True),
+        ],
+    )
+    async def test_open_program(self, when: str | None, passes: bool) -> None:
+        """G-109: an open program needs a condition that says something of the command."""
+        parts = {} if when is None else {"when": when}
+        rules = "map bash.command /push/ as push\nrequire human-approval before push\n"
+        decide = await planned(rules, step("bash", 2, effects=["push"], **parts))
+        assert ((await decide("bash", command="rm push")).outcome == "allow") is passes
+
     async def test_a_subagents_call(self) -> None:
         """G-109: a plan covers calls of the agent that made it."""
         decide = await planned(DEPLOY, step("deploy", 2))
