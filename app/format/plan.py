@@ -8,12 +8,11 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ...engine.core.plan import PLAN, Plan, PlanStep, calls_text, plan_line
+from ...engine.core.plan import PLAN, Plan, PlanStep, calls_text, plain_name, plan_line
 from ...engine.history.model.records import PlanFinding, PlanStepRecord
 from ...engine.history.model.state import ApprovalState
-from ..terminal.charset import visible_words
+from ..terminal.charset import visible, visible_words
 from ..terminal.symbols import PLANNED, Look
-from .text import name_shown
 
 FIELDS = frozenset({"title", "steps"})
 """Fields of a call of `plan`, which its table shows whole."""
@@ -79,15 +78,19 @@ def _step(value: JsonValue) -> tuple[PlanStep, str] | None:
 
 def _shown(step: PlanStep, when: str, forecast: PlanStepRecord | None) -> ShownStep:
     terms = [f"when {visible_words(when)}"] if when else []
-    terms += [f"as {', '.join(map(name_shown, step.effects))}"] if step.effects else []
+    terms += [f"as {', '.join(map(_name, step.effects))}"] if step.effects else []
     same = forecast is not None and (forecast.tool, forecast.count) == (step.tool, step.count)
     findings = forecast.findings if forecast is not None and same else ()
     return ShownStep(
-        f"{step.count} × {name_shown(step.tool)}",
+        f"{step.count} × {_name(step.tool)}",
         tuple(terms),
         tuple((PLANNED[each.outcome], _words(each, step.count)) for each in findings),
         any(each.outcome in ("runs", "planned") for each in findings),
     )
+
+
+def _name(name: str) -> str:
+    return visible(plain_name(name))
 
 
 def _words(finding: PlanFinding, count: int) -> str:

@@ -6,6 +6,7 @@ the reader of conditions is handed in, since the rules' language is not known he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -140,9 +141,17 @@ class Plan:
         return counts
 
 
+def plain_name(name: str) -> str:
+    """A tool's or an effect's name, safe to show; in quotes where it could be taken for several words."""
+    text = visible_words(name)
+    if re.fullmatch(r'[^\s,"]+', text):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
+
+
 def calls_text(calls: Mapping[str, int]) -> str:
     """`2 deploy, 1 push`, safe to show."""
-    return ", ".join(f"{count} {visible_words(tool)}" for tool, count in calls.items())
+    return ", ".join(f"{count} {plain_name(tool)}" for tool, count in calls.items())
 
 
 def plan_line(plan: Plan) -> str:
@@ -153,11 +162,11 @@ def plan_line(plan: Plan) -> str:
 
 def step_text(step: PlanStep) -> str:
     """A step on one line, safe to show: `2 × deploy when input.env = "staging"`."""
-    text = f"{step.count} × {visible_words(step.tool)}"
+    text = f"{step.count} × {plain_name(step.tool)}"
     if step.when is not None:
         text += f" when {visible(condition_text(step.when, whole=True))}"
     if step.effects:
-        text += f" as {', '.join(map(visible_words, step.effects))}"
+        text += f" as {', '.join(map(plain_name, step.effects))}"
     return text
 
 

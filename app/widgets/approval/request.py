@@ -268,8 +268,11 @@ def _call_lines(request: ApprovalState, label: str, width: int) -> list[Content]
 
 
 def _plan_rows(plan: ShownPlan, width: int) -> list[Content]:
-    """A plan's title and its steps, each with what becomes of its calls beside it or below."""
-    rows = indented(styled_rows([plan.title], width - INDENT, "bold $text-warning"))
+    """A plan's title and its steps, each with what becomes of its calls beside it or below.
+
+    What its agent wrote freely stands behind a bar, so that none of it imitates a step or a forecast.
+    """
+    rows = indented(_barred([plan.title], width - INDENT, "bold $text-warning"))
     number = len(str(len(plan.steps))) + 2
     room = width - INDENT - number
     left = room if room < BESIDE else room * 2 // 5
@@ -290,7 +293,12 @@ def _plan_rows(plan: ShownPlan, width: int) -> list[Content]:
 
 def _step_rows(step: ShownStep, width: int) -> list[Content]:
     rows = styled_rows([step.calls], width - 2, "bold" if step.covered else "bold $text-warning")
-    return rows + [row for each in step.terms for row in styled_rows([each], width - 2)]
+    return rows + _barred(step.terms, width - 2)
+
+
+def _barred(lines: Sequence[str], width: int, style: str = "") -> list[Content]:
+    """Lines, each folded, behind bars."""
+    return [Content.assemble((BAR, MUTED), row) for row in styled_rows(lines, width - len(BAR), style)]
 
 
 def _finding_rows(step: ShownStep, width: int) -> list[Content]:
@@ -306,8 +314,7 @@ def _finding_rows(step: ShownStep, width: int) -> list[Content]:
 
 def question_lines(request: ApprovalState, width: int) -> list[Content]:
     """The question that a request asks, each line behind a bar, so that none imitates the dialog."""
-    rows = wrap_all(shown_lines(request.message.strip("\n")), width - len(BAR))
-    return [Content.assemble((BAR, MUTED), (row, "bold")) for row in rows]
+    return _barred(shown_lines(request.message.strip("\n")), width, "bold")
 
 
 def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:

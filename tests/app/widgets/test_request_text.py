@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from pydantic import JsonValue
 
 from interlock.app.widgets.approval.request import request_text
@@ -254,3 +255,22 @@ class TestRuns:
         rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
         runs = "".join(row.split("│ ", 1)[1] for row in rows if "│ " in row)
         assert all(each in runs for each in found)
+
+
+class TestPlan:
+    """What the agent wrote in a plan imitates neither its steps nor what becomes of them."""
+
+    @pytest.mark.parametrize("width", [76, 100])
+    def test_no_imitation(self, width: int) -> None:
+        """Rows of a title and a condition stand behind bars; a name of several words is in quotes."""
+        fake = "1 × read ✓ runs without approval"
+        step = {
+            "tool": f"drop   {fake}",
+            "when": f'input.note != "{" " * 70}{fake}"',
+        }
+        value = {"title": f"Release{' ' * 90}{fake}", "steps": [step]}
+        request = deploy_request(tool="plan", called="plan", input=value)
+        rows = [line.plain.strip() for line in request_text(request, None, NOW, width, 60).lines]
+        assert any(row.startswith('1  1 × "drop') for row in rows)
+        assert not [row for row in rows if row.startswith(("✓", "1 × read", "runs without"))]
+        assert any(row.startswith("│") and "runs without" in row for row in rows)

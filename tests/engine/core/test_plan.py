@@ -148,6 +148,21 @@ class TestPlanText:
         line = plan_line(Plan("R\u202e\n\x1b[2J", (PlanStep("сору"),)))
         assert line == r"R\u202e\n\x1b[2J · 1 step: 1 \u0441\u043e\u0440\u0443"
 
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("deploy", "deploy"),
+            ("read, 1 push", '"read, 1 push"'),
+            ('a"b', r'"a\"b"'),
+            ("a\u2003b", '"a\u2003b"'),
+        ],
+    )
+    def test_name_of_several_words(self, name: str, shown: str) -> None:
+        """A name that could be taken for more than one, or for what stands behind it, is in quotes."""
+        plan = Plan("R", (PlanStep(name, effects=(name,)),))
+        assert plan_line(plan) == f"R · 1 step: 1 {shown}"
+        assert step_text(plan.steps[0]) == f"1 × {shown} as {shown}"
+
     def test_step(self) -> None:
         """A step has its count, tool, condition and effects on one line."""
         step = PlanStep("bash", 2, STAGING, ("deploy", "push"))
