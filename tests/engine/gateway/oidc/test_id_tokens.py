@@ -196,6 +196,7 @@ class TestProvider:
             ({}, b" " * (MAX_ANSWER + 1), "has more than 1,048,576 bytes"),
             ({"Content-Encoding": "gzip"}, gzip.compress(b" " * (64 << 20)), "is compressed"),
         ],
+        ids=["long", "compressed"],
     )
     async def test_an_answer_that_is_too_big(
         self, made: OidcProvider, headers: dict[str, str], body: bytes, said: str
