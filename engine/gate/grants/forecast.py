@@ -29,6 +29,7 @@ be blocked."""
 
 MOST_MARKINGS = 64
 """Markings that one net may have come to; of more nothing is said for certain."""
+IF_ASKED = "should a rule ask about it by then, it is approved with the plan"
 MANY = "it depends on what the calls before it do"
 
 
@@ -184,7 +185,10 @@ def _outcome(
     for each in judged:
         if each.blocks:
             return Finding(1, "open", each.blocks[0])
-    return Finding(1, "planned", takes) if asked else Finding(1, "runs")
+    if asked:
+        return Finding(1, "planned", takes)
+    later = any(key == each.member.registered for each in judged for key, _ in answered)
+    return Finding(1, "runs", IF_ASKED if later else None)
 
 
 def _if_of_group(net: SkillNet, name: str) -> str:
@@ -205,6 +209,8 @@ def _needs(net: SkillNet, people: int) -> str:
         return "is of high risk"
     if terms is not None and terms.passkey:
         return "needs a passkey"
+    if rule.until:
+        return "has a rule whose approval lets later calls pass, too"
     if not rule.grants:
         return "has a rule that says 'no grants'"
     if terms is not None and terms.guards:

@@ -155,10 +155,13 @@ def _answered(
 
 
 def may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
-    """Tell whether a net asks about a name and one person who approved the plan is enough for that."""
+    """Tell whether a net asks about a name and one person who approved the plan is enough for that.
+
+    An approval after which calls pass without any more is for who sees what it is about by then.
+    """
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
     rule = net.rule
-    if not asking or any(t.partial for t in asking):
+    if not asking or any(t.partial or t.deferred for t in asking):
         return False
     if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.may_grant or rule.risk == "high"):
         return False

@@ -8,6 +8,7 @@ from interlock.engine import ToolCall
 from interlock.engine.core.condition import Surroundings
 from interlock.engine.core.plan import calls_text
 from interlock.engine.gate import GateManager
+from interlock.engine.gate.grants.forecast import IF_ASKED
 from interlock.engine.gate.types import ReplayEntry
 from interlock.rules import compile_rules
 from interlock.rules.compiler import condition_of
@@ -86,6 +87,22 @@ class TestOutcome:
         manager = gate_of(approval("plan"), approval(), names=names)
         assert told(manager, {"tool": "deploy"})[0].startswith("1 asks: its calls are also 'anywhere'")
         assert most(manager, {"tool": "deploy"}) == "1 deploy"
+
+    def test_asked_later(self) -> None:
+        """A rule that does not ask yet is answered, too, once it does: that is said."""
+        manager = gate(f"{ASKS}after fetch require human-approval before send")
+        send = {"tool": "send", "count": 2}
+        assert told(manager, send) == [f"2 runs: {IF_ASKED}"]
+        assert most(manager, send) == "2 send"
+        assert told(manager, {"tool": "fetch"}, send) == ["1 runs", "2 planned"]
+
+    def test_free_afterwards(self) -> None:
+        """An approval that lets later calls pass is for one call: a plan cannot count them."""
+        manager = gate(f"{ASKS}block send after fetch until human-approval")
+        fetch, send = {"tool": "fetch"}, {"tool": "send"}
+        why = "send has a rule whose approval lets later calls pass, too"
+        assert told(manager, fetch, send) == ["1 runs", f"1 asks: {why}"]
+        assert most(manager, send) == "0 send"
 
     def test_blocked(self) -> None:
         """A call that a rule blocks stays blocked."""

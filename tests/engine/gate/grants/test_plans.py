@@ -155,6 +155,14 @@ class TestNeverAnswers:
         assert (await decide("deploy")).block
         assert len(decide.asked) == 1
 
+    async def test_what_frees_others(self) -> None:
+        """G-109: an approval after which any number of calls passes is given for one of them."""
+        decide = await planned("block send after fetch until human-approval\n", step("send"))
+        assert decide.gate.grants == {}
+        assert (await decide("fetch")).outcome == "allow"
+        assert (await decide("send")).block
+        assert len(decide.asked) == 1
+
     async def test_strict_and_plain(self) -> None:
         """G-109: where one rule may be answered and another may not, the other one asks."""
         decide = await planned(
