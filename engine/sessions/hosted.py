@@ -522,7 +522,7 @@ class HostedSession:
     def revealed(self, approval_id: str) -> tuple[RevealedText, ...]:
         """The masked texts of a request that may be more than secrets, as they are."""
         real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
-        found = hidden_texts(shown.input, real.input, real.shell_fields)
+        found = hidden_texts(shown.input, real.input, real.shell_fields, tool=real.called)
         return tuple(RevealedText(place=hidden.place, text=text) for hidden, text in found)
 
     async def revoke(self, key: str, by: str) -> bool:

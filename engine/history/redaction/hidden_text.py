@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from ...core.plan import PLAN
 from ...core.sanitize import visible
 from .formats.private_keys import is_private_key
 from .shell.masking import Paths, is_shell_field, paths_below
@@ -70,15 +71,22 @@ def suspicion(text: str, *, shell: bool = False) -> str | None:
 
 
 def hidden_texts(
-    shown: Mapping[str, JsonValue], real: Mapping[str, JsonValue], shell_fields: Paths = ()
+    shown: Mapping[str, JsonValue],
+    real: Mapping[str, JsonValue],
+    shell_fields: Paths = (),
+    *,
+    tool: str = "",
 ) -> tuple[tuple[HiddenText, str], ...]:
     """The masked texts of an input that may be more than secrets, each with what is masked there.
 
-    `shell_fields` are fields that hold shell commands besides those of the usual names.
+    `shell_fields` are fields that hold shell commands besides those of the usual names. In the steps of a
+    plan, as calls of its `tool` have them, every masked text counts: it is a part of what is approved.
     """
     found: list[tuple[HiddenText, str]] = []
     for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):
         holds = suspicion(text, shell=shell)
+        if holds is None and tool == PLAN and place.removeprefix("the name ").startswith("steps"):
+            holds = "a part of the plan"
         if holds is not None:
             lines = text.strip("\r\n").count("\n") + 1
             found.append((HiddenText(place=place, characters=len(text), lines=lines, holds=holds), text))

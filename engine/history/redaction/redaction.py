@@ -228,7 +228,7 @@ class Redaction:
         Both follow from the call as it is, so that nothing runs that a mask hides (G-51).
         """
         shown = self.model(request)
-        hidden = hidden_texts(shown.input, request.input, request.shell_fields)
+        hidden = hidden_texts(shown.input, request.input, request.shell_fields, tool=request.called)
         runs = self._runs(request)
         if not hidden and not runs:
             return shown

@@ -81,3 +81,14 @@ class TestForecast:
             await until(heard, ApprovalRequested)
             heard.close()
             third.cancel()
+
+    async def test_masked_condition(self, tmp_path: Path) -> None:
+        """A condition with a mask is looked at first: what makes it wide may be behind that."""
+        when = 'input.password = "hunter2"or(input.zone is missing)'
+        value = {"title": "Release 1.4", "steps": [{"tool": "deploy", "when": when}]}
+        async with asked(tmp_path, value) as (hub, request, _):
+            assert "zone" not in str(request.input)
+            assert [each.place for each in request.hidden] == ["steps[0].when"]
+            outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+            assert not outcome.ok
+            assert "look at it first" in outcome.message
