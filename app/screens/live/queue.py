@@ -200,6 +200,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             f"Revoke {grant.key}?",
             [
                 f"Now {passes(grant)}: {', '.join(bounds(grant, now))}.",
+                *(["All other steps of its plan end with it."] if grant.record.plan is not None else []),
                 "Such calls then need approval again. Calls that already ran are not undone.",
             ],
             lambda: self._revoke(state.id, grant.key),

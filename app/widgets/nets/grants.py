@@ -15,6 +15,8 @@ from ..base.blocks import Block
 
 DOTS = 5
 """Uses that are shown as tokens; more are counted."""
+TITLE = 32
+"""Cells of the title of a grant's plan."""
 
 
 def grant_blocks(state: SessionState, name_width: int, now: datetime | None) -> list[Block]:
@@ -27,6 +29,10 @@ def grant_blocks(state: SessionState, name_width: int, now: datetime | None) -> 
 def passes(grant: GrantState) -> str:
     """Effect of a grant, in words."""
     record = grant.record
+    if record.plan is not None:
+        title = (grant.input or {}).get("title")
+        of = f"“{clip(shown(title), TITLE)}”" if isinstance(title, str) else record.plan
+        return f"{shown(record.tool)} of {of} passes without asking"
     which = " with one exact input" if record.exact else ""
     return f"{shown(record.asked)}{which} passes without asking"
 

@@ -110,8 +110,9 @@ def grant(
     ago: float = 1080,
     revoked_by: str | None = None,
     value: dict[str, object] | None = None,
+    plan: str | None = None,
 ) -> GrantState:
-    """A grant that somebody gave some time ago."""
+    """A grant that somebody gave some time ago, perhaps one of a plan."""
     spends = "granted" if uses is None else "used"
     transitions = [
         TransitionRecord(name="use", inputs=("granted",), outputs=(spends,), tools=(asked,)),
@@ -139,7 +140,8 @@ def grant(
                 asked=asked,
                 tool=tool,
                 names=(asked, tool),
-                exact=value is not None,
+                exact=value is not None and plan is None,
+                plan=plan,
                 uses=uses,
                 seconds=seconds,
                 since=since,

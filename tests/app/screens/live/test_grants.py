@@ -66,6 +66,12 @@ class TestLines:
         one = grant(value={"command": "./deploy"})
         assert passes(one) == "deploy with one exact input passes without asking"
 
+    def test_of_a_plan(self) -> None:
+        """Grants: one of a plan has the plan's title, and its tool, whatever a rule calls that."""
+        steps = [{"tool": "bash", "count": 3, "effects": ["deploy"]}]
+        of_plan = grant(plan="plan-1", value={"title": "Release\x1b 1.4", "steps": steps})
+        assert passes(of_plan) == r"bash of “Release\x1b 1.4” passes without asking"
+
     @pytest.mark.parametrize(
         "over",
         [

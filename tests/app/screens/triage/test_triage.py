@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import pytest
 from textual import events
 
 from interlock.app.screens.approval.grant import GrantScreen
@@ -167,6 +168,20 @@ class TestUnseen:
                 await on.press("escape", "j")
                 await sees(on)
             assert not on.hub.answers
+
+    @pytest.mark.parametrize("size", [WIDE, SMALL])
+    async def test_a_plan(self, size: tuple[int, int]) -> None:
+        """Triage: a plan is on one line; it is opened unless the preview shows each of its steps."""
+        steps: list[object] = [{"tool": "deploy", "count": 2}, {"tool": "push"}]
+        value = {"title": "Release 1.4", "steps": steps}
+        plan = asks(1, tool="plan", called="plan", names=("plan",), input=value, may_grant=False)
+        async with triage(plan, size=size) as on:
+            assert "Release 1.4 · 2 steps: 2 deploy, 1 push" in " ".join(on.painted().split())
+            assert ("2 × deploy" in on.painted()) is (size == WIDE)
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen) is (size == SMALL)
+            assert len(approved(on)) == (size == WIDE)
 
     async def test_out_of_sight(self) -> None:
         """Triage: marked requests below the screen were not seen; the first of them is opened."""

@@ -307,6 +307,21 @@ class TestTexts:
                 assert "<img" not in html
                 assert not {"\u202e", "\x1b", "\x07"} & set(html)
 
+    async def test_of_a_plan_are_its_steps(self, tmp_path: Path) -> None:
+        """A plan is on one line in the list; its page has every step, and what becomes of its calls."""
+        rules = "require human-approval before plan\nrequire human-approval before deploy"
+        async with phones(tmp_path, rules=rules) as of, agent(of) as gate, program(of) as page:
+            steps = [{"tool": "deploy", "count": 2, "effects": ["<i>"]}, {"tool": "push"}]
+            of.ask(gate.plan(steps, title="Release <b>1.4"))
+            [request] = await of.asked()
+            html, listed = await shown(page, request.id), (await page.get(PARTS[0]))[1]
+        assert "Release &lt;b&gt;1.4 · 2 steps: 2 deploy, 1 push" in listed
+        assert not [tag for tag in ("<b>1.4", "<i>") if tag in html]
+        text = unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
+        first = "2 × deploy as <i> ✓ approved with the plan 1 × push ● runs without approval"
+        assert first in text
+        assert "Approved, it lets pass at most 2 deploy." in text
+
     async def test_are_whole(self, tmp_path: Path) -> None:
         """A long input is there to its last character, in pieces that a screen can show."""
         text = "".join(f"{number:07}," for number in range(100_000))
