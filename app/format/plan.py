@@ -16,6 +16,8 @@ from ..terminal.symbols import PLANNED, Look
 
 FIELDS = frozenset({"title", "steps"})
 """Fields of a call of `plan`, which its table shows whole."""
+ANY_INPUT = ", with any input"
+"""Said of a step without a condition: nothing about its calls is fixed."""
 AS_BEFORE = (
     "Blocks, orders and limits count for each call as before; whatever is not in the plan asks as before."
 )
@@ -82,7 +84,7 @@ def _shown(step: PlanStep, when: str, forecast: PlanStepRecord | None) -> ShownS
     same = forecast is not None and (forecast.tool, forecast.count) == (step.tool, step.count)
     findings = forecast.findings if forecast is not None and same else ()
     return ShownStep(
-        f"{step.count} × {_name(step.tool)}",
+        f"{step.count} × {_name(step.tool)}{'' if when else ANY_INPUT}",
         tuple(terms),
         tuple((PLANNED[each.outcome], _words(each, step.count)) for each in findings),
         any(each.outcome in ("runs", "planned") for each in findings),

@@ -318,8 +318,8 @@ class TestTexts:
         assert "Release &lt;b&gt;1.4 · 2 steps: 2 deploy, 1 push" in listed
         assert not [tag for tag in ("<b>1.4", "<i>") if tag in html]
         text = unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
-        first = "2 × deploy as <i> ✓ approved with the plan 1 × push ● runs without approval"
-        assert first in text
+        assert "2 × deploy, with any input as <i> ✓ approved with the plan" in text
+        assert "1 × push, with any input ● runs without approval" in text
         assert "Approved, it lets pass at most 2 deploy." in text
 
     async def test_are_whole(self, tmp_path: Path) -> None:
