@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -21,7 +22,11 @@ ANY_INPUT = ", with any input"
 AS_BEFORE = (
     "Blocks, orders and limits count for each call as before; whatever is not in the plan asks as before."
 )
+PARTS = "'matches' and 'contains' are met by texts with anything else before and behind."
 UNKNOWN = "What becomes of these calls could not be told: read the steps with care."
+
+
+_PART = re.compile(r"\b(?:matches|contains)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,10 @@ class ShownStep:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """A plan; `most` says how many calls it lets pass. All texts are made visible, none is cut."""
+    """A plan; `most` says how many calls it lets pass, and what its conditions leave open.
+
+    All texts are made visible, none is cut.
+    """
 
     title: str
     line: str
@@ -62,7 +70,10 @@ def shown_plan(request: ApprovalState) -> ShownPlan | None:
     told = [*forecast, *[None] * (len(known) - len(forecast))]
     rows = tuple(_shown(step, when, f) for (step, when), f in zip(known, told, strict=True))
     line = plan_line(Plan(title, tuple(step for step, _ in known)))
-    return ShownPlan(visible_words(title), line, rows, _most(forecast))
+    most = _most(forecast)
+    if any(_PART.search(when) for _, when in known):
+        most = f"{most} {PARTS}"
+    return ShownPlan(visible_words(title), line, rows, most)
 
 
 def _step(value: JsonValue) -> tuple[PlanStep, str] | None:

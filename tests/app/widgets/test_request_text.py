@@ -274,3 +274,14 @@ class TestPlan:
         assert any(row.startswith('1  1 × "drop') for row in rows)
         assert not [row for row in rows if row.startswith(("✓", "1 × read", "runs without"))]
         assert any(row.startswith("│") and "runs without" in row for row in rows)
+
+    @pytest.mark.parametrize(
+        ("when", "said"),
+        [("input.command matches /^git push/", True), ('input.command = "git push"', False)],
+    )
+    def test_part_of_a_text(self, when: str, said: bool) -> None:
+        """A condition on a part of a text says that the rest is open: `git push; ls` begins alike."""
+        value: dict[str, JsonValue] = {"title": "Release", "steps": [{"tool": "bash", "when": when}]}
+        request = deploy_request(tool="plan", called="plan", input=value)
+        rows = [line.plain.strip() for line in request_text(request, None, NOW, 76, 60).lines]
+        assert ("with anything else before and behind" in " ".join(rows)) is said
