@@ -1,7 +1,7 @@
 """LAWS of plans: beside the gate runs one without the plan, in which a person approves call by call.
 
 What the plan lets pass, one person's approval of that very call lets pass, and never more calls than a
-step has; everything else comes out as if there were no plan.
+step has or than the forecast said; everything else comes out as if there were no plan.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ OTHERS = (
     "require human-approval before anything-else",
     "require human-approval before unclear",
     "after test require human-approval before deploy",
+    "block deploy after test until human-approval",
     "require test before deploy",
     "limit deploy to 2 per session",
     "limit push to 1 per test",
@@ -135,6 +136,9 @@ async def law(rules: str, plan: dict[str, Any], calls: Sequence[Call], groups: t
     """Run `calls` with and without the plan; the number of those that the plan let pass."""
     gate, plain = planning(rules), planning(rules)
     made = ToolCall("plan-call", "plan", plan)
+    foreseen: Counter[str] = Counter()
+    for each in gate.plan_forecast(plan):
+        foreseen[each.step.tool] += each.most
     decisions = [
         await each.handle_tool_call(made, Person(True, groups).context) for each in (gate, plain)
     ]
@@ -170,7 +174,7 @@ async def law(rules: str, plan: dict[str, Any], calls: Sequence[Call], groups: t
         left = {key: state.marking["granted"] for key, state in gate.grant_states.items()}
         assert left == {key: (steps[key].terms.uses or 0) - used[key] for key in steps}
     most = read_plan(plan, condition_of).calls
-    assert all(passed[tool] <= most.get(tool, 0) for tool in passed)
+    assert all(passed[tool] <= min(most.get(tool, 0), foreseen[tool]) for tool in passed)
     return sum(passed.values())
 
 
