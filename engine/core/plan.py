@@ -23,6 +23,8 @@ MOST_CALLS = 100
 """Calls that one step may have."""
 MOST_EFFECTS = 20
 LONGEST_TITLE = 200
+LONGEST_GLANCE = 48
+"""Characters of a title in a line with the calls."""
 LONGEST_NAME = 200
 LONGEST_CONDITION = 2_000
 
@@ -155,9 +157,17 @@ def calls_text(calls: Mapping[str, int]) -> str:
 
 
 def plan_line(plan: Plan) -> str:
-    """A plan on one line, safe to show: `Release 1.4 · 3 steps: 2 deploy, 1 push`."""
+    """A plan on one line, safe to show: `Release 1.4 · 3 steps: 2 deploy, 1 push`.
+
+    Of a long title only the beginning, so that it does not push the calls out of sight; one that could be
+    taken for them is in quotes.
+    """
     steps = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps)} steps"
-    return f"{visible(plan.title)} · {steps}: {calls_text(plan.calls)}"
+    short = len(plan.title) <= LONGEST_GLANCE
+    title = visible(plan.title if short else f"{plan.title[: LONGEST_GLANCE - 1]}…")
+    if re.search(r"·|\s\s", title):
+        title = f'"{title}"'
+    return f"{title} · {steps}: {calls_text(plan.calls)}"
 
 
 def step_text(step: PlanStep) -> str:

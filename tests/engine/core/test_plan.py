@@ -148,6 +148,14 @@ class TestPlanText:
         line = plan_line(Plan("R\u202e\n\x1b[2J", (PlanStep("сору"),)))
         assert line == r"R\u202e\n\x1b[2J · 1 step: 1 \u0441\u043e\u0440\u0443"
 
+    def test_title_in_place_of_the_calls(self) -> None:
+        """A title neither stands for the calls nor pushes them out of a short line."""
+        steps = (PlanStep("drop", 100),)
+        assert plan_line(Plan("A · 1 step: 1 read", steps)) == '"A · 1 step: 1 read" · 1 step: 100 drop'
+        line = plan_line(Plan(f"A{' ' * 180}B", steps))
+        assert line == f'"A{" " * 46}…" · 1 step: 100 drop'
+        assert plan_line(Plan("T" * 48, steps)).startswith("T" * 48 + " · ")
+
     @pytest.mark.parametrize(
         ("name", "shown"),
         [
