@@ -30,7 +30,8 @@ from interlock.app.config.notifications import attention_settings, notify_settin
 from interlock.app.demo import release_flow
 from interlock.app.terminal.keymap_check import check_keymap
 from interlock.engine import LitellmModel, ScriptedModel, agents, flows
-from interlock.rules import load_rules
+from interlock.engine.core.plan import read_plan
+from interlock.rules import condition_of, load_rules
 
 from ..engine.gateway.served import served
 from ..support.forked import COMMANDS, python_with
@@ -312,11 +313,14 @@ class TestFiles:
 
     @pytest.mark.parametrize("block", named(blocks("json")))
     def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It can be read; a client's configuration names a command that Interlock takes."""
+        """It can be read; a client's configuration names a command that Interlock takes, a plan is one."""
         if (block.title or "").endswith(".jsonl"):
             assert [json.loads(line) for line in block.text.splitlines()]
             return
-        servers = json.loads(block.text)["mcpServers"]
-        for server in servers.values():
+        value = json.loads(block.text)
+        if "steps" in value:
+            assert read_plan(value, condition_of).title == value["title"]
+            return
+        for server in value["mcpServers"].values():
             assert server["command"] == "interlock"
             accept(server["args"], monkeypatch)
