@@ -313,7 +313,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("block", named(blocks("json")))
     def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It can be read; a client's configuration names a command that Interlock takes, a plan is one."""
+        """It can be read: a plan, or a client's configuration, whose command Interlock takes."""
         if (block.title or "").endswith(".jsonl"):
             assert [json.loads(line) for line in block.text.splitlines()]
             return
