@@ -211,6 +211,8 @@ def _needs(net: SkillNet, people: int) -> str:
         return "needs a passkey"
     if rule.until:
         return "has a rule whose approval lets later calls pass, too"
+    if rule.after is not None:
+        return f"needs approval by who sees what {rule.after} brought"
     if not rule.grants:
         return "has a rule that says 'no grants'"
     if terms is not None and terms.guards:

@@ -157,13 +157,16 @@ def _answered(
 def may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
     """Tell whether a net asks about a name and one person who approved the plan is enough for that.
 
-    An approval after which calls pass without any more is for who sees what it is about by then.
+    An approval after which calls pass without any more, or that is asked for only since a call of another
+    tool, is for who sees what came in by then.
     """
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
     rule = net.rule
     if not asking or any(t.partial or t.deferred for t in asking):
         return False
-    if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.may_grant or rule.risk == "high"):
+    if isinstance(rule, ApprovalRule) and (
+        rule.people > 1 or not rule.may_grant or rule.risk == "high" or rule.after is not None
+    ):
         return False
     terms = [t.approvers or ANYBODY for t in asking]
     if isinstance(rule, ApprovalRule) and rule.approvers is not None:

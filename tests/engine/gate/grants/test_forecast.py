@@ -10,6 +10,7 @@ from interlock.engine.core.plan import calls_text
 from interlock.engine.gate import GateManager
 from interlock.engine.gate.grants.forecast import IF_ASKED
 from interlock.engine.gate.types import ReplayEntry
+from interlock.engine.net.net import Transition, define_skill_net
 from interlock.rules import compile_rules
 from interlock.rules.compiler import condition_of
 
@@ -88,13 +89,29 @@ class TestOutcome:
         assert told(manager, {"tool": "deploy"})[0].startswith("1 asks: its calls are also 'anywhere'")
         assert most(manager, {"tool": "deploy"}) == "1 deploy"
 
-    def test_asked_later(self) -> None:
-        """A rule that does not ask yet is answered, too, once it does: that is said."""
+    def test_asked_after_another_call(self) -> None:
+        """What came in by then was seen by nobody who approved the plan."""
         manager = gate(f"{ASKS}after fetch require human-approval before send")
+        send = {"tool": "send", "count": 2}
+        assert told(manager, send) == ["2 runs"]
+        assert most(manager, send) == "0 send"
+        why = "send needs approval by who sees what fetch brought"
+        assert told(manager, {"tool": "fetch"}, send) == ["1 runs", f"2 asks: {why}"]
+
+    def test_asked_later(self) -> None:
+        """A net that does not ask yet is answered, too, once it does: that is said."""
+        transitions = [
+            Transition("open", ("shut",), ("ready",), ("fetch",)),
+            Transition("pass", ("shut",), ("shut",), ("send",)),
+            Transition("ask", ("ready",), ("ready",), ("send",), type="manual"),
+        ]
+        net = define_skill_net(
+            "later", places=("shut", "ready"), transitions=transitions, initial_marking={"shut": 1}
+        )
+        manager = GateManager([*compile_rules(ASKS).nets, net], conditions=condition_of)
         send = {"tool": "send", "count": 2}
         assert told(manager, send) == [f"2 runs: {IF_ASKED}"]
         assert most(manager, send) == "2 send"
-        assert told(manager, {"tool": "fetch"}, send) == ["1 runs", "2 planned"]
 
     def test_free_afterwards(self) -> None:
         """An approval that lets later calls pass is for one call: a plan cannot count them."""
