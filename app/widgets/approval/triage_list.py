@@ -178,7 +178,8 @@ def _common_parts(group: TriageGroup) -> list[Content]:
 
 
 def _label(name: str) -> str:
-    return f"{shown(field_name(name.removeprefix(INPUT)))} "
+    own = name.removeprefix(INPUT)
+    return f"{shown(name if own == name else field_name(own))} "
 
 
 def _text(text: str, *, command: bool) -> Content:

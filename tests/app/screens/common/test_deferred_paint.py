@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pytest
-from textual._compositor import Compositor
+from textual._compositor import Compositor, LayoutUpdate
 from textual.app import App, ComposeResult
 from textual.geometry import Size
 from textual.screen import Screen
@@ -47,27 +47,35 @@ class Shown(App[None]):
         return screen
 
 
+class Paint(NamedTuple):
+    """A paint, and all that is on screen with it."""
+
+    update: object
+    text: str
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether all of the screen was painted."""
+        return isinstance(self.update, LayoutUpdate)
+
+
 @pytest.fixture
-def paints(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def paints(monkeypatch: pytest.MonkeyPatch) -> list[Paint]:
     """What was painted, one after the other."""
-    painted: list[object] = []
+    painted: list[Paint] = []
     render = Compositor.render_update
 
     def watched(self: Compositor, *args: object, **kwargs: object) -> object:
         update = render(self, *args, **kwargs)
         if update is not None:
-            painted.append(update)
+            painted.append(Paint(update, "\n".join(strip.text for strip in self.render_strips())))
         return update
 
     monkeypatch.setattr(Compositor, "render_update", watched)
     return painted
 
 
-def text_of(painted: object) -> str:
-    return "".join(segment.text for strips in painted.strips for strip in strips for segment in strip)
-
-
-async def until(paints: list[object]) -> None:
+async def until(paints: list[Paint]) -> None:
     """Wait for a paint without having one done, as a pilot's pause does."""
     for _ in range(500):
         if paints:
@@ -101,18 +109,18 @@ class TestFirst:
             await pilot.resize_terminal(60, 10)
             assert set(app.sized.classes) == {"-narrow", "-low"}
 
-    async def test_all_of_it_is_painted(self, paints: list[object]) -> None:
+    async def test_all_of_it_is_painted(self, paints: list[Paint]) -> None:
         """A screen that nothing happens to is painted, in full."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await pilot.pause()
-            assert any("as it is" in text_of(each) for each in paints if hasattr(each, "strips"))
+            assert any(each.whole and "as it is" in each.text for each in paints)
 
 
 class TestLayouts:
     """Laid out at once, painted with what else has changed."""
 
-    async def test_several_are_painted_once(self, paints: list[object]) -> None:
+    async def test_several_are_painted_once(self, paints: list[Paint]) -> None:
         """Layouts that follow each other without a pause are one paint, with the changes of widgets."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -124,11 +132,12 @@ class TestLayouts:
             assert not paints
             app.sized._on_timer_update()
             assert len(paints) == 1
-            assert "as it is" in text_of(paints[0])
+            assert paints[0].whole
+            assert "as it is" in paints[0].text
             app.sized._on_timer_update()
             assert len(paints) == 1
 
-    async def test_it_comes_by_itself(self, paints: list[object]) -> None:
+    async def test_it_comes_by_itself(self, paints: list[Paint]) -> None:
         """A layout is painted without anything else that would have the screen painted."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -140,7 +149,7 @@ class TestLayouts:
             assert not paints
             await until(paints)
 
-    async def test_in_a_batch(self, paints: list[object]) -> None:
+    async def test_in_a_batch(self, paints: list[Paint]) -> None:
         """In a batch of changes it is left to Textual, which paints at the end of it."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -150,7 +159,7 @@ class TestLayouts:
                 app.sized._refresh_layout(Size(50, 10))
             await until(paints)
 
-    async def test_behind_a_panel(self, paints: list[object]) -> None:
+    async def test_behind_a_panel(self, paints: list[Paint]) -> None:
         """What changes behind a panel is painted too, dimmed."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
