@@ -280,6 +280,8 @@ class TestElsewhere:
                 await open_request(page, of, (await of.asked())[0])
                 await awake(page)
                 port, logins = int(of.front.url.rpartition(":")[2]), of.front.logins
+                # Before the agent: its end would withdraw the request.
+                await of.front.close()
             await expect(page.locator("#link")).to_contain_text("Disconnected")
             await expect(page.locator("#right")).to_have_attribute("aria-disabled", "true")
             assert "(disconnected)" in await page.title()
