@@ -118,6 +118,7 @@ class TestCancelled:
             ends.proxy._send_progress = slow
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
             await tells.wait()
+            await waiting(server)
             [task] = ends.proxy._call_tasks.values()
             await ends.cancel(1, reason="timeout")
 
