@@ -31,6 +31,17 @@ LONGEST_CONDITION = 2_000
 ConditionReader: TypeAlias = Callable[[str], "Condition | None"]
 """Reads a condition in the rules' language; `None`, or a `ValueError`, for a text that is none."""
 
+FIELD_TEXTS: Mapping[str, str] = {
+    "title": "The purpose of all steps together, in a few words.",
+    "tool": "The tool that will be called, by its exact name.",
+    "count": "The most calls of it.",
+    "when": "A condition that the input of each of these calls meets, such as "
+    '`input.env = "staging"`. Calls that do not meet it are asked about.',
+    "effects": "Names that the rules' `map` lines give these calls, such as `deploy` for a shell command "
+    "that deploys.",
+}
+"""A plan's fields, and those of a step, as a model is told of them."""
+
 PLAN_SCHEMA: Mapping[str, object] = {
     "type": "object",
     "properties": {
@@ -38,7 +49,7 @@ PLAN_SCHEMA: Mapping[str, object] = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_TITLE,
-            "description": "The purpose of all steps together, in a few words.",
+            "description": FIELD_TEXTS["title"],
         },
         "steps": {
             "type": "array",
@@ -51,27 +62,25 @@ PLAN_SCHEMA: Mapping[str, object] = {
                         "type": "string",
                         "minLength": 1,
                         "maxLength": LONGEST_NAME,
-                        "description": "The tool that will be called, by its exact name.",
+                        "description": FIELD_TEXTS["tool"],
                     },
                     "count": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": MOST_CALLS,
                         "default": 1,
-                        "description": "The most calls of it.",
+                        "description": FIELD_TEXTS["count"],
                     },
                     "when": {
                         "type": "string",
                         "maxLength": LONGEST_CONDITION,
-                        "description": "A condition that the input of each of these calls meets, such as "
-                        '`input.env = "staging"`. Calls that do not meet it are asked about.',
+                        "description": FIELD_TEXTS["when"],
                     },
                     "effects": {
                         "type": "array",
                         "maxItems": MOST_EFFECTS,
                         "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
-                        "description": "Names that the rules' `map` lines give these calls, such as "
-                        "`deploy` for a shell command that deploys.",
+                        "description": FIELD_TEXTS["effects"],
                     },
                 },
                 "required": ["tool"],

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...core.plan import (
+    FIELD_TEXTS,
     LONGEST_CONDITION,
     LONGEST_NAME,
     LONGEST_TITLE,
@@ -31,37 +32,20 @@ _Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 class StepInput(ToolInput):
     """A tool, how often it will be called, and a condition that the calls meet."""
 
-    tool: Annotated[_Name, Field(description="The tool that will be called, by its exact name.")]
-    count: Annotated[int, Field(ge=1, le=MOST_CALLS, description="The most calls of it.")] = 1
-    when: Annotated[
-        str | None,
-        Field(
-            max_length=LONGEST_CONDITION,
-            description="A condition that the input of each of these calls meets, such as "
-            '`input.env = "staging"`. Calls that do not meet it are asked about.',
-        ),
-    ] = None
+    tool: Annotated[_Name, Field(description=FIELD_TEXTS["tool"])]
+    count: Annotated[int, Field(ge=1, le=MOST_CALLS, description=FIELD_TEXTS["count"])] = 1
+    when: Annotated[str | None, Field(max_length=LONGEST_CONDITION, description=FIELD_TEXTS["when"])] = (
+        None
+    )
     effects: Annotated[
-        tuple[_Name, ...],
-        Field(
-            max_length=MOST_EFFECTS,
-            description="Names that the rules give these calls, such as `deploy` for a shell command "
-            "that deploys.",
-        ),
+        tuple[_Name, ...], Field(max_length=MOST_EFFECTS, description=FIELD_TEXTS["effects"])
     ] = ()
 
 
 class PlanInput(ToolInput):
     """A title, and the steps in their order."""
 
-    title: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=LONGEST_TITLE,
-            description="The purpose of all steps together, in a few words.",
-        ),
-    ]
+    title: Annotated[str, Field(min_length=1, max_length=LONGEST_TITLE, description=FIELD_TEXTS["title"])]
     steps: Annotated[list[StepInput], Field(min_length=1, max_length=MOST_STEPS)]
 
 
