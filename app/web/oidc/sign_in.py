@@ -148,8 +148,7 @@ class SignIn:
     def begin(self) -> None:
         """Look after logins from now on: read roles again, and end tokens of those that have ended."""
         # Apart from each other: a provider that does not answer keeps no token alive.
-        every = (self._end_tokens, self._check_again, self._read_roles)
-        self._tasks = tuple(asyncio.create_task(self._look_after(each)) for each in every)
+        self._tasks = tuple(asyncio.create_task(self._look_after(each)) for each in self._parts())
 
     async def close(self) -> None:
         """Look after them no more; logins go on."""
@@ -284,8 +283,11 @@ class SignIn:
 
     async def look(self) -> None:
         """Read roles again whose time it is, and end logins that are over on either side."""
-        for part in (self._end_tokens, self._check_again, self._read_roles):
+        for part in self._parts():
             await part()
+
+    def _parts(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        return self._end_tokens, self._check_again, self._read_roles
 
     async def _end_tokens(self) -> None:
         """End the tokens of logins that have ended here."""

@@ -110,8 +110,9 @@ def request_text(
     maker = speaker if request.via else speaker or session
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
-    head = [*_head(request, width), *_unclear(request, width), *_masked(request, width)]
     plan = shown_plan(request)
+    heading = _head(request, width, planned=plan is not None)
+    head = [*heading, *_unclear(request, width), *_masked(request, width)]
     above = [*head, *_call_lines(request, label, width)]
     above += [] if plan is None else _plan_rows(plan, width)
     edits = proposed_edits(request) if request.wants is None else NO_EDITS
@@ -161,10 +162,10 @@ def _heading(text: str) -> Content:
     return Content.styled(text, "bold $text-primary")
 
 
-def _head(request: ApprovalState, width: int) -> list[Content]:
+def _head(request: ApprovalState, width: int, *, planned: bool) -> list[Content]:
     """The heading, with what the call does and the rule's word for the risk at the right."""
     what = "WHAT IS ASKED" if request.wants is not None else "WHAT WILL RUN"
-    heading = _heading("WHAT IS PLANNED" if shown_plan(request) is not None else what)
+    heading = _heading("WHAT IS PLANNED" if planned else what)
     names = ", ".join(map(name_shown, effects_of(request) if request.wants is None else ()))
     look = RISK[request.risk] if request.risk is not None else None
     risk = (

@@ -193,10 +193,8 @@ def plan_answer(progress: ApprovalProgress | None, offers: Sequence[PlanOffer]) 
     if not offers:
         asked = progress is not None and bool(progress.approvals)
         return reasons.PLAN_ANSWERS_NOTHING if asked else reasons.PLAN_NOT_ASKED
-    counts: dict[str, int] = {}
-    for offer in offers:
-        counts[offer.step.tool] = counts.get(offer.step.tool, 0) + offer.step.count
-    return reasons.plan_approved(calls_text(counts))
+    answered = Plan(offers[0].title, tuple(offer.step for offer in offers))
+    return reasons.plan_approved(calls_text(answered.calls))
 
 
 def planned_grant(
