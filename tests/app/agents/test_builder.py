@@ -58,7 +58,7 @@ class TestPrepared:
         assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
 
     async def test_plans(self, here: Path) -> None:
-        """Where the rules ask about plans the agent has a tool for them; elsewhere it has none."""
+        """The agent has a tool for plans where the rules ask about them, and none elsewhere."""
         (here / "plans.rules").write_text("require human-approval before plan")
         asking = self.spec(here, rules=[here / "plans.rules"], tools=["bash"])
         assert [tool.name for tool in (await prepare(asking).agent()).tools] == ["bash", "plan"]

@@ -33,7 +33,7 @@ def given(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What the console was asked to attach to; there is a token, so nobody logs in first."""
+    """The server that the console is to attach to; there is a token, so nobody logs in first."""
     monkeypatch.setenv("INTERLOCK_TOKEN", "x")
     found: list[object] = []
 

@@ -127,7 +127,7 @@ class TestServerRules:
         "terms", ["require 2 human-approvals before {}", "require human-approval before {} with passkey"]
     )
     async def test_no_map_takes_a_tool_from_a_default(self, here: Path, terms: str) -> None:
-        """What a map names is known, so that a default would ask about it no more, without any rule."""
+        """A tool that a map names is known: a default would ask about it no more, without any rule."""
         (here / "server.rules").write_text(f"{terms.format('anything-else')}\n")
         (here / "maps.rules").write_text("map bash.command make as ship\n")
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:

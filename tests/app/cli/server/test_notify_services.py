@@ -254,7 +254,7 @@ class TestWhen:
             assert (by_time[120.0].cancelled(), by_time[600.0].done()) == (True, False)
 
     async def test_the_decision_comes_last(self) -> None:
-        """Who is just being told that it waits hears of the decision after that."""
+        """A service that is just being told of a request hears of the decision after that."""
         happened: list[str] = []
         answers = asyncio.Event()
 

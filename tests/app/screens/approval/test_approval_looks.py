@@ -267,7 +267,7 @@ class TestPlan:
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a"))
 
     def test_second_page(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """What does not fit is on the next page, without which nothing is approved."""
+        """Steps that do not fit are on the next page, without which nothing is approved."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a", "a"))
 
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:

@@ -202,7 +202,7 @@ class TestLateCall:
 class TestMeanwhile:
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_login_that_is_over(self, place: Place, name: str) -> None:
-        """Who logged out while the call was held approves nothing any more, and all are asked anew."""
+        """A person who has logged out since approves nothing any more, and all are asked anew."""
         held = await place.approved()
         await place.exchange.end(place.people[name].token)
         why = await place.asked_anew(held)
@@ -219,7 +219,7 @@ class TestMeanwhile:
 
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_role_that_the_provider_lowered(self, place: Place, name: str) -> None:
-        """Who may only look by now has decided nothing."""
+        """A person who may only look by now has decided nothing."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "staff", "sec-team"))
         await place.exchange.renew(place.people[name].token, new)
@@ -237,7 +237,7 @@ class TestMeanwhile:
         assert f"The approval of {name} no longer counts, their passkey was removed" in why
 
     async def test_an_open_console_of_a_login_that_is_over(self, place: Place) -> None:
-        """What was signed before the login ended is sent in vain."""
+        """A proof that was signed before the login ended is sent in vain."""
         request = await place.given_up()
         maria = place.people["maria"]
         asked = await maria.console.challenge_key(
