@@ -12,7 +12,9 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from ...engine.core.json_equality import same_json
+from ...engine.core.plan import PLAN
 from ...engine.core.sanitize import json_escaped, visible, visible_json
+from ...engine.history.model.state import ApprovalState
 from ..terminal.charset import ascii_only, with_certain_width
 
 Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
@@ -222,6 +224,25 @@ class InputDraft:
         if len(self.original) > MOST:
             return cast("dict[str, JsonValue]", values[ALL])
         return values
+
+
+def edit_effects(request: ApprovalState) -> tuple[str, ...]:
+    """Sentences on what follows an edit of a request's input."""
+    checked = (
+        "Rules are checked again on the edited call; it may be blocked or need approval. "
+        "The agent sees your changes."
+    )
+    if not request.renewed_by_edit:
+        return (checked,)
+    if request.called == PLAN:
+        return (checked, "The edited plan is asked about anew, with a forecast of its own.")
+    who = "your passkey signs" if request.passkey else "everybody approves"
+    return (checked, f"The edited call is asked about anew, and {who} that one.")
+
+
+def edit_words(request: ApprovalState) -> str:
+    """The effect of a reviewed edit, in a few words."""
+    return f"{'ask again' if request.renewed_by_edit else 'approve'} with these changes"
 
 
 def changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[Change]:

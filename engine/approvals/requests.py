@@ -432,11 +432,11 @@ class ApprovalRequests:
             if lapsed is not None:
                 await self._void(approval_id, waits, lapsed)
                 return Reply(False, f"{lapsed}: everybody is asked anew")
-            shared = shown.people > 1 or shown.passkey
-            if approved and shared and edited is not None and waits.requested_input is None:
+            edits = approved and edited is not None and waits.requested_input is None
+            if edits and shown.renewed_by_edit:
                 if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
                     return None
-                return Reply(True, "The edited call is asked about anew: everybody approves that one")
+                return Reply(True, _asked_anew(shown))
             try:
                 proof = self._proof(waits, shown, answer, by) if approved and shown.passkey else None
             except KeyProofError as error:
@@ -1113,12 +1113,21 @@ class ApprovalRequests:
             problem = "A denial grants nothing"
         if problem is None and grant is not None:
             problem = self._ungrantable(waits, shown, answer, grant, by)
-        if problem is None and answer.approved and waits.requested_input is not None:
-            problem = waits.requested_input.problem(answer.edited)
+        if problem is None and answer.approved:
+            problem = self._unfit_input(waits, answer)
         if problem is None and credential and not credential.in_force(credential.token, "decide"):
             problem = f"The token of {by} is no longer in force"
         needed = "decide" if grant is None else "administer"
         return problem or self._tokens.overstepped(by, credential, needed)
+
+    def _unfit_input(self, waits: _Open, answer: OperatorAnswer) -> str | None:
+        """Reason why an approval's own input cannot be taken; `None` when it can, and without one."""
+        if waits.requested_input is not None:
+            return waits.requested_input.problem(answer.edited)
+        if answer.edited is None or waits.request.call.tool_name != PLAN:
+            return None
+        problem = self._host.manager.plan_problem(answer.edited)
+        return problem and f"Not edited, this is no plan any more: {problem}"
 
     def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
         """Reason why a person cannot approve; `None` when they can."""
@@ -1327,6 +1336,13 @@ def rules_digest(manager: GateManager, request: ApprovalRequest) -> str:
         "mode": manager.mode,
     }
     return sha256(canonical(bound).encode()).hexdigest()
+
+
+def _asked_anew(shown: ApprovalState) -> str:
+    """The consequence of an edit that approves nothing."""
+    if shown.called == PLAN:
+        return "The edited plan is asked about anew, with a forecast of its own"
+    return "The edited call is asked about anew: everybody approves that one"
 
 
 def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:

@@ -14,6 +14,7 @@ from typing import cast
 from ..core.approvers import Approvers
 from ..core.json_equality import same_json
 from ..core.people import person_key
+from ..core.plan import PLAN
 from ..net.net import Input, Marking, ToolCall
 from . import reasons
 from .classify import MemberVerdict
@@ -115,7 +116,8 @@ class ApprovalProgress:
     def take_answer(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Remember an answer; an approved edit makes it another call, classified from the start.
 
-        The person who edits has approved the edited call; those who answered before have not.
+        The person who edits has approved the edited call; those who answered before have not. Of a plan
+        nobody has: what it lets pass was shown of the plan before (G-108).
         """
         self.questions += 1
         self.mark_asked()
@@ -128,6 +130,10 @@ class ApprovalProgress:
         if answer.approved and answer.input is not None and not same_json(answer.input, self.call.input):
             self._drop_answers()
             self._set_input(answer.input, answer.by)
+            if self.made.tool_name == PLAN:
+                # Its forecast was that of another plan.
+                self.foreseen = None
+                return
             self.shown = None if answer.grant is None else self.names
         self.answers[member.question(step.tool)] = answer
         self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))

@@ -363,6 +363,16 @@ class GateManager:
             )
         return explain(seen)
 
+    def plan_problem(self, value: Input) -> str | None:
+        """Reason why an input is no plan; `None` for one, and where a plan is a call like any other."""
+        if self._plans is None:
+            return None
+        try:
+            plan_of_call(value, self._plans.conditions)
+        except PlanError as error:
+            return str(error)
+        return None
+
     def plan_forecast(self, value: Input) -> tuple[StepForecast, ...]:
         """The outcome of each call of the plan in an input, step by step, under the active nets now.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from textual.binding import ActiveBinding
 
+from ....engine.core.plan import PLAN
 from ....engine.history.model.state import ApprovalState
 from ...terminal.bindings import FOLD_KEY, key_binding
 
@@ -95,11 +96,22 @@ def close_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
 
 
 def answer_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
-    """The keys of a dialog about a request, which may want an answer."""
-    if request.wants is None:
+    """The keys of a dialog about a request, which may want an answer or show a plan."""
+    if request.wants is not None:
+        tooltip = "Fill in the answer; what is filled in is sent from there"
+        return _renamed(found, "approval.approve", "answer", tooltip)
+    if request.called == PLAN:
+        tooltip = "Let the calls of this plan run that it stands for, as often as it says"
+        return _renamed(found, "approval.approve", "approve this plan", tooltip)
+    return found
+
+
+def edit_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
+    """The keys of the review of an edit, which may only have the request asked anew."""
+    if not request.renewed_by_edit:
         return found
-    tooltip = "Fill in the answer; what is filled in is sent from there"
-    return _renamed(found, "approval.approve", "answer", tooltip)
+    tooltip = "Have everybody asked about the call as it is now"
+    return _renamed(found, "approval.edited", "ask again", tooltip)
 
 
 def page_keys(

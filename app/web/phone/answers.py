@@ -25,7 +25,7 @@ from ...viewmodels.grant_terms import (
     sentence,
     terms,
 )
-from ...viewmodels.input_draft import FieldError, InputDraft, changes
+from ...viewmodels.input_draft import FieldError, InputDraft, changes, edit_effects, edit_words
 from ...viewmodels.request import OperatorDecision
 from .request_view import Difference, change_texts
 
@@ -111,13 +111,8 @@ def reviewed_edit(request: ApprovalState, sent: Edit) -> tuple[OperatorDecision,
     found = changes(draft.original, edited)
     if not found:
         raise NotYetError("Nothing is changed yet")
-    told = (
-        "Rules are checked again on the edited call; it may be blocked or need approval. "
-        "The agent sees your changes.",
-        *(["The edited call is asked about anew, and your passkey signs that one."] * request.passkey),
-    )
-    button = "Ask again with these changes" if request.passkey else "Approve with these changes"
-    text = ReviewText("Changed", told, change_texts(found), button)
+    button = edit_words(request).capitalize()
+    text = ReviewText("Changed", edit_effects(request), change_texts(found), button)
     return OperatorDecision(True, edited=edited), text
 
 

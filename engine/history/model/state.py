@@ -15,6 +15,7 @@ from ...core.approvers import Approvers, names_with_groups, some_of
 from ...core.condition import Shell
 from ...core.durations import format_duration
 from ...core.people import Part
+from ...core.plan import PLAN
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
 from .records import (
@@ -177,6 +178,14 @@ class ApprovalState(BaseModel):
     def passkey(self) -> bool:
         """Tell whether each approval needs the proof of a key (G-105)."""
         return self.approvers is not None and self.approvers.passkey
+
+    @property
+    def renewed_by_edit(self) -> bool:
+        """Tell whether an edited call is asked about anew, since the edit alone approves nothing.
+
+        Several people and keys approve what they were shown, and a plan has a forecast (G-108).
+        """
+        return self.people > 1 or self.passkey or self.called == PLAN
 
     @property
     def asks_for(self) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from interlock.app.config.rules_compiler import RulesLanguage
 from interlock.engine.gate.types import GrantTerms
-from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.model.events import ApprovalRequested, GrantGiven
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub
 
@@ -92,3 +94,82 @@ class TestForecast:
             outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
             assert not outcome.ok
             assert "look at it first" in outcome.message
+
+
+WIDER: dict[str, JsonValue] = {
+    "title": "Release 1.4",
+    "steps": [{"tool": "deploy", "count": 3}, {"tool": "delete"}],
+}
+
+
+async def renewed(hub: Hub, before: ApprovalState) -> ApprovalState:
+    """The request that takes the place of another."""
+    while True:
+        for request in await hub.approvals():
+            if request.id != before.id:
+                return request
+        await asyncio.sleep(0)
+
+
+class TestEdited:
+    """G-108: nobody approves a plan by the forecast of another one."""
+
+    async def edit(self, hub: Hub, request: ApprovalState, by: str) -> ApprovalState:
+        """Edit a plan; the request about the edited one."""
+        outcome = await hub.decide(
+            request.id, approved=True, by=by, digest=request.digest, input=dict(WIDER)
+        )
+        assert outcome.ok, outcome.message
+        assert "forecast of its own" in outcome.message
+        return await asyncio.wait_for(renewed(hub, request), 10)
+
+    async def test_its_own_forecast(self, tmp_path: Path) -> None:
+        """An edit approves nothing: the edited plan is asked about, with its forecast and its editor."""
+        async with asked(tmp_path) as (hub, request, waits):
+            again = await self.edit(hub, request, "maria")
+            assert not waits.done()
+            assert (again.input, again.edited_by, again.original) == (WIDER, "maria", PLAN)
+            assert [(step.tool, step.count, step.most) for step in again.plan] == [
+                ("deploy", 3, 3),
+                ("delete", 1, 0),
+            ]
+            assert recorded(tmp_path / "hub.db", GrantGiven) == []
+            outcome = await hub.decide(again.id, approved=True, by="maria", digest=again.digest)
+            assert outcome.ok, outcome.message
+            await waits
+            [given] = recorded(tmp_path / "hub.db", GrantGiven)
+            assert (given.grant.tool, given.grant.uses, given.by) == ("deploy", 3, "maria")
+
+    async def test_not_by_the_former(self, tmp_path: Path) -> None:
+        """Whoever still has the former plan before them approves nothing."""
+        async with asked(tmp_path) as (hub, request, waits):
+            again = await self.edit(hub, request, "maria")
+            for answered in (request.id, again.id):
+                late = await hub.decide(answered, approved=True, by="jo", digest=request.digest)
+                assert not late.ok
+            assert not waits.done()
+
+    async def test_of_two_people(self, tmp_path: Path) -> None:
+        """Where two must approve, both approve the edited plan."""
+        rules = RULES.replace("before plan", "before plan by 2")
+        async with asked(tmp_path, rules=rules) as (hub, request, waits):
+            first = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
+            assert first.ok, first.message
+            again = await self.edit(hub, request, "maria")
+            assert again.given == ()
+            for by in ("jo", "maria"):
+                assert not waits.done()
+                assert (await hub.decide(again.id, approved=True, by=by, digest=again.digest)).ok
+            assert (await waits).outcome == "allow"  # type: ignore[attr-defined]
+
+    async def test_no_plan_any_more(self, tmp_path: Path) -> None:
+        """An edit that makes no plan is refused with its place, and the request stays."""
+        async with asked(tmp_path) as (hub, request, waits):
+            wrong: dict[str, JsonValue] = {"title": "x", "steps": [{"tool": "deploy", "count": 0}]}
+            outcome = await hub.decide(
+                request.id, approved=True, by="maria", digest=request.digest, input=wrong
+            )
+            assert not outcome.ok
+            assert "steps[0].count: found 0" in outcome.message
+            assert [each.id for each in await hub.approvals()] == [request.id]
+            assert not waits.done()

@@ -13,17 +13,12 @@ from textual.widgets import Static
 from .....engine.history.model.state import ApprovalState
 from ....format.text import clip, name_shown
 from ....terminal.bindings import key_binding
-from ....viewmodels.input_draft import Change
+from ....viewmodels.input_draft import Change, edit_effects, edit_words
 from ....widgets.approval.change_rows import change_rows
 from ....widgets.approval.reviewed_list import ReviewedList
 from ....widgets.base.blocks import Block
-from ..keys import page_keys
+from ..keys import edit_keys, page_keys
 from ..panel import RequestPanel
-
-TOLD = (
-    "Rules are checked again on the edited call; it may be blocked or need approval. "
-    "The agent sees your changes."
-)
 
 
 class ReviewEdit(RequestPanel[bool]):
@@ -56,7 +51,7 @@ class ReviewEdit(RequestPanel[bool]):
     def compose(self) -> ComposeResult:
         with self.panel_frame(f"Changed in {clip(name_shown(self.request.called), 40)}"):
             yield self._body
-            yield Static(TOLD, id="told")
+            yield Static(" ".join(edit_effects(self.request)), id="told")
             yield Static("", id="said")
 
     def on_mount(self) -> None:
@@ -81,13 +76,15 @@ class ReviewEdit(RequestPanel[bool]):
     def decides(self) -> tuple[str, str, str]:
         """The deciding key; until all was seen, it shows the next page."""
         if self._body.guard.complete:
-            return self.DECIDES
+            return (*self.DECIDES[:2], edit_words(self.request))
         return (*self.DECIDES[:2], f"show the next page · {self._body.unseen_note}")
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         found = super().active_bindings
-        return found if self._body.guard.complete else page_keys(found, self.DECIDES[1])
+        if not self._body.guard.complete:
+            return page_keys(found, self.DECIDES[1])
+        return edit_keys(found, self.request)
 
     def action_approve_edited(self) -> None:
         """Show what was not on screen yet; then approve the call as it is now."""

@@ -299,3 +299,44 @@ class TestMeanwhile:
             await on.settle()
             [answer] = on.hub.answers
             assert (answer.approval_id, answer.digest) == ("ap1+", "other")
+
+
+PLAN = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
+
+
+class TestAskedAnew:
+    """The review says what its key does where an edit approves nothing."""
+
+    async def test_plan(self) -> None:
+        """G-108: an edited plan is asked about anew, with a forecast of its own."""
+        state = asking(tool="plan", called="plan", names=("plan",), input=PLAN, may_grant=False)
+        async with stage(state) as on:
+            await on.open_dialog()
+            assert "a approve this plan" in on.painted()
+            assert "approve once" not in on.painted()
+            await on.press("e")
+            await on.settle()
+            await type_over(on, "title", "Release 1.5")
+            await review(on)
+            await on.until("ask again with these changes")
+            assert "forecast of its own" in " ".join(on.painted().split())
+            await on.press("a")
+            await on.settle()
+            assert [answer.input for answer in on.hub.answers] == [{**PLAN, "title": "Release 1.5"}]
+
+    async def test_several_people(self) -> None:
+        """G-77: what several people approve is asked about anew once it is edited."""
+        async with stage(asking(people=2)) as on:
+            await open_form(on)
+            await type_over(on, "count", "3")
+            await review(on)
+            await on.until("ask again with these changes")
+            assert "approve with these changes" not in on.painted()
+
+    async def test_anything_else(self) -> None:
+        """One person's edit of another call approves it."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "count", "3")
+            await review(on)
+            await on.until("approve with these changes")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import ToolCall, ToolResult
+from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, ToolCall, ToolResult
 from interlock.engine.gate import reasons
 
 from ..support.granting import Names
@@ -392,3 +392,43 @@ class TestTogether:
         (grant,) = gate.grants.values()
         assert grant.planned is not None
         assert (grant.key, grant.planned.plan) == ("grant-2", "plan-2")
+
+
+class TestEdited:
+    """An operator who edits a plan has approved no plan yet (G-108)."""
+
+    async def test_asked_anew(self) -> None:
+        """G-108: the edited plan is asked about, and approved only as it is."""
+        decide = Asker(planning(DEPLOY))
+        wider = {"title": "Release", "steps": [step("deploy", 3)]}
+        answers = ApprovalAnswer(True, input=wider, by="maria"), ApprovalAnswer(True, by="jo")
+        decision = await decide("plan", *answers, title="Release", steps=[step("deploy")])
+        assert [asked.call.input for asked in decide.asked] == [
+            {"title": "Release", "steps": [step("deploy")]},
+            wider,
+        ]
+        assert decide.asked[1].edit is not None
+        assert [approval.answer.by for approval in decision.approvals] == ["jo"]
+        assert uses_left(decide.gate) == {"grant-1": 3}
+
+    async def test_denied_as_edited(self) -> None:
+        """G-108: the edited plan can be denied; then there is neither plan."""
+        decide = Asker(planning(DEPLOY))
+        wider = {"title": "Release", "steps": [step("deploy", 3)]}
+        answers = ApprovalAnswer(True, input=wider, by="maria"), ApprovalAnswer(False, by="jo")
+        decision = await decide("plan", *answers, title="Release", steps=[step("deploy")])
+        assert len(decide.asked) == 2
+        assert (decision.outcome, decide.gate.grants) == ("block", {})
+
+    async def test_always_edited(self) -> None:
+        """Whoever edits it with every answer approves none of the plans."""
+        gate = planning(DEPLOY)
+
+        def more(request: ApprovalRequest) -> ApprovalAnswer:
+            steps = [step("deploy", request.call.input["steps"][0]["count"] % 2 + 1)]
+            return ApprovalAnswer(True, input={"title": "Release", "steps": steps}, by="maria")
+
+        decision = await gate.handle_tool_call(
+            call("plan", title="Release", steps=[step("deploy")]), GateContext(more)
+        )
+        assert (decision.outcome, gate.grants) == ("block", {})
