@@ -203,6 +203,10 @@ class CallNamer:
         fields = self._fields_of(tool)
         return tuple(each.name for each in fields if each.shell and not is_shell_field(each.name))
 
+    def command_fields(self, tool: str) -> tuple[str, ...]:
+        """The fields of a tool in which maps read shell commands; paths lead into objects."""
+        return tuple(each.name for each in self._fields_of(tool) if each.shell)
+
     def unread(self, call: ToolCall) -> Input:
         """A call's input without what its maps read, which is text or a list of texts (G-74)."""
         left: Input = call.input

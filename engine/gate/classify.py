@@ -542,6 +542,13 @@ class _ReadsFields(Protocol):
 
 
 @runtime_checkable
+class _ReadsCommands(Protocol):
+    """One whose maps read shell commands in some fields."""
+
+    def command_fields(self, tool: str, /) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
 class _DeclaresShells(Protocol):
     """A masking that also knows which fields hold shell commands though their names do not tell."""
 
@@ -607,6 +614,12 @@ def programs(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
     """
     namer = net.call_names
     return namer.programs(call) if isinstance(namer, _ReadsFields) else ()
+
+
+def command_fields(net: SkillNet, tool: str) -> tuple[str, ...]:
+    """The fields of a tool in which a net's maps read shell commands; paths lead into objects."""
+    namer = net.call_names
+    return namer.command_fields(tool) if isinstance(namer, _ReadsCommands) else ()
 
 
 def maps_digest(nets: Iterable[SkillNet]) -> str:

@@ -17,20 +17,23 @@ from ...core.condition import And, Compare, Condition, Input, Not, Or, Surroundi
 from ...core.plan import PLAN, Plan, PlanStep
 from ...core.rule import ApprovalRule
 from ...net.net import Marking, NetError, SkillNet, ToolCall, Transition, fire_and_advance
-from ..classify import Roster
+from .. import reasons
+from ..classify import Roster, command_fields, exact_input_reason
 from ..conditions import EvaluationContext
 from ..member import Member
 from ..types import Approval, ApprovalAnswer, NetVerdict
-from .plans import may_answer
+from .plans import limits, may_answer
 
-Planned: TypeAlias = Literal["runs", "planned", "asks", "blocked", "open"]
-"""A call runs without approval, is answered by the plan, needs approval all the same, is blocked, or may
-be blocked."""
+Planned: TypeAlias = Literal["runs", "planned", "may_ask", "asks", "blocked", "open"]
+"""A call runs without approval, is answered by the plan, may need approval, needs approval all the same,
+is blocked, or may be blocked."""
 
 MOST_MARKINGS = 64
 """Markings that one net may have come to; of more nothing is said for certain."""
 IF_ASKED = "should a rule ask about it by then, it is approved with the plan"
 MANY = "it depends on what the calls before it do"
+ANY_COMMAND = "the step does not limit the command, which may run a program that no map names"
+NO_EFFECT = "the step names no effect of its command, and no plan covers one that no map names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ def _of_step(
             if name in member.knows and name != PLAN and may_answer(member.net, name, possible):
                 certain = may_answer(member.net, name, sure)
                 answered[member.key, name] = None if certain else _if_of_group(member.net, name)
+    doubt = _doubt(step, roster, call, unclear=classified.unclear is not None)
     outcomes: list[Finding] = []
     for _ in range(step.count):
         judged = [
@@ -147,7 +151,7 @@ def _of_step(
             if any(name in member.knows for name in named)
             and (found := _judge(member, own, named, step.when, call, walk)) is not None
         ]
-        outcome = _outcome(judged, strange, answered)
+        outcome = _outcome(judged, strange, answered, doubt)
         if outcome.outcome != "blocked":
             for each in judged:
                 walk.go(each, surely=outcome.outcome != "open" and not each.blocks)
@@ -155,16 +159,49 @@ def _of_step(
             outcome = Finding(outcomes.pop().calls + 1, outcome.outcome, outcome.reason)
         outcomes.append(outcome)
     # More fields than those known may take a strange name from a call, but none that its tool looks like.
-    never = not answered or classified.judged_as
+    surely = doubt is not None and doubt.outcome == "asks"
+    never = not answered or classified.judged_as or surely
     return StepForecast(step, tuple(outcomes), 0 if never else step.count)
 
 
+def _doubt(step: PlanStep, roster: Roster, call: ToolCall, *, unclear: bool) -> Finding | None:
+    """The outcome of calls that the plan answers as far as their names go, and yet may not cover (G-109).
+
+    `None` where it covers those that are known by these names. Of a command that the step fixes all is
+    known; `unclear` says that it may do more than its names tell.
+    """
+    for net in roster.namers:
+        fields = command_fields(net, step.tool)
+        if not fields:
+            continue
+        if all(_at(call.input, field) is not None for field in fields):
+            why = reasons.MAY_BE_MORE if unclear else exact_input_reason(net, call)
+            if why is not None:
+                return Finding(1, "asks", why)
+        elif step.when is None or not limits(step.when, {field.partition(".")[0] for field in fields}):
+            return Finding(1, "may_ask", ANY_COMMAND)
+        elif len(step.names) == 1:
+            return Finding(1, "may_ask", NO_EFFECT)
+    return None
+
+
+def _at(value: object, path: str) -> object:
+    """The value at a path of an input; `None` where nothing stands."""
+    for name in path.split("."):
+        value = cast("Input", value).get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def _outcome(
-    judged: Sequence[_Judged], strange: Sequence[str], answered: Mapping[tuple[str, str], str | None]
+    judged: Sequence[_Judged],
+    strange: Sequence[str],
+    answered: Mapping[tuple[str, str], str | None],
+    doubt: Finding | None,
 ) -> Finding:
     """The outcome of one call, from all nets that know it.
 
-    `answered` are the questions that the plan may answer, each with what that takes.
+    `answered` are the questions that the plan may answer, each with what that takes. With `doubt` it may
+    not cover the call all the same.
     """
     for each in judged:
         if each.blocks and not each.passes:
@@ -186,7 +223,7 @@ def _outcome(
         if each.blocks:
             return Finding(1, "open", each.blocks[0])
     if asked:
-        return Finding(1, "planned", takes)
+        return doubt or Finding(1, "planned", takes)
     later = any(key == each.member.registered for each in judged for key, _ in answered)
     return Finding(1, "runs", IF_ASKED if later else None)
 

@@ -279,18 +279,18 @@ def _tells_of(when: Condition | None, net: SkillNet, call: ToolCall) -> bool:
     """
     open_fields = unmapped_fields(net, call)
     read = {name for name in call.input if name not in open_fields}
-    return when is not None and _limits(when, read)
+    return when is not None and limits(when, read)
 
 
-def _limits(condition: Condition, fields: Container[str]) -> bool:
+def limits(condition: Condition, fields: Container[str]) -> bool:
     """Tell whether a condition holds only for some of the values that one of the fields may have."""
     match condition:
         case Compare(root="input", path=path, operator="=" | "in" | "contains" | "matches" | "under"):
             return path[0] in fields
         case And(parts=parts):
-            return any(_limits(part, fields) for part in parts)
+            return any(limits(part, fields) for part in parts)
         case Or(parts=parts):
-            return all(_limits(part, fields) for part in parts)
+            return all(limits(part, fields) for part in parts)
         case _:
             return False
 

@@ -272,12 +272,12 @@ class GrantRecord(Record):
 class PlanFinding(Record):
     """The outcome of so many calls of a plan's step, one after the other, when people were asked.
 
-    They run without approval, the plan answers for them, they need approval all the same, are blocked, or
-    may be blocked. `reason` is why they do not run with the plan's approval alone.
+    They run without approval, the plan answers for them, they may need approval or need it all the same,
+    are blocked, or may be blocked. `reason` is why they do not run with the plan's approval alone.
     """
 
     calls: int
-    outcome: Literal["runs", "planned", "asks", "blocked", "open"]
+    outcome: Literal["runs", "planned", "may_ask", "asks", "blocked", "open"]
     reason: str | None = None
 
 

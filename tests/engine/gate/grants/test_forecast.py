@@ -8,13 +8,14 @@ from interlock.engine import ToolCall
 from interlock.engine.core.condition import Surroundings
 from interlock.engine.core.plan import calls_text
 from interlock.engine.gate import GateManager
-from interlock.engine.gate.grants.forecast import IF_ASKED
+from interlock.engine.gate.grants.forecast import ANY_COMMAND, IF_ASKED, NO_EFFECT
 from interlock.engine.gate.types import ReplayEntry
 from interlock.engine.net.net import Transition, define_skill_net
 from interlock.rules import compile_rules
 from interlock.rules.compiler import condition_of
 
-from ..support.ruled import approval, gate_of
+from ..support.planning import plan, planning
+from ..support.ruled import Asker, approval, gate_of
 
 ASKS = "require human-approval before plan\n"
 
@@ -240,3 +241,64 @@ class TestEffects:
         """So does the name of calls that no rule knows."""
         (found,) = told(gate(f"{ASKS}require human-approval before anything-else"), {"tool": "push"})
         assert found == "1 asks: its calls are also 'anything-else', which the step does not name"
+
+
+class TestCommands:
+    """Steps of a tool in which maps read commands: what a plan covers depends on the program (G-109)."""
+
+    RULES = (
+        f"{ASKS}map bash.command /^git\\s+push/ as push\nrequire human-approval before push\n"
+        "require human-approval before bash\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("parts", "finding"),
+        [
+            ({"effects": ["push"]}, f"2 may_ask: {ANY_COMMAND}"),
+            ({"effects": ["push"], "when": 'input.cwd = "/src"'}, f"2 may_ask: {ANY_COMMAND}"),
+            ({"when": "input.command matches /^git status/"}, f"2 may_ask: {NO_EFFECT}"),
+            ({"effects": ["push"], "when": "input.command matches /^git push/"}, "2 planned"),
+            ({"effects": ["push"], "when": 'input.command = "git push"'}, "2 planned"),
+            (
+                {"when": 'input.command = "git status"'},
+                "2 asks: the command runs more than its effects name",
+            ),
+            (
+                {"effects": ["push"], "when": 'input.command = "git push; $X"'},
+                "2 asks: its calls are also 'unclear', which the step does not name",
+            ),
+        ],
+    )
+    def test_outcome(self, parts: dict[str, object], finding: str) -> None:
+        """A step that leaves its command open may ask; one that fixes it is known for certain."""
+        assert told(gate(self.RULES), {"tool": "bash", "count": 2, **parts}) == [finding]
+
+    def test_no_commands(self) -> None:
+        """Maps that read no command leave nothing open."""
+        rules = f"{ASKS}map http.url /prod/ as production\nrequire human-approval before http"
+        assert told(gate(rules), {"tool": "http"}) == ["1 planned"]
+
+    @pytest.mark.parametrize(
+        ("command", "effects"),
+        [
+            ("git push", ["push"]),
+            ("git status", []),
+            ("git push; $X", ["push"]),
+            ("git push; ls", ["push"]),
+        ],
+    )
+    async def test_as_it_comes(self, command: str, effects: list[str]) -> None:
+        """G-109: of a step that fixes its command the forecast says what then becomes of the call."""
+        manager = planning(self.RULES.removeprefix(ASKS))
+        given: dict[str, object] = {
+            "tool": "bash",
+            "when": f'input.command = "{command}"',
+            "effects": effects,
+        }
+        [(forecast,)] = [
+            each.findings for each in manager.plan_forecast({"title": "x", "steps": [given]})
+        ]
+        decide = Asker(manager)
+        await plan(decide, given)
+        await decide("bash", command=command)
+        assert forecast.outcome == ("asks" if decide.asked else "planned")
