@@ -64,15 +64,18 @@ class AgentApi:
         """Resume a recorded session of an external agent under its own id, which is returned.
 
         Markings, budgets, grants, active nets and mode are those of the record; the nets and the mode in
-        `config` replace them. A decision in the record is the answer. A call that was not decided is
-        decided when it is made again. One that was allowed and has no result has an unknown outcome and
-        keeps the tokens it holds in the nets until its result is reported after all.
+        `config` replace them. An agent of another name has none of the grants (G-74). A decision in the
+        record is the answer. A call that was not decided is decided when it is made again. One that was
+        allowed and has no result has an unknown outcome and keeps the tokens it holds in the nets until
+        its result is reported after all.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, that is
         not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
         `open_external`.
         """
-        async with self._live.revive(session_id, config, agent.surroundings, ExternalSession) as back:
+        async with self._live.revive(
+            session_id, agent.name, config, agent.surroundings, ExternalSession
+        ) as back:
             hosted = back.hosted
             await hosted.record(*hosted.resuming(agent, config, back.fit, back.events))
             await hosted.switching.catch_up()

@@ -88,7 +88,9 @@ class FlowApi:
         hosting = _hosting(flow, config.registry, context, factory, limits, trace)
         config = _with_tool_nets(config, hosting)
         surroundings = _surroundings(hosting.ctx)
-        async with self._live.revive(session_id, config, surroundings, FlowSession) as back:
+        async with self._live.revive(
+            session_id, flow.__name__, config, surroundings, FlowSession
+        ) as back:
             hosted, mode = back.hosted, config.mode or back.state.mode
             check_reason(back.state, back.fit, config.registry, mode, back.state.max_cost, config.reason)
             was = RunRecord.of(back.events)

@@ -78,12 +78,17 @@ class Grants:
         Without its net, or under other maps, a grant is over (G-74). A plan is over with any grant of its
         own, also for a step whose condition `conditions` does not read, and without `plans` (G-110).
         """
+        planned = {
+            k: _planned_step(s, conditions) for k, s in states.items() if s.record.plan is not None
+        }
+        steps = {key: step for key, step in planned.items() if step is not None}
         active = {key: s for key, s in states.items() if s.net.active}
-        live = {key: s for key, s in active.items() if _holds(s, nets, maps, conditions, plans=plans)}
+        live = {key: s for key, s in active.items() if _holds(s.record, nets, maps)}
+        live = {k: s for k, s in live.items() if s.record.plan is None or (plans and k in steps)}
         over = {s.record.plan for key, s in active.items() if key not in live} - {None}
         live = {key: s for key, s in live.items() if s.record.plan not in over}
         none: Mapping[str, SkillNet] = {}
-        every = (_grant(s, nets if key in live else none, conditions) for key, s in states.items())
+        every = (_grant(s, nets if k in live else none, steps.get(k)) for k, s in states.items())
         return cls(
             tuple(every),
             frozenset(states.keys() - live.keys()),
@@ -93,19 +98,9 @@ class Grants:
         )
 
 
-def _holds(
-    state: GrantState,
-    nets: Mapping[str, SkillNet],
-    maps: str,
-    conditions: ConditionReader | None,
-    *,
-    plans: bool,
-) -> bool:
-    """Tell whether what a grant rests on is what it was."""
-    record = state.record
-    if record.maps != maps or not nets.keys() >= {*record.nets}:
-        return False
-    return record.plan is None or (plans and _planned_step(state, conditions) is not None)
+def _holds(record: GrantRecord, nets: Mapping[str, SkillNet], maps: str) -> bool:
+    """Tell whether the nets and maps that a grant rests on are what they were."""
+    return record.maps == maps and nets.keys() >= {*record.nets}
 
 
 def _planned_step(state: GrantState, conditions: ConditionReader | None) -> tuple[str, PlanStep] | None:
@@ -137,11 +132,16 @@ def _text(rule: RuleRecord | None) -> str | None:
     return None if rule is None else rule.text
 
 
-def _grant(state: GrantState, nets: Mapping[str, SkillNet], conditions: ConditionReader | None) -> Grant:
-    """The grant of a record; without the nets that it answers for, one that is over."""
+def _grant(
+    state: GrantState, nets: Mapping[str, SkillNet], planned: tuple[str, PlanStep] | None
+) -> Grant:
+    """The grant of a record; without the nets that it answers for, one that is over.
+
+    `planned` are the title of its plan and its step, where it is of one that can be read.
+    """
     record = state.record
     if record.plan is not None:
-        title, step = _planned_step(state, conditions) or ("", PlanStep(record.tool, record.uses or 1))
+        title, step = planned or ("", PlanStep(record.tool, record.uses or 1))
         pairs = ((record.asks, record.asked), *record.also)
         asked = [(key, nets[key], name) for key, name in pairs if key in nets]
         return planned_grant(record.key, record.plan, title, step, asked)

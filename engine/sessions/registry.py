@@ -153,7 +153,7 @@ class SessionRegistry:
     ) -> str:
         """Resume a recorded session; returns its id."""
         surroundings = surroundings_of(agent.runtime)
-        async with self.revive(session_id, config, surroundings, HostedSession) as back:
+        async with self.revive(session_id, agent.name, config, surroundings, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
             mode = hosted.manager.mode
             check_reason(back.state, fit, config.registry, mode, agent.max_cost, config.reason)
@@ -180,9 +180,18 @@ class SessionRegistry:
 
     @asynccontextmanager
     async def revive(
-        self, session_id: str, config: SessionConfig, surroundings: Surroundings, kind: type[H]
+        self,
+        session_id: str,
+        agent: str,
+        config: SessionConfig,
+        surroundings: Surroundings,
+        kind: type[H],
     ) -> AsyncGenerator[Revival[H], None]:
-        """A recorded session, its gate where the record says, for whoever records how it goes on."""
+        """A recorded session, its gate where the record says, for whoever records how it goes on.
+
+        `agent` is the name of the agent that makes its calls from now on: what was granted to one of
+        another name, and plans that this one showed, let nothing of its pass (G-74, G-110).
+        """
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         session_id = line.id
         live = ResumeError(
@@ -202,7 +211,8 @@ class SessionRegistry:
             hosted = self._prepare(session_id, config, surroundings, kind, fit, recorded=state)
             same = {} if line.imported else same_rules(state, config.registry, fit.markings)
             unchanged = same.keys() == config.registry.keys() == state.nets.keys()
-            grants = Grants.of(state.grants, same, hosted.maps, self.conditions, plans=unchanged)
+            granted = same if agent == state.agent else {}
+            grants = Grants.of(state.grants, granted, hosted.maps, self.conditions, plans=unchanged)
             hosted.ended_grants = grants.ended
             hosted.latest = latest_time(events)
             hosted.manager.restore(

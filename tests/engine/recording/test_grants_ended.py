@@ -15,10 +15,12 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, JournalEvent, MessageAdded
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume_checks import latest_time
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
 from tests.support.clock import Clock
 
 from ..gateway.served import until
-from ..support.external_agent import opened, resumed
+from ..support.external_agent import AGENT, check_fold, opened, resumed
 
 ASK = "require human-approval before deploy"
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
@@ -113,3 +115,30 @@ class TestLatestTime:
         keeper.begin_at(5.0)
         times = iter([7.0])
         assert keeper.read() == 7.0
+
+
+class TestAnotherAgent:
+    async def test_of_another_name(self, tmp_path: Path) -> None:
+        """G-74: an agent of another name that resumes a session has none of what was granted before."""
+        hub = Hub(Journal.open(tmp_path / "hub.db"))
+        session = await opened(hub, ASK)
+        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
+        assert not await asks(hub, session, "c2")
+        await hub.close_session(session, by="jo")
+        raven = AGENT.model_copy(update={"name": "raven"})
+        await hub.resume_external(session, raven, SessionConfig(compile_rules(ASK).registry))
+        assert await asks(hub, session, "c3")
+        assert not any(grant.net.active for grant in (await hub.session(session)).grants.values())
+        await check_fold(hub)
+        await hub.close()
+
+    async def test_of_the_same_name(self, tmp_path: Path) -> None:
+        """G-63: whatever else an agent says of itself, under its own name it goes on with its grants."""
+        hub = Hub(Journal.open(tmp_path / "hub.db"))
+        session = await opened(hub, ASK)
+        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
+        await hub.close_session(session, by="jo")
+        same = AGENT.model_copy(update={"model": "newer", "tools": ("deploy",)})
+        await hub.resume_external(session, same, SessionConfig(compile_rules(ASK).registry))
+        assert not await asks(hub, session, "c2")
+        await hub.close()

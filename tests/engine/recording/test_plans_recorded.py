@@ -13,19 +13,29 @@ from pydantic import JsonValue
 from interlock.app.config.rules_compiler import LANGUAGE
 from interlock.engine.backtest import Judge, Trial
 from interlock.engine.backtest.journal_reader import recordings
-from interlock.engine.core.plan import written_plan
+from interlock.engine.core.plan import ConditionReader, Plan, written_plan
+from interlock.engine.gate.classify import maps_digest
+from interlock.engine.gate.grants.plans import plan_of_call
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.model.events import CallDecided, GrantGiven, GrantRevoked
+from interlock.engine.history.model.events import (
+    CallDecided,
+    GrantGiven,
+    GrantRevoked,
+    SessionResumed,
+)
 from interlock.engine.history.model.records import AppliedRules
 from interlock.engine.hub.hub import CallAnswer, Hub
+from interlock.engine.net.net import Input
+from interlock.engine.recording import grants
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.new_rules import NewRules
 from interlock.rules import compile_rules
 
 from ..gateway.served import until
-from ..support.external_agent import check_fold, opened, resumed
+from ..support.external_agent import AGENT, check_fold, opened, resumed
 from ..support.shop import bodies
 
 ASKS = "\n".join(f"require human-approval before {name}" for name in ("plan", "deploy", "push"))
@@ -140,6 +150,38 @@ class TestResumed:
         assert not any(grant.net.active for grant in (await again.session(session)).grants.values())
         await check_fold(again)
         await again.close()
+
+    async def test_another_agent(self, hub: Hub, tmp_path: Path) -> None:
+        """G-110: what one agent planned lets nothing pass of another one that goes on in its place."""
+        session = await planned(hub)
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        again = hub_on(tmp_path / "hub.db")
+        other = AGENT.model_copy(update={"name": "raven"})
+        await again.resume_external(session, other, SessionConfig(compile_rules(ASKS).registry))
+        assert not await deploys(again, "d1")
+        [resumption] = bodies(again, session, SessionResumed)
+        assert (resumption.agent, resumption.ended_grants) == ("raven", ("grant-1", "grant-2"))
+        await check_fold(again)
+        await again.close_session(session, by="jo")
+        await resumed(again, session, ASKS)
+        assert not await deploys(again, "d2"), "what has ended comes back"
+        await again.close()
+
+    async def test_read_once(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each recorded step is read once."""
+        session = await planned(hub)
+        state, nets = fold(await hub.recorded(session)), compile_rules(ASKS).registry
+        read: list[Input] = []
+
+        def counting(value: Input, conditions: ConditionReader | None) -> Plan:
+            read.append(value)
+            return plan_of_call(value, conditions)
+
+        monkeypatch.setattr(grants, "plan_of_call", counting)
+        found = grants.Grants.of(state.grants, nets, maps_digest(nets.values()), LANGUAGE.condition)
+        assert read == [grant.input for grant in state.grants.values()]
+        assert (found.over, [grant.tool for grant in found.every]) == (frozenset(), ["deploy", "push"])
 
     async def test_without_a_reader(self, hub: Hub, tmp_path: Path) -> None:
         """G-110: a host that reads no conditions ends a plan that has one."""
