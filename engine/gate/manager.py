@@ -752,8 +752,7 @@ class GateManager:
         Raises `NetError` for a key that is no grant's or is in use, and for an unknown net.
         """
         with self._lock:
-            asked = () if grant.planned is None else grant.planned.asked
-            for asks in (grant.asks, *(key for key, _ in asked)):
+            for asks in grant.asking:
                 member_of(self._members, asks)
             if since is None and grant.net.timed:
                 since = self._time.context().now()
@@ -826,14 +825,19 @@ class GateManager:
         active: Sequence[str],
         kept: Container[str] = (),
         *,
+        grants: Container[str] = (),
         undo: bool = False,
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Judge by the nets of `registry` from now on, of which exactly `active` are on (G-67).
 
         Those that are here already and among `kept` stay where they are, with what waits for results in
         them; all others begin with their initial markings. What calls have moved so far stays moved, also
         where they never run. Questions that were put to people stay theirs. With `undo` the last
         replacement is taken back, before anybody could see it.
+
+        Grants end, those of plans with all of their plan, but for those whose keys are in `grants` and
+        whose nets are still there: only the caller knows that what they rest on is what it was (G-74,
+        G-110). Returns the keys of those that have ended.
 
         Raises `NetError` for a composition that is static, an unknown name in `active`, a kept net of
         other places or transitions and a net that does not come to rest; it then changes nothing.
@@ -851,12 +855,16 @@ class GateManager:
                 elif (old.net.places, old.net.transitions) != (net.places, net.transitions):
                     raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
             roster = self._roster_of(active, members)
+            ended = self._granted.ended_without(members, grants)
+            for key in ended:
+                self._granted.drop(key)
             self._members, self._roster = members, roster
             self._listen(members)
             self.replacements += -1 if undo else 1
             self._pending = PendingIndex.of(*members.values())
             self._moves.forget()
             self._claims.wake()
+            return ended
 
     def restore(
         self,

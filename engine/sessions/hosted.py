@@ -195,11 +195,12 @@ class HostedSession:
         active: Sequence[str],
         kept: Container[str] = (),
         *,
+        grants: Container[str] = (),
         undo: bool = False,
     ) -> None:
         """Have the gate judge by other nets; see `GateManager.replace_nets`. For whoever records it."""
         heard = self.manager.sources
-        self.manager.replace_nets(registry, active, kept, undo=undo)
+        self.manager.replace_nets(registry, active, kept, grants=grants, undo=undo)
         self._take_maps(registry)
         if self.manager.sources != heard:
             self.manager.hear_again(recorded_texts(self.state))

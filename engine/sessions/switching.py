@@ -60,7 +60,12 @@ class SwitchHost(EventRecorder, Protocol):
     maps: str
 
     def replace_nets(
-        self, registry: Mapping[str, SkillNet], active: Sequence[str], kept: Container[str] = ()
+        self,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str],
+        kept: Container[str] = (),
+        *,
+        grants: Container[str] = (),
     ) -> None: ...
 
 
@@ -352,11 +357,10 @@ class Switching:
             if (problem := change.problem(counting)) is not None:
                 return Reply(False, problem)
             try:
-                host.replace_nets(rules.registry, change.fit.active, change.fit.markings)
+                going_on = change.grants.keys() - {*change.ended_grants}
+                host.replace_nets(rules.registry, change.fit.active, change.fit.markings, grants=going_on)
             except NetError as error:
                 return Reply(False, str(error))
-            for key in change.ended_grants:
-                host.manager.revoke_grant(key)
             await self._ledger.record_change(change.event())
             self.arm()
             await host.questions.ask_again(f"{' and '.join(agreed)} replaced the rules")

@@ -63,6 +63,12 @@ class Grant:
     programs: tuple[str, ...] = ()
     planned: PlannedStep | None = None
 
+    @property
+    def asking(self) -> tuple[str, ...]:
+        """The keys of the nets whose questions it answers."""
+        asked = () if self.planned is None else self.planned.asked
+        return tuple(key for key, _ in asked) or (self.asks,)
+
     def answers(self, asked: Question) -> bool:
         """Tell whether it is given for a question, for calls that it covers."""
         return asked == self.question if self.planned is None else asked in self.planned.questions

@@ -151,6 +151,15 @@ class GrantStore:
         every = self.grants.items()
         return tuple(each for each, g in every if g.planned is not None and g.planned.plan == plan)
 
+    def ended_without(self, nets: Container[str], kept: Container[str]) -> tuple[str, ...]:
+        """The keys of the grants that end where only `nets` are left, and no grants but `kept`."""
+        over = [
+            key
+            for key, grant in self.grants.items()
+            if key not in kept or any(net not in nets for net in grant.asking)
+        ]
+        return tuple(dict.fromkeys(each for key in over for each in self.together(key)))
+
     def drop(self, key: str) -> Grant | None:
         """Remove a grant and return it; `None` when there is none."""
         self.members.pop(key, None)

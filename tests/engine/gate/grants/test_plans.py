@@ -8,6 +8,7 @@ import pytest
 
 from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, ToolCall, ToolResult
 from interlock.engine.gate import reasons
+from interlock.engine.net.net import NetError
 
 from ..support.granting import Names
 from ..support.helpers import Operator, call, registry
@@ -432,3 +433,60 @@ class TestEdited:
             call("plan", title="Release", steps=[step("deploy")]), GateContext(more)
         )
         assert (decision.outcome, gate.grants) == ("block", {})
+
+
+class TestReplacedNets:
+    """Nets that a program of its own replaces: what was granted under the former ends (G-74, G-110)."""
+
+    async def test_ends(self) -> None:
+        """G-110: a plan that was approved under other nets lets nothing pass, and its end is returned."""
+        decide = await planned(DEPLOY, step("deploy", 2), step("deploy"))
+        nets = planning(DEPLOY + "block rm\n").nets
+        assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets)) == ("grant-1", "grant-2")
+        assert (await decide("deploy")).block
+        assert (len(decide.asked), decide.gate.grants) == (1, {})
+
+    async def test_under_the_same(self) -> None:
+        """G-110: a gate cannot tell whether nets are the same; without being told they end it, too."""
+        decide = await planned(DEPLOY, step("deploy"))
+        nets = decide.gate.nets
+        assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets)) == ("grant-1",)
+        assert (await decide("deploy")).block
+
+    async def test_goes_on(self) -> None:
+        """G-110: a plan whose grants are all named goes on where it is."""
+        decide = await planned(DEPLOY, step("deploy", 2))
+        assert (await decide("deploy")).granted == ("grant-1",)
+        nets = decide.gate.nets
+        assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets), grants=["grant-1"]) == ()
+        assert uses_left(decide.gate) == {"grant-1": 1}
+
+    async def test_together(self) -> None:
+        """G-110: one step of a plan does not go on without the others."""
+        rules = DEPLOY + "require human-approval before push\n"
+        decide = await planned(rules, step("deploy"), step("push"))
+        nets = decide.gate.nets
+        ended = decide.gate.replace_nets(nets, tuple(nets), tuple(nets), grants=["grant-1"])
+        assert (ended, decide.gate.grants) == (("grant-1", "grant-2"), {})
+
+    async def test_without_its_net(self) -> None:
+        """G-74: no grant goes on without the net that it answers for."""
+        decide = await planned(DEPLOY, step("deploy"))
+        nets = {key: net for key, net in decide.gate.nets.items() if "deploy" not in key}
+        assert decide.gate.replace_nets(nets, tuple(nets), grants=["grant-1"]) == ("grant-1",)
+
+    async def test_other_grants(self) -> None:
+        """G-74: what a person granted ends in the same way."""
+        decide = Asker(planning(DEPLOY))
+        given = await decide("deploy", granting())
+        nets = decide.gate.nets
+        assert given.gave == ("grant-1",)
+        assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets)) == ("grant-1",)
+        assert (await decide("deploy")).block
+
+    async def test_refused(self) -> None:
+        """Where the nets are not replaced, nothing ends."""
+        decide = await planned(DEPLOY, step("deploy"))
+        with pytest.raises(NetError):
+            decide.gate.replace_nets(decide.gate.nets, ["no-such-net"])
+        assert (await decide("deploy")).granted == ("grant-1",)
