@@ -26,9 +26,7 @@ from ...engine.agents import (
 )
 from ...engine.agents.models.model_url import parse_model_name
 from ...engine.agents.runtime import just_bash, vercel
-from ...engine.agents.tools.plan import PlanTool, asks_about_plans
 from ...engine.agents.turn.spending import not_kept, unpriced
-from ...engine.core.plan import PLAN
 from ...engine.history.model.records import AppliedRules
 from ...engine.hub.hub import Hub, SessionConfig
 from ...engine.net.net import NetError
@@ -128,7 +126,7 @@ class Prepared:
     async def agent(self) -> Agent:
         """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
         if isinstance(self.source, Agent):
-            return self._planning(self.parts.put_into(self.source))
+            return self.parts.put_into(self.source)
         try:
             found = await self.source()
         except (Exception, SystemExit) as error:
@@ -139,15 +137,7 @@ class Prepared:
         agent = self.parts.put_into(agent)
         if problems := await asyncio.to_thread(self.parts.unpriced, agent):
             raise AgentSpecError(problems)
-        return self._planning(agent)
-
-    def _planning(self, agent: Agent) -> Agent:
-        """The agent with a tool for plans, where the rules ask about them and it has none."""
-        if any(each.name == PLAN for each in agent.tools):
-            return agent
-        if not asks_about_plans(self.rules.registry.values()):
-            return agent
-        return agent.replace(tools=(*agent.tools, PlanTool))
+        return agent
 
     async def open(self, hub: Hub, *, by: str) -> str:
         """Open the session on `hub`; return its id. Raises what `agent` and `Hub.open_session` raise."""

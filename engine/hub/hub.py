@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
+from ..agents.tools.plan import with_plan_tool
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
@@ -213,8 +214,10 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         """Host a session of `agent`; returns its id.
 
         Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
+        Where the nets ask about plans, the agent has a tool for them.
         Raises `NetError` for unknown nets in `config.active`, `JournalError` when it cannot be recorded.
         """
+        agent = _planning(agent, config)
         return await self._live.open(agent, _with_tool_nets(config, agent), session_id)
 
     async def resume_session(
@@ -240,6 +243,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
         `NetError` and `JournalError` as `open_session`.
         """
+        agent = _planning(agent, config)
         config = _with_tool_nets(config, agent)
         return await self._live.resume(session_id, agent, config, must_go_on=must_go_on)
 
@@ -260,6 +264,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
 
         Raises `BranchError` where a call has no result yet, else as `resume_session`.
         """
+        agent = _planning(agent, config)
         config = _with_tool_nets(config, agent)
         return await self._live.branch(session_id, at, agent, config, branch_id)
 
@@ -449,6 +454,12 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
     def _hand_over(self, shown: HubEvent) -> None:
         for subscription in self._subscriptions:
             subscription.put(shown)
+
+
+def _planning(agent: Agent, config: SessionConfig) -> Agent:
+    """The agent, with a tool for plans where its nets ask about them."""
+    tools = with_plan_tool(agent.tools, config.registry.values())
+    return agent if tools == tuple(agent.tools) else agent.replace(tools=tools)
 
 
 def _with_tool_nets(config: SessionConfig, agent: Agent) -> SessionConfig:

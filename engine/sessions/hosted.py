@@ -48,6 +48,7 @@ from ..agents import (
 )
 from ..agents.rules_notice import current_rules
 from ..agents.stores.base import Messages
+from ..agents.tools.plan import with_plan_tool
 from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OpenRequests, OperatorTokens
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
@@ -256,6 +257,9 @@ class HostedSession:
                 self.questions.schedule_block_check()
             case RulesReplaced():
                 self._recorded_nets = self.manager.nets
+                if self.session is not None:
+                    nets = self._recorded_nets.values()
+                    self.session.tools = with_plan_tool(self.session.tools, nets)
             case _:
                 pass
 

@@ -6,7 +6,7 @@ the rules would have asked about one by one (G-108).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -24,7 +24,7 @@ from ...core.plan import (
     PLAN_NOTED,
 )
 from ...net.net import SkillNet
-from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
+from ..tool import Tool, ToolContext, ToolInput, ToolOutput, define_tool
 
 _Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
@@ -59,3 +59,13 @@ PlanTool = define_tool(PLAN, PLAN_DESCRIPTION, PlanInput, _run)
 def asks_about_plans(nets: Iterable[SkillNet]) -> bool:
     """Tell whether a net asks people about `plan`: only then an approved plan lets anything pass."""
     return any(t.type == "manual" and PLAN in t.tools for net in nets for t in net.transitions)
+
+
+def with_plan_tool(tools: Sequence[Tool], nets: Iterable[SkillNet]) -> tuple[Tool, ...]:
+    """An agent's tools, with one for plans where the nets ask about them and it has none.
+
+    None is ever taken away: a model that was shown the tool reads in its answer what a plan counts for.
+    """
+    if any(each.name == PLAN for each in tools) or not asks_about_plans(nets):
+        return tuple(tools)
+    return (*tools, PlanTool)

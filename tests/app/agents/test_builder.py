@@ -57,13 +57,6 @@ class TestPrepared:
         assert (agent.name, agent.max_steps, agent.system_prompt) == ("bot", 4, "Hi")
         assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
 
-    async def test_plans(self, here: Path) -> None:
-        """The agent has a tool for plans where the rules ask about them, and none elsewhere."""
-        (here / "plans.rules").write_text("require human-approval before plan")
-        asking = self.spec(here, rules=[here / "plans.rules"], tools=["bash"])
-        assert [tool.name for tool in (await prepare(asking).agent()).tools] == ["bash", "plan"]
-        assert [tool.name for tool in (await prepare(self.spec(here)).agent()).tools] == ["bash"]
-
     async def test_whether_rules_are_told(self, here: Path) -> None:
         """G-73: the model reads the rules unless `tell_rules` is false; subagents' models likewise."""
         helper = {"description": "Helps."}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,17 @@ import pytest
 from interlock.app.config.rules_compiler import LANGUAGE
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.model.events import CallDecided, GrantGiven, SessionStatus
+from interlock.engine.history.model.events import (
+    CallDecided,
+    GrantGiven,
+    MessageAdded,
+    SessionOpened,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import AppliedRules
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
+from interlock.engine.sessions.new_rules import NewRules
 from interlock.rules import compile_rules
 
 from ..support.shop import Shop, bodies, check, until
@@ -89,3 +98,56 @@ class TestHosted:
         branch = await hub.branch_session(session, last, bot, SessionConfig(registry))
         assert await run(hub, branch) == ["deploy"]
         assert bodies(hub, branch, GrantGiven) == []
+
+
+class TestTool:
+    """The tool with which a hosted agent shows plans follows the rules of its session."""
+
+    async def opened(self, hub: Hub, shop: Shop, rules: str, *replies: Reply) -> str:
+        """A session of an agent that brings no such tool."""
+        bot = Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
+        return await hub.open_session(bot, SessionConfig(compile_rules(rules).registry))
+
+    async def replace(self, hub: Hub, session: str, rules: str) -> None:
+        """Put other rules in force."""
+        registry = compile_rules(rules).registry
+        applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="others")
+        outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
+        assert outcome.ok, outcome.message
+
+    def has_it(self, hub: Hub, session: str) -> bool:
+        """Whether the model is offered the tool in its next step."""
+        return any(tool.name == "plan" for tool in hub._live.get(session)[1].tools)
+
+    async def test_from_the_beginning(self, hub: Hub) -> None:
+        """It is there where the rules ask about plans, and nowhere else; the record says so."""
+        shop = Shop()
+        asking = await self.opened(hub, shop, RULES)
+        other = await self.opened(hub, shop, "require human-approval before deploy\n")
+        assert (self.has_it(hub, asking), self.has_it(hub, other)) == (True, False)
+        [begun] = bodies(hub, asking, SessionOpened)
+        assert "plan" in begun.tools
+
+    async def test_with_new_rules(self, hub: Hub) -> None:
+        """G-108: rules that come to ask about plans bring it, and the next plan counts."""
+        shop = Shop()
+        replies = (T("hello"), C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
+        session = await self.opened(hub, shop, "require human-approval before deploy\n", *replies)
+        await run(hub, session)
+        assert not self.has_it(hub, session)
+        await self.replace(hub, session, RULES)
+        assert self.has_it(hub, session)
+        assert await run(hub, session) == ["plan"]
+        assert shop.ran == ["deploy test"]
+        await check(hub, session)
+
+    async def test_stays(self, hub: Hub) -> None:
+        """G-108: rules that ask no more leave it; its answer says that the plan counts for nothing."""
+        shop = Shop()
+        replies = (C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
+        session = await self.opened(hub, shop, RULES, *replies)
+        await self.replace(hub, session, "require human-approval before deploy\n")
+        assert self.has_it(hub, session)
+        assert await run(hub, session) == ["deploy"]
+        said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
+        assert "This plan lets nothing pass by itself" in said[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.engine import create_gate
 from interlock.engine.agents import C, T
-from interlock.engine.agents.tools.plan import PlanTool, asks_about_plans
+from interlock.engine.agents.tools.plan import PlanTool, with_plan_tool
 from interlock.engine.core.plan import PLAN
 from interlock.rules import compile_rules, condition_of
 
@@ -24,5 +24,10 @@ class TestPlanTool:
 
     def test_offered(self) -> None:
         """It is offered where a rule asks people about plans, and not where one only limits them."""
-        assert asks_about_plans(compile_rules(RULES).nets)
-        assert not asks_about_plans(compile_rules("limit plan to 2 per session").nets)
+        assert with_plan_tool([], compile_rules(RULES).nets) == (PlanTool,)
+        assert with_plan_tool([], compile_rules("limit plan to 2 per session").nets) == ()
+
+    def test_once(self) -> None:
+        """An agent that has a tool of this name keeps that one, whatever the rules."""
+        assert with_plan_tool([PlanTool], compile_rules(RULES).nets) == (PlanTool,)
+        assert with_plan_tool([PlanTool], ()) == (PlanTool,)
