@@ -26,6 +26,7 @@ PRELOADED = (
     "tests.crash.busy",
     "tests.crash.check",
     "tests.crash.elsewhere",
+    "tests.crash.planning",
     "tests.crash.planted",
     "tests.crash.restart",
 )

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -33,6 +34,7 @@ from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import ToolCall
 from interlock.engine.recording import resume_checks as resuming
+from interlock.engine.recording.grants import Grants
 from interlock.engine.recording.records import decision_record
 from interlock.engine.sessions.call_answer import CallAnswer
 from interlock.engine.sessions.config import SessionConfig
@@ -228,6 +230,17 @@ def answers_in_memory() -> None:
     _kept_in_memory(lambda session, body: session.kind == "flow" and isinstance(body, ApprovalDecided))
 
 
+def plans_begin_again() -> None:
+    """What a restart takes up of a plan has all the uses that it was given."""
+    of = Grants.of
+
+    def anew(*args: object, **options: object) -> Grants:
+        found = of(*args, **options)  # type: ignore[arg-type]
+        return replace(found, markings={g.key: dict(g.net.initial_marking) for g in found.every})
+
+    setattr(Grants, "of", anew)  # noqa: B010
+
+
 BUGS: dict[str, Callable[[], None]] = {
     bug.__name__: bug
     for bug in (
@@ -244,5 +257,6 @@ BUGS: dict[str, Callable[[], None]] = {
         steps_recorded_late,
         flows_repeat_approved_calls,
         answers_in_memory,
+        plans_begin_again,
     )
 }

@@ -1,0 +1,65 @@
+"""A hub that dies while plans run: after it each has the uses left that its record says, never more."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from .host import Host
+from .lives import Way, _ending, seeds
+
+WAYS: tuple[Way, ...] = ("outside", "before", "amid", "after", "power loss")
+
+
+def die_and_go_on(
+    host: Host, folder: Path, empty: Path, seed: int, way: Way, left: Counter[str], plant: str = ""
+) -> object:
+    """A life that dies so, and the next one; the problems that this found."""
+    folder.mkdir()
+    shutil.copy(empty, folder / "journal.db")
+    kill_after, death = _ending(Random(f"{way} {seed}"), way, 600)
+    first = host.life(
+        "tests.crash.planning:live",
+        kill_after=kill_after,
+        folder=str(folder),
+        seed=seed,
+        death=None if death is None else asdict(death),
+    )
+    assert first.error is None, first.error
+    left["killed"] += first.killed
+    second = host.life("tests.crash.planning:go_on", folder=str(folder), seed=seed + 1, plant=plant)
+    assert second.error is None, f"'{way}' with seed {seed} in {folder}: {second.error}"
+    problems = second.value.pop("problems")
+    left.update({what: int(str(number)) for what, number in second.value.items()})
+    return problems
+
+
+def test_what_is_left(host: Host, empty: Path, tmp_path: Path) -> None:
+    """G-110: whatever kills the hub, a plan lets pass what its record has left of it, and no more."""
+    left: Counter[str] = Counter()
+    tried = seeds(usual=2)
+    for turn, seed in enumerate(tried):
+        way = WAYS[turn % len(WAYS)]
+        folder = tmp_path / str(seed)
+        problems = die_and_go_on(host, folder, empty, seed, way, left)
+        assert not problems, f"'{way}' with seed {seed} left in {folder}: {problems}"
+        shutil.rmtree(folder)
+    assert left["killed"] > len(tried) // 2, left
+    assert left["plans"] > 0, left
+    assert left["remaining"] > 0, left
+
+
+@pytest.mark.thorough
+def test_planted_bug_is_found(host: Host, empty: Path, tmp_path: Path) -> None:
+    """Plans that begin anew after a restart are found by the uses that they have."""
+    for seed in range(1, 11):
+        folder = tmp_path / str(seed)
+        found = die_and_go_on(host, folder, empty, seed, "outside", Counter(), "plans_begin_again")
+        if "left, the gate" in str(found):
+            return
+    raise AssertionError("plans that begin again were not found")

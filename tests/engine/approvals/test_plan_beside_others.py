@@ -1,0 +1,180 @@
+"""A running plan beside rules of high risk, with a passkey and for two people (G-108, G-109)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import ApprovalRequested, CallDecided, GrantGiven
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, Hub
+
+from ..support.external_agent import check_fold, opened, recorded
+from ..support.shop import until
+
+RULES = """
+require human-approval before plan
+require human-approval before deploy
+require human-approval before deploy risk high when input.env = "prod"
+require human-approval before publish with passkey
+require 2 human-approvals before migrate
+"""
+STEPS: list[JsonValue] = [{"tool": "deploy", "count": 2}, {"tool": "publish"}, {"tool": "migrate"}]
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub whose approvals of high risk burn for an hour."""
+    hub = Hub(Journal.open(tmp_path / "hub.db"), language=LANGUAGE, policy=ApprovalPolicy(fuse=3600.0))
+    yield hub
+    await hub.close()
+
+
+class Agent:
+    """The agent of a session under `rules`; each call has an id of its own."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self._count = 0
+
+    def call(self, tool: str, **value: JsonValue) -> asyncio.Future[CallAnswer]:
+        """Make a call."""
+        self._count += 1
+        return asyncio.ensure_future(self.hub.call("robin-1", f"c{self._count}", tool, value))
+
+    async def asked(
+        self, tool: str, **value: JsonValue
+    ) -> tuple[ApprovalState, asyncio.Future[CallAnswer]]:
+        """Make a call that is asked about."""
+        heard = self.hub.subscribe()
+        waiting = self.call(tool, **value)
+        await until(heard, ApprovalRequested)
+        heard.close()
+        return (await self.hub.approvals())[-1], waiting
+
+    async def approve(self, request: ApprovalState, by: str = "maria") -> None:
+        """Approve a request as it is shown."""
+        outcome = await self.hub.decide(request.id, approved=True, by=by, digest=request.digest)
+        assert outcome.ok, outcome.message
+
+    async def deny(self, request: ApprovalState, waiting: asyncio.Future[CallAnswer]) -> None:
+        """Deny a request; its call is blocked."""
+        await self.hub.decide(request.id, approved=False, by="maria", digest=request.digest)
+        assert (await waiting).outcome == "block"
+
+    async def burn(self) -> None:
+        """Have the fuse of the one open request end now, as its timer would."""
+        questions = self.hub._live.hosted("robin-1").questions
+        [(key, waiting)] = questions._open.items()
+        assert waiting.fuse is not None
+        await questions._release(key, waiting, waiting.fuse)
+
+    async def planned(self, *steps: JsonValue) -> None:
+        """Have a plan approved."""
+        request, waiting = await self.asked("plan", title="Release", steps=list(steps))
+        await self.approve(request)
+        assert (await waiting).outcome == "allow"
+
+    async def left(self) -> dict[str, int]:
+        """Uses left of each grant."""
+        grants = (await self.hub.session("robin-1")).grants
+        return {key: grant.net.marking["granted"] for key, grant in grants.items()}
+
+
+@pytest.fixture
+async def agent(hub: Hub) -> Agent:
+    await opened(hub, RULES)
+    return Agent(hub)
+
+
+class TestWalk:
+    async def test_what_asks_all_the_same(self, hub: Hub, agent: Agent) -> None:
+        """G-109: a plan answers no rule of high risk, with a passkey or for two people."""
+        await agent.planned(*STEPS)
+        [given] = recorded(hub.database, GrantGiven)
+        assert (given.grant.tool, given.grant.also) == ("deploy", ())
+        assert (await agent.call("deploy", env="test")).outcome == "allow"
+
+        request, waiting = await agent.asked("deploy", env="prod")
+        assert request.risk == "high"
+        await agent.deny(request, waiting)
+        request, waiting = await agent.asked("publish")
+        assert request.passkey
+        refused = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
+        assert not refused.ok
+        await agent.deny(request, waiting)
+        request, waiting = await agent.asked("migrate")
+        assert request.people == 2
+        await agent.approve(request)
+        assert not waiting.done()
+        await agent.deny(request, waiting)
+
+        assert await agent.left() == {"grant-1": 1}
+        assert (await agent.call("deploy", env="test")).outcome == "allow"
+        assert await agent.left() == {"grant-1": 0}
+        await check_fold(hub)
+
+    async def test_both_answer(self, hub: Hub, agent: Agent) -> None:
+        """G-109: of a call about which two rules ask, the plan answers one and a person the other."""
+        await agent.planned(*STEPS)
+        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve(request)
+        await agent.burn()
+        assert (await waiting).outcome == "allow"
+        decided = recorded(hub.database, CallDecided)[-1]
+        assert (decided.granted, decided.approved_by) == (("grant-1",), ("maria",))
+        assert await agent.left() == {"grant-1": 1}
+        await check_fold(hub)
+
+
+class TestFuse:
+    async def test_taken_back(self, hub: Hub, agent: Agent) -> None:
+        """G-109: an approval that is taken back has spent nothing of the plan, neither has a denial."""
+        await agent.planned(*STEPS)
+        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve(request)
+        assert await agent.left() == {"grant-1": 2}
+        assert (await hub.take_back(request.id, by="ben")).ok
+        assert await agent.left() == {"grant-1": 2}
+        await agent.deny(request, waiting)
+        assert await agent.left() == {"grant-1": 2}
+        await check_fold(hub)
+
+    async def test_spent_meanwhile(self, hub: Hub, agent: Agent) -> None:
+        """G-109: while a call burns its plan is free for others; what they spent is asked about."""
+        await agent.planned({"tool": "deploy"})
+        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve(request)
+        assert (await agent.call("deploy", env="test")).outcome == "allow"
+        heard = hub.subscribe()
+        await agent.burn()
+        await until(heard, ApprovalRequested)
+        heard.close()
+        [again] = await hub.approvals()
+        assert (again.risk, again.call_id) == (None, request.call_id)
+        assert not waiting.done()
+        await agent.deny(again, waiting)
+        assert await agent.left() == {"grant-1": 0}
+        await check_fold(hub)
+
+    async def test_of_the_plan(self, hub: Hub) -> None:
+        """G-108: a plan whose approval is taken back has given nothing; approved again it does."""
+        await opened(hub, RULES.replace("before plan", "before plan risk high"))
+        agent = Agent(hub)
+        request, waiting = await agent.asked("plan", title="Release", steps=[{"tool": "deploy"}])
+        await agent.approve(request)
+        assert (await hub.take_back(request.id, by="ben")).ok
+        assert (waiting.done(), recorded(hub.database, GrantGiven)) == (False, [])
+        deploying, deploy = await agent.asked("deploy", env="test")
+        await agent.deny(deploying, deploy)
+        await agent.approve(request, by="ben")
+        await agent.burn()
+        assert (await waiting).outcome == "allow"
+        assert (await agent.call("deploy", env="test")).outcome == "allow"
+        assert [given.by for given in recorded(hub.database, GrantGiven)] == ["ben"]
