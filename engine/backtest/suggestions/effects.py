@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from ...core.rule import LimitRule, RuleSource, restricted
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
 from ..judge import Judge, Judgement
 from ..recording import Recorded, RecordedQuestion, Recording
 from ..run import divergence
 from ..trial import Trial
+from ..uses import TrialUses
 from .suggestion import LISTED, Effect, ListedCall
 
 _Change: TypeAlias = Literal["allowed", "asked", "blocked"]
 _CHANGES: Mapping[str, _Change] = {"allow": "allowed", "ask": "asked", "block": "blocked"}
+
+
+class SessionsJudge:
+    """Judges the sessions of a journal under rules; those that limits count together are counted first.
+
+    Where `counts`, each session is to be counted before the first is judged.
+    """
+
+    def __init__(self, nets: Mapping[str, SkillNet]) -> None:
+        self._uses = TrialUses() if any(net.shared for net in nets.values()) else None
+        self._judge = Judge(Trial.of(nets, nets), self._uses)
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether a limit counts over sessions."""
+        return self._uses is not None
+
+    def count(self, recording: Recording, items: Sequence[Recorded]) -> None:
+        """Count what a session uses of limits over sessions."""
+        if self._uses is not None:
+            self._uses.session = recording.name
+            for _ in self._judge.judge(items, recording.start):
+                pass
+
+    def judge(self, recording: Recording, items: Sequence[Recorded]) -> Iterator[Judgement]:
+        """A judgement on every call of a session, with what the others use."""
+        if self._uses is not None:
+            self._uses.counting, self._uses.session = False, recording.name
+        return self._judge.judge(items, recording.start)
 
 
 class EffectCounter:
@@ -25,7 +55,9 @@ class EffectCounter:
     """
 
     def __init__(self, nets: Mapping[str, SkillNet], redaction: Redaction, since: int = 0) -> None:
-        self._judge = Judge(Trial.of(nets, nets))
+        self.judge = SessionsJudge(nets)
+        self._shared = {key: net.rule for key, net in nets.items() if net.shared is not None}
+        self._overrun = Counter[str]()
         self._redaction = redaction
         self._since = since
         self._calls = self._saved = 0
@@ -38,11 +70,13 @@ class EffectCounter:
     def take(self, recording: Recording, items: Sequence[Recorded], base: Sequence[Judgement]) -> None:
         """Judge the items of a session, of which `base` are the judgements by the rules as they are."""
         asked = {item.call_id for item in items if isinstance(item, RecordedQuestion)}
-        for before, after in zip(base, self._judge.judge(items, recording.start), strict=True):
+        for before, after in zip(base, self.judge.judge(recording, items), strict=True):
             self._add(recording.name, before, after, asked)
 
     def _add(self, session: str, before: Judgement, after: Judgement, asked: set[str]) -> None:
         call, was, now = before.call, before.now.outcome, after.now.outcome
+        if now == "block" and call.then.ran and after.now.net in self._shared:
+            self._overrun[after.now.net] += 1
         if call.then.denied and was != "allow" and now == "allow":
             self.denied += 1
             self._list(self._listed_denied, session, after)
@@ -87,18 +121,21 @@ class EffectCounter:
             listed_blocked=tuple(self._listed["blocked"]),
         )
 
+    @property
+    def inexact(self) -> tuple[str, ...]:
+        """Limits over sessions that would stop calls which ran: what keeps the numbers from being exact.
 
-def judged_alone(nets: Mapping[str, SkillNet], place: RuleSource) -> Iterator[str]:
-    """Say which limits on the tool of the rule at a place count over sessions.
-
-    An effect judges each session by itself, so such a limit blocks less there than it would.
-    """
-    rules = {net.rule.source.where: net.rule for net in nets.values() if net.rule and net.rule.source}
-    changed = rules.get(place.where)
-    tool = None if changed is None else restricted(changed)
-    for where, rule in rules.items():
-        if isinstance(rule, LimitRule) and rule.across is not None and rule.tool == tool:
-            yield (
-                f"{where}: this limit counts over sessions, and the numbers here are of each session "
-                "alone: fewer calls may be newly allowed, as a backtest says"
+        Such a call was counted as a use before it was known to be blocked, so those after it may find
+        less than there would be. Where no call is stopped so, each that is counted passes, and the
+        numbers are those of the gate.
+        """
+        found: list[str] = []
+        for key, calls in self._overrun.items():
+            rule = self._shared[key]
+            where = key if rule is None or rule.source is None else rule.source.where
+            found.append(
+                f"{where}: this limit counts over sessions and would stop {calls:,} recorded "
+                f"{'call' if calls == 1 else 'calls'} that ran; later ones are judged as if these had "
+                "used it, so fewer of them may be blocked than the numbers say"
             )
+        return tuple(found)

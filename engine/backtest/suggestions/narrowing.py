@@ -16,10 +16,9 @@ from ...history.model.records import Record
 from ...history.model.times import from_ms, to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
-from ..judge import Judge
 from ..run import Progress, short_input
 from ..trial import Trial
-from .effects import EffectCounter, judged_alone
+from .effects import EffectCounter, SessionsJudge
 from .facts import MOST, FactReader, Observation, RuleFacts, loosenable
 from .proposal import support_of
 from .reading import JournalReading
@@ -66,18 +65,21 @@ def narrow(
     made = writer.compiled(texts)
     first = 0 if since is None else to_ms(since)
     facts, counter = FactReader(nets, redaction, first), EffectCounter(made, redaction, first)
-    judge = Judge(Trial.of(nets, nets))
-    read = JournalReading(path, progress, times=1, texts=Trial.of(made).reads_texts)
+    base = SessionsJudge(nets)
+    counts = base.counts or counter.judge.counts
+    read = JournalReading(path, progress, times=2 if counts else 1, texts=Trial.of(made).reads_texts)
+    for recording, items in read.sessions() if counts else ():
+        for each in (base, counter.judge):
+            each.count(recording, items)
     for recording, items in read.sessions():
         facts.read(recording, items)
-        counter.take(recording, items, list(judge.judge(items, recording.start)))
+        counter.take(recording, items, list(base.judge(recording, items)))
     read.tell()
     return _narrowing(
         facts.facts.rules[key],
         counter,
         condition,
         (before, after, source),
-        tuple(judged_alone(made, source)),
         writer,
         rules,
         texts,
@@ -105,7 +107,6 @@ def _narrowing(
     counter: EffectCounter,
     condition: Condition,
     change: tuple[str, str, RuleSource],
-    alone: tuple[str, ...],
     writer: RuleWriter,
     rules: Mapping[str, str],
     texts: Mapping[str, str],
@@ -130,7 +131,7 @@ def _narrowing(
             loosens=True,
             support=support,
             effect=counter.effect,
-            warnings=(*alone, *(each for each in found[1] if each not in base[1])),
+            warnings=(*counter.inexact, *(each for each in found[1] if each not in base[1])),
         ),
         denied=counter.denied + len(edited),
         listed_denied=listed[:LISTED],

@@ -17,11 +17,10 @@ from ...core.rule import Rule, RuleSource
 from ...history.model.times import to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
-from ..judge import Judge
 from ..run import Progress
 from ..trial import Trial
 from .conditions import always_approved, separating
-from .effects import EffectCounter, judged_alone
+from .effects import EffectCounter, SessionsJudge
 from .facts import FactReader, Facts
 from .orders import limits, orders
 from .proposal import Proposal
@@ -58,15 +57,17 @@ def suggest(
 ) -> History:
     """Suggestions for `rules`, texts by file name, from the journal at `path`.
 
-    Calls before `since` support nothing; what was denied then stays denied. All calls are read twice;
-    `progress` gets the number that are read, and of how many; what it raises ends the work. Raises
-    `JournalError` for what cannot be read, `ValueError` for rules that do not compile.
+    Calls before `since` support nothing; what was denied then stays denied. All calls are read twice, and
+    a third time where limits count over sessions; `progress` gets the number that are read, and of how
+    many; what it raises ends the work. Raises `JournalError` for what cannot be read, `ValueError` for
+    rules that do not compile.
     """
     nets = writer.compiled(rules)
     first = 0 if since is None else to_ms(since)
     texts = Trial.of(nets).reads_texts
     facts = FactReader(nets, redaction, first)
-    read = JournalReading(path, progress, times=2, texts=texts)
+    counts = any(net.shared for net in nets.values())
+    read = JournalReading(path, progress, times=3 if counts else 2, texts=texts)
     for recording, items in read.sessions():
         facts.read(recording, items)
     known = [net.rule for net in nets.values() if net.rule is not None]
@@ -78,9 +79,12 @@ def suggest(
         )
     ]
     if trials:
-        judge = Judge(Trial.of(nets, nets))
+        judge = SessionsJudge(nets)
+        for recording, items in read.sessions() if counts else ():
+            for each in (judge, *(trial.counter.judge for trial in trials)):
+                each.count(recording, items)
         for recording, items in read.sessions():
-            before = list(judge.judge(items, recording.start))
+            before = list(judge.judge(recording, items))
             for trial in trials:
                 trial.counter.take(recording, items, before)
     found: list[Suggestion] = []
@@ -170,12 +174,6 @@ def _open(proposal: Proposal) -> Iterator[str]:
         yield f"{proposal.replaces.where}: such calls pass whatever they have in {named}{more}"
 
 
-def _alone(trial: _Trial) -> Iterator[str]:
-    """Say which limits would leave less than the effect says."""
-    if trial.proposal.replaces is not None:
-        yield from judged_alone(trial.nets, trial.proposal.replaces)
-
-
 def _suggestion(
     trial: _Trial, base: tuple[tuple[str, ...], tuple[str, ...]], writer: RuleWriter, redaction: Redaction
 ) -> Suggestion | None:
@@ -194,6 +192,10 @@ def _suggestion(
         loosens=proposal.loosens,
         support=proposal.support,
         effect=effect,
-        warnings=(*_open(proposal), *_alone(trial), *(each for each in warnings if each not in base[1])),
+        warnings=(
+            *_open(proposal),
+            *trial.counter.inexact,
+            *(each for each in warnings if each not in base[1]),
+        ),
         scenarios=scenarios_of(proposal, trial.nets, writer, redaction),
     )

@@ -179,19 +179,28 @@ class TestNone:
         assert learned(path, rules, [deploys(12, env="dev")]) == []
 
     @pytest.mark.parametrize(
-        ("limit", "said"),
+        ("limit", "allowed"),
         [
-            ("limit deploy to 12 per 1d across everyone", True),
-            ("limit deploy to 12 per 1d", False),
-            ("limit rm to 12 per 1d across everyone", False),
+            ("limit deploy to 12 per 1d across everyone", 12),
+            ("limit deploy to 19 per 1d across agent", 19),
+            ("limit deploy to 20 per 1d across everyone", 20),
+            ("limit deploy to 12 per 1d", 20),
+            ("limit rm to 12 per 1d across everyone", 20),
         ],
     )
-    def test_a_limit_over_sessions_is_named(self, path: Path, limit: str, said: bool) -> None:
-        """Sessions are judged one by one: a limit on the same tool that counts over them leaves less."""
-        [found] = learned(path, f"{ASKS}\n{limit}", [deploys(10, env="dev"), deploys(10, env="dev")])
-        assert found.effect.allowed == 20
+    def test_a_limit_over_sessions_counts_all_of_them(self, path: Path, limit: str, allowed: int) -> None:
+        """What it stops is counted; a warning says what may follow from stopped calls that ran."""
+        clock = Clock()
+        for bot in ("one", "two"):
+            record(path, ASKS, [deploys(10, env="dev")], clock=clock, bot=bot)
+            clock.now += timedelta(minutes=1)
+        [found] = [
+            each for each in suggested(path, f"{ASKS}\n{limit}").suggestions if each.replaces is not None
+        ]
+        assert found.effect.allowed == allowed
         named = [each for each in found.warnings if each.startswith("deploy.rules:2: this limit counts")]
-        assert bool(named) is said
+        assert bool(named) is (allowed < 20)
+        assert all(f"would stop {20 - allowed} recorded call" in each for each in named)
 
 
 class TestTimes:

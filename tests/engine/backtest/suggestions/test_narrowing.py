@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -48,11 +48,19 @@ class TestNarrowed:
         assert (made.support.calls, made.support.denied) == (5, 3)
         assert (found.denied, found.errors) == (0, ())
 
-    def test_a_limit_over_sessions_is_named(self, journal: Path) -> None:
-        """The numbers are of each session alone; a limit on the same tool counts over them all."""
-        limited = f"{ASKS}limit deploy to 9 per 1d across agent\n"
-        [said] = narrowed(journal, 'input.env != "staging"', limited).suggestion.warnings
-        assert said.startswith(f"{FILE}:3: this limit counts over sessions")
+    @pytest.mark.parametrize(("most", "allowed"), [(3, 0), (9, 4), (20, 5)])
+    def test_a_limit_over_sessions_counts_all_of_them(
+        self, journal: Path, most: int, allowed: int
+    ) -> None:
+        """Another session's deploys were first; a warning is where calls that ran would be stopped."""
+        before = Clock()
+        before.now -= timedelta(hours=1)
+        record(journal, ASKS, [deploys(5, env="dev")], clock=before, bot="other")
+        limited = f"{ASKS}limit deploy to {most} per 1d across everyone\n"
+        made = narrowed(journal, 'input.env != "staging"', limited).suggestion
+        assert made.effect.allowed == allowed
+        said = [each for each in made.warnings if each.startswith(f"{FILE}:3: this limit counts over")]
+        assert bool(said) is (most < 20)
 
     def test_denied_calls_that_would_pass(self, journal: Path) -> None:
         """What people denied is counted and listed."""
