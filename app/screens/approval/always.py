@@ -7,7 +7,7 @@ saved, and neither can one that was not judged.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -291,12 +291,8 @@ class AlwaysScreen(RequestPanel[None]):
                 chosen,
                 lambda width, row=f"{mark} {words}": styled_rows([shown(row)], width),
             )
-        others = other_fields(self.request)
-        if others or self._any:
-            free = [*(".".join(each) for each in sorted(self._any)), *others]
-            yield from _text(
-                "any", f"▲ calls pass whatever they have in: {', '.join(free)}", "$text-warning"
-            )
+        differ = [_name(path) for path, _, _ in self._fields if path in self._any]
+        yield from _fixed_and_open(self._same, [*differ, *other_fields(self.request)])
         edit = self._edit
         if edit is None:
             yield from _text("none", "Choose a field that must be the same.", "$text-warning")
@@ -331,7 +327,24 @@ class AlwaysScreen(RequestPanel[None]):
 
 
 def _key(path: tuple[str, ...]) -> str:
-    return f"field {'.'.join(path)}"
+    return f"field {_name(path)}"
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return ".".join(path)
+
+
+def _fixed_and_open(same: Sequence[PlainField], free: Sequence[str]) -> Iterator[Block]:
+    """The fields that the rule fixes, and those in which a call passes whatever it has there.
+
+    A field that the requested call has not is open as well: the rule says nothing of it.
+    """
+    fixed = ", ".join(_name(path) for path, _, _ in same)
+    if fixed:
+        yield from _text("fixed", f"fixed  {fixed}", "")
+    others = "every field that this call does not have"
+    named = f"{', '.join(free)}; and {others}" if free else others
+    yield from _text("any", f"▲ open   any value in {named}", "$text-warning")
 
 
 def _text(key: str, text: str, style: str) -> Iterator[Block]:

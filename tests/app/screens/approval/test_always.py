@@ -23,6 +23,7 @@ from interlock.app.terminal.key_rights import Permission
 from interlock.app.viewmodels.always_like import no_always_reason, other_fields, writable_fields
 from interlock.engine.history.model.state import SessionState
 from tests.engine.backtest.suggestions.learning import Did, deploys, record
+from tests.engine.gate.support.helpers import manager, reason
 from tests.support.clock import Clock
 from tests.support.fake_hub import FakeHub
 
@@ -121,7 +122,30 @@ class TestProposed:
             assert f'+ {RULE} when input.env != "staging" # the usual' in text
             assert "6 approval requests saved, 6 newly allowed" in text
             assert "no new findings" in text
-            assert "calls pass whatever they have in: notes (a list)" in text
+            assert "fixed  env" in text
+            assert "any value in notes (a list); and every field that this call does not have" in text
+
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
+    async def test_which_fields_stay_open(self, size: tuple[int, int]) -> None:
+        """What the rule fixes and what it leaves open is said, also where there is little room."""
+        given = {"env": "staging", "force": False, "service": "shop", "region": "eu-west-1"}
+        async with proposed(size, input=given) as on:
+            await on.press("down", "space")
+            await judged(on)
+            text = " ".join(each.strip(" │") for each in on.painted().splitlines())
+            assert "fixed env, service, region" in " ".join(text.split())
+            assert "open any value in force; and every field that this call does not have" in " ".join(
+                text.split()
+            )
+
+    async def test_a_call_with_a_further_field_passes_as_the_panel_says(self) -> None:
+        """What it says of fields that the call does not have is so at the gate."""
+        async with proposed() as on:
+            edit = on.app.screen._edit
+            assert edit is not None
+            gate = manager(edit.after)
+        assert await reason(gate, "deploy", "c1", env="staging", force=True) is None
+        assert await reason(gate, "deploy", "c2", env="prod") is not None
 
     async def test_fields_that_may_differ(self) -> None:
         """Space lets a field differ; the rule is written and judged again."""
