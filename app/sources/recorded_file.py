@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...engine.history.journal.known_labels import KnownLabels
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import JournalEvent
 from ...engine.history.model.state import SessionSummary
@@ -23,13 +24,14 @@ class RecordedFile(BacktestSource, HistoryApi):
         self._database = database
         self.redaction = (redaction or Redaction()).reading(LANGUAGE)
         self.language = LANGUAGE
+        self._labels = KnownLabels()
 
     @property
     def database(self) -> Path:
         return self._database
 
     async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
-        return await asyncio.to_thread(lambda: open_reader(self._database).sessions(limit=limit))
+        return await asyncio.to_thread(lambda: self._labels.latest(open_reader(self._database), limit))
 
     async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         return await asyncio.to_thread(self._recorded, session_id)

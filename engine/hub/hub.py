@@ -20,6 +20,7 @@ from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operator, Operators
 from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.journal.journal import Journal, JournalError
+from ..history.journal.known_labels import KnownLabels
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
@@ -109,6 +110,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         self.redaction = (redaction or Redaction()).reading(self.language)
         self._journal = journal
         self._precedents = PrecedentIndex(journal.path)
+        self._labels = KnownLabels()
         self.policy = policy or ApprovalPolicy()
         super().__init__(
             SessionRegistry(
@@ -378,7 +380,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
     # History
 
     async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
-        return await asyncio.to_thread(lambda: self._journal.reader().sessions(limit=limit))
+        return await asyncio.to_thread(lambda: self._labels.latest(self._journal.reader(), limit))
 
     async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         return await asyncio.to_thread(self._recorded, session_id)

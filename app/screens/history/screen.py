@@ -35,14 +35,22 @@ from ..common.recorded import RecordedSessionScreen
 from ..replay.screen import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
+LABEL = "label:"
 NO_SESSIONS = "No sessions are recorded yet."
 
 
 def matches(session: SessionSummary, words: str) -> bool:
-    """Tell whether every word of a filter occurs in the session's columns, ignoring case."""
+    """Tell whether every word of a filter occurs in the session's columns or labels, ignoring case.
+
+    `label:nightly` is the whole of a label, as `session.labels contains "nightly"` of rules.
+    """
     said = (session.agent, session.model, session.mode, session.status, session_look(session).word)
-    text = " ".join((session.id, *said, origin(session))).casefold()
-    return all(word in text for word in words.casefold().split())
+    labels = session.session_labels
+    text = " ".join((session.id, *said, origin(session), *labels)).casefold()
+    return all(
+        word.removeprefix(LABEL) in labels if word.startswith(LABEL) else word in text
+        for word in words.casefold().split()
+    )
 
 
 class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
@@ -111,7 +119,9 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(id="sessions"):
             yield Static("", id="title")
-            yield Input(placeholder="words: session, agent, model, mode or status", id="filter")
+            yield Input(
+                placeholder="words: session, agent, model, mode, status, or label:nightly", id="filter"
+            )
             yield Static("", id="heading")
             yield Static("", id="note")
             yield BlockList(id="table")
@@ -316,6 +326,8 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
         (f", {lasted} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
+    if session.session_labels:
+        parts.append((f"\nlabels {visible_words(', '.join(session.session_labels))}", "$text-muted"))
     if about := _about(session):
         parts.append((f"\n{about}", "$text-muted"))
     if session.error:

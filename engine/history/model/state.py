@@ -440,7 +440,10 @@ class Origin(Record):
 
 
 class SessionSummary(BaseModel):
-    """A line in a list of sessions; one that was `imported` was recorded in another journal."""
+    """A line in a list of sessions; one that was `imported` was recorded in another journal.
+
+    `session_labels` are known in lists for consoles alone.
+    """
 
     id: str
     agent: str
@@ -459,3 +462,4 @@ class SessionSummary(BaseModel):
     parent_seq: int | None = None
     source: dict[str, JsonValue] | None = None
     imported: bool = False
+    session_labels: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.main import main
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 
@@ -51,3 +52,21 @@ class TestLabel:
         with pytest.raises(SystemExit):
             main(["history", "--label", "two words"])
         assert "a label has" in capsys.readouterr().err
+
+
+class TestList:
+    """Lists for consoles have the labels of each session: of the hub, and of a journal's file."""
+
+    async def test_of_the_last_opening(self, journal: Path) -> None:
+        expected = {"always": ("ci", "nightly"), "later": ("nightly",), "before": ("ci",)}
+        listed = {each.id: each.session_labels for each in await RecordedFile(journal).history()}
+        assert listed == expected
+        hub = Hub.open(journal)
+        try:
+            for _ in range(2):
+                assert {each.id: each.session_labels for each in await hub.history()} == expected
+            await hub.resume_external("later", ExternalAgent(name="bot"), opening("ci"))
+            listed = {each.id: each.session_labels for each in await hub.history()}
+            assert listed == {**expected, "later": ("ci",)}
+        finally:
+            await hub.close()

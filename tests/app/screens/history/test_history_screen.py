@@ -157,6 +157,41 @@ class TestFilter:
             await pilot.press("slash", *"zz")
             assert "No session matches 'zz'" in text_of(screen, "note")
 
+    async def test_labels(self) -> None:
+        """`label:ci` is the whole of a label; a word is looked for in labels as well."""
+        sessions = [
+            summary("one-000001", session_labels=("ci", "nightly")),
+            summary("two-000002", session_labels=("ci-slow",)),
+            summary("ci-000003"),
+        ]
+        kept = {
+            words: [each.id for each in sessions if matches(each, words)]
+            for words in (
+                "label:ci",
+                "LABEL:CI label:nightly",
+                "label:c",
+                "nightly",
+                "ci",
+                "label:ci two",
+            )
+        }
+        assert kept == {
+            "label:ci": ["one-000001"],
+            "LABEL:CI label:nightly": ["one-000001"],
+            "label:c": [],
+            "nightly": ["one-000001"],
+            "ci": ["one-000001", "two-000002", "ci-000003"],
+            "label:ci two": [],
+        }
+
+    async def test_labels_are_shown_with_the_session(self) -> None:
+        sessions = [summary("one-000001", session_labels=("ci", "nightly")), summary("two-000002")]
+        async with console(sessions).run_test() as pilot:
+            screen = await ready(pilot)
+            assert "labels ci, nightly" in text_of(screen, "detail")
+            await pilot.press("slash", *"label", "colon", *"ci")
+            assert shown(screen) == ["one-000001"]
+
     async def test_keys_of_the_table_are_letters_in_the_filter(self) -> None:
         """`q`, `j`, `?` and `/` typed into the filter are text, and no bar says otherwise."""
         async with console().run_test() as pilot:

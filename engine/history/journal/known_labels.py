@@ -1,0 +1,37 @@
+"""Labels of sessions for a list that is read again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import JournalError
+from ..model.state import SessionSummary
+from .reader import HistoryReader
+
+
+class KnownLabels:
+    """The labels that people gave sessions; those of a session that has not changed are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+    def latest(self, reader: HistoryReader, limit: int) -> list[SessionSummary]:
+        """The sessions that changed last, with their labels."""
+        sessions = reader.sessions(limit=limit)
+        self._known = {each.id: (each.events, self._labels(reader, each)) for each in sessions}
+        return list(self._labelled(sessions))
+
+    def _labels(self, reader: HistoryReader, session: SessionSummary) -> tuple[str, ...]:
+        events, labels = self._known.get(session.id, (-1, ()))
+        if events == session.events:
+            return labels
+        try:
+            return reader.labels(session.id)
+        except JournalError:
+            # The list stays: whoever opens the session is told what cannot be read.
+            return ()
+
+    def _labelled(self, sessions: Iterable[SessionSummary]) -> Iterable[SessionSummary]:
+        for each in sessions:
+            labels = self._known[each.id][1]
+            yield each.model_copy(update={"session_labels": labels}) if labels else each
