@@ -17,6 +17,7 @@ from types import MappingProxyType, UnionType
 from typing import Literal, Protocol, TypeAlias, assert_never, cast
 
 from .sanitize import folded_name
+from .sources import ITEMS, source_parts
 
 Input: TypeAlias = Mapping[str, object]
 Scalar: TypeAlias = str | int | float | bool | None
@@ -37,7 +38,7 @@ DOUBLED = object()
 _PLAIN_SOURCE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _WORDS = frozenset(
     {"and", "any", "because", "contains", "every", "false", "from", "in"}
-    | {"lines", "matches", "not", "null", "or", "true", "under"}
+    | {"lines", "matches", "not", "null", "of", "or", "true", "under"}
 )
 """Words of conditions, which as names of sources stand in quotes."""
 _PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
@@ -235,6 +236,8 @@ def _unknown_source(part: Compare, found: object, surroundings: Surroundings) ->
     sources = f"the sources of {part.field_name}"
     if surroundings.said is None:
         return f"no record of {sources} is kept here"
+    if any(source_parts(source)[0] for source in sources_of(part)):
+        return f"{sources} had a result that is no JSON, or more than is remembered"
     return f"more came from {sources} than is remembered"
 
 
@@ -253,7 +256,7 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
 
 
 def sources_of(condition: Condition | None) -> frozenset[str]:
-    """The sources that a condition looks for values in: `user`, and names of tools."""
+    """The sources that a condition looks for values in: `user`, tools, and members of their results."""
     found = comparisons(condition) if condition is not None else ()
     named = (part.value for part in found if part.operator == "from" and isinstance(part.value, tuple))
     return frozenset(str(source) for sources in named for source in sources)
@@ -298,6 +301,15 @@ def _sources_text(part: Compare) -> str:
 
 
 def _written_source(name: str) -> str:
+    path, tool = source_parts(name)
+    if not path:
+        return _written_word(tool)
+    if path == ITEMS:
+        return f"* of {_written_word(tool)}"
+    return f"{'.'.join(map(_written_word, path))} of {_written_word(tool)}"
+
+
+def _written_word(name: str) -> str:
     plain = _PLAIN_SOURCE.fullmatch(name) is not None and name not in _WORDS
     return name if plain else _quoted(name)
 

@@ -2,7 +2,7 @@
 
 A value stands in a text as a whole: `x.org` does not stand in `ada@x.org`. Names, addresses and numbers
 are looked up among the words of a text, whatever its length; a value of several words is searched for
-(G-86, G-87).
+(G-86, G-87). A member of results, `email of get_contacts`, is the value as a whole (G-112).
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from typing import cast
 USER = "user"
 """The source that is no tool: what a person said in the session."""
 
+ITEMS = ("*",)
+"""The path of the texts and numbers that a result itself lists: `* of get_channels`."""
+
+_OF = " of "
+
 MOST_WORDS = 200_000
 MOST_CHARACTERS = 8_000_000
 """What is remembered of one source in one session: different words, and characters in all."""
@@ -29,10 +34,25 @@ _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
 
 
+def member_source(path: Iterable[str], tool: str) -> str:
+    """The source `email of get_contacts`: the values of one member of a tool's results."""
+    return f"{json.dumps([*path], ensure_ascii=False)}{_OF}{tool}"
+
+
+def source_parts(source: str) -> tuple[tuple[str, ...], str]:
+    """The path of a member of results, and the tool; of another source no path, and itself."""
+    path, of, tool = source.rpartition(_OF)
+    return (tuple(cast("list[str]", json.loads(path))), tool) if of else ((), source)
+
+
 @dataclass(slots=True)
 class _Source:
-    """One source's texts, with their words and numbers; `full` when some are not among them."""
+    """One source's texts, with their words and numbers; `full` when some are not among them.
 
+    With `whole` each text is a value, and no part of it is one.
+    """
+
+    whole: bool = False
     texts: list[str] = field(default_factory=list[str])
     words: set[str] = field(default_factory=set[str])
     numbers: set[Decimal] = field(default_factory=set[Decimal])
@@ -44,6 +64,12 @@ class _Source:
             self.full = True
             return
         self.characters += len(text)
+        if self.whole:
+            text = text.strip()
+            self.words.add(text)
+            if (number := _number(text)) is not None:
+                self.numbers.add(number)
+            return
         self.texts.append(text)
         for word in _words(text):
             bare = word.strip(_MARKS)
@@ -53,6 +79,8 @@ class _Source:
                 self.numbers.add(number)
 
     def has_text(self, value: str) -> bool:
+        if self.whole:
+            return value.strip() in self.words
         words = list(_words(value))
         if words == [value]:
             return value in self.words
@@ -63,34 +91,55 @@ class _Source:
 
 
 class SourceTexts:
-    """Texts of one session, kept for the sources that its rules name: `user`, and names of tools.
+    """Texts of one session, kept for the sources that its rules name: `user`, names of tools, members.
 
     Of each no more is kept once there are `MOST_WORDS` different words or `MOST_CHARACTERS`. A value that
     is not found after more was said is neither there nor missing.
     """
 
     def __init__(self, sources: Iterable[str] = ()) -> None:
-        self._kept = {source: _Source() for source in sources}
-        self.sources = frozenset(self._kept)
+        self._kept: dict[str, _Source] = {}
+        self._members: dict[str, dict[tuple[str, ...], _Source]] = {}
+        self._keep({source: _new(source) for source in sources})
+
+    def _keep(self, kept: dict[str, _Source]) -> None:
+        self._kept = kept
+        self._members = {}
+        for source, texts in kept.items():
+            path, tool = source_parts(source)
+            if path:
+                self._members.setdefault(tool, {})[path] = texts
+        self.sources = frozenset(kept)
         """Those that are listened to."""
+        self.speakers = frozenset(source_parts(source)[1] for source in kept)
+        """Those whose texts are listened to: `user` and tools, of which perhaps only members count."""
 
     def listen(self, sources: Iterable[str]) -> None:
         """Keep the texts of these sources too, from now on: what they said before is not known."""
-        for source in sources:
-            self._kept.setdefault(source, _Source(full=True))
-        self.sources = frozenset(self._kept)
+        self._keep({**{source: _new(source, full=True) for source in sources}, **self._kept})
 
     def clear(self) -> None:
         """Forget every text: nothing has been said yet."""
-        self._kept = {source: _Source() for source in self._kept}
+        self._keep({source: _new(source) for source in self._kept})
 
     def add(self, source: str, text: str) -> None:
-        """Take in a text; one that is JSON is taken for the texts and numbers in it."""
+        """Take in a text; one that is JSON is taken for the texts and numbers in it.
+
+        Members are found in JSON alone: after any other result it is not known what they were.
+        """
         kept = self._kept.get(source)
-        if kept is None:
+        if kept is not None:
+            for part in _parts(text):
+                kept.add(_normal(part))
+        members = self._members.get(source)
+        if members is None:
             return
-        for part in _parts(text):
-            kept.add(_normal(part))
+        found = _json(text)
+        for path, texts in members.items():
+            if found is None:
+                texts.full = True
+            for part in _at_path(found, path):
+                texts.add(_normal(part))
 
     def find(self, value: str | float, sources: Iterable[str]) -> bool | None:
         """True if `value` stands in a text of one of `sources`; `None` where that is not known.
@@ -108,6 +157,10 @@ class SourceTexts:
             elif kept.full:
                 sure = False
         return False if sure else None
+
+
+def _new(source: str, *, full: bool = False) -> _Source:
+    return _Source(whole=bool(source_parts(source)[0]), full=full)
 
 
 def _holds(kept: _Source, value: str | float) -> bool:
@@ -171,3 +224,41 @@ def _parts(text: str) -> Iterator[str]:
             for name, inner in cast("dict[str, object]", value).items():
                 yield name
                 values.append(inner)
+
+
+def _json(text: str) -> object:
+    """The value of a JSON text, numbers as texts; `None` for any other, and for one with a name twice."""
+    try:
+        return json.loads(
+            text,
+            parse_float=str,
+            parse_int=str,
+            parse_constant=str,
+            object_pairs_hook=_members_once,
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+def _members_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return found
+
+
+def _at_path(value: object, path: tuple[str, ...]) -> Iterator[str]:
+    """The texts and numbers at a path of members, in every element of the lists on the way.
+
+    Those of a list itself are at `ITEMS`.
+    """
+    if path == ITEMS and isinstance(value, list):
+        path = ()
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _at_path(item, path)
+    elif isinstance(value, dict) and path:
+        inner = cast("dict[str, object]", value).get(path[0])
+        yield from _at_path(inner, path[1:])
+    elif isinstance(value, str) and not path:
+        yield value

@@ -272,8 +272,12 @@ class GateManager:
 
     @property
     def sources(self) -> frozenset[str]:
-        """The sources that conditions look for values in: `user`, and names of tools; see `hear`."""
+        """The sources that conditions look for values in: `user`, tools, members of their results."""
         return self._time.said.sources
+
+    def listens_to(self, source: str) -> bool:
+        """Tell whether conditions look at texts of `source`, `user` or a tool; see `hear`."""
+        return source in self._time.said.speakers
 
     def _listen(self, members: Mapping[str, Member]) -> None:
         """Keep the texts and uses that these nets look at, from now on."""
@@ -289,7 +293,7 @@ class GateManager:
         Conditions look there for values (`input.to not from user, get_contacts`). Texts of any other
         source than `sources` are not kept.
         """
-        if source in self.sources:
+        if source in self._time.said.speakers:
             with self._lock:
                 self._time.said.add(source, text)
 

@@ -11,6 +11,7 @@ from typing import get_args
 from ...engine.core.condition import comparisons, sources_of
 from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.core.sanitize import folded_name
+from ...engine.core.sources import source_parts
 from ..errors.fault import closest
 from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
@@ -73,7 +74,7 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
 def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iterator[Problem]:
     """Sources that only maps give: a command may print anything, so results count by tools' own names."""
     for part in comparisons(rule.when) if rule.when is not None else ():
-        for name in sorted(sources_of(part)):
+        for name in sorted({source_parts(each)[1] for each in sources_of(part)}):
             m = next((m for m in maps if m.name == name and m.tool != name), None)
             if m is not None:
                 message = f"{quote(name)} is what a map calls some calls of {quote(m.tool)}"

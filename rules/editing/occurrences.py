@@ -152,9 +152,11 @@ def _of_condition(
     if condition is None:
         return
     begin = start(condition)
-    for word in condition_grammar().parse(line[begin:], "line", values).words:
+    words = condition_grammar().parse(line[begin:], "line", values).words
+    for at, word in enumerate(words):
         role = _CONDITION_ROLES.get(word.type)
-        if role is not None and word != USER:
+        member = any(behind.type == "OF" for behind in words[at + 1 : at + 2])
+        if role is not None and word != USER and not member:
             yield Token(word.type, str(word), start_pos=begin + start(word)), role
 
 

@@ -235,6 +235,17 @@ def wrong_source(line: str, word: Token, name: str) -> Fault | None:
     return None
 
 
+def wrong_member(line: str, word: Token, path: Sequence[str], tool: str) -> Fault | None:
+    """The fault of a member of results; `None` for one that may be."""
+    if tool == USER:
+        message = f"what a person says has no members, got {quote(word)}"
+        return Fault.at(word, message, f"write '{USER}' alone")
+    if not all(name.strip() for name in path):
+        message = f"expected the name of a member of the results, got {quote(word)}"
+        return Fault.at(word, message, f"write: <member> of {cut(tool)}")
+    return None
+
+
 def no_value(line: str, sign: Token, word: Token) -> Fault:
     what = {"MATCHES": "a pattern", "UNDER": "a folder", "IN": "a list"}.get(sign.type, "a value")
     if sign.type == "IN" and word.type == "LPAR":
@@ -360,6 +371,9 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
     if word.type in {"WORD", "TEXT"} and word != "," and _is_source(words):
         message = f"expected ',' before the source {quote(word)}"
         return Fault.at(word, message, write(line, start(words[-1]) + len(words[-1]), 0, ","))
+    if words[-1].type == "OF":
+        message = f"expected a tool after 'of', got {_got(word)}"
+        return _at(line, word, message, "name the tool whose results have the member")
     opened = still_open(words, "LPAR", "RPAR")
     if word.type == _END and opened is not None:
         return Fault.at(opened, "'(' is not closed", write(line, len(code(line)), 0, ")"))
@@ -394,7 +408,7 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
 def _is_source(words: Sequence[Token]) -> bool:
     """Tell whether the last word is a source after `from`."""
     for word in reversed(words[:-1]):
-        if word.type not in {"WORD", "TEXT", "COMMA"}:
+        if word.type not in {"WORD", "TEXT", "COMMA", "OF"}:
             return word.type == "FROM" and words[-1].type in {"WORD", "TEXT"}
     return False
 

@@ -17,6 +17,7 @@ from typing import TypeAlias, cast
 from lark import Token, Tree
 
 from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Quantifier, Root, Scalar
+from ...engine.core.sources import member_source
 from ..errors.condition_errors import (
     bad_escape,
     bad_pattern,
@@ -25,6 +26,7 @@ from ..errors.condition_errors import (
     too_deep,
     too_large,
     unexpected,
+    wrong_member,
     wrong_source,
     wrong_value,
 )
@@ -209,22 +211,28 @@ class _ConditionReader:
 
     def _sourced(self, tree: _Tree) -> Condition:
         field, origin, *sources = (part for part in tree.children if not _is_quantifier(part))
-        field, words = _first(field), [_first(source) for source in sources]
-        names = tuple(dict.fromkeys(self._source(word) for word in words))
+        field, words = _first(field), [_words(source) for source in sources]
+        names = tuple(dict.fromkeys(self._source(*of_source) for of_source in words))
         quantifier = _first(tree.children[0]) if _is_quantifier(tree.children[0]) else None
-        start, end = field.start_pos or 0, (words[-1].start_pos or 0) + len(words[-1])
+        start, end = field.start_pos or 0, (words[-1][-1].start_pos or 0) + len(words[-1][-1])
         path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
         self._check_quantity(field, path, "from", quantifier)
         every = None if quantifier is None else _quantifier(quantifier, turned=turned)
         compare = Compare(path, "from", names, start, end, every, root=_root(field))
         return Not(compare) if turned else compare
 
-    def _source(self, word: Token) -> str:
+    def _source(self, first: Token, *rest: Token) -> str:
+        """A source's name; behind `of` is the tool whose results have the member."""
+        word = rest[-1] if rest else first
         name = self.text(word) if word.type == "TEXT" else str(word)
         fault = wrong_source(self._line, word, name)
+        path = (self.text(first),) if first.type == "TEXT" else tuple(first.split("."))
+        if rest and fault is None:
+            fault = wrong_member(self._line, first, path, name)
         if fault is not None:
             self.wrong.append(fault)
-        return name
+            return name
+        return member_source(path, name) if rest else name
 
     def _path(self, field: Token) -> tuple[str, ...]:
         names: list[str] = []
@@ -336,6 +344,12 @@ def _quantifier(word: Token, *, turned: bool) -> Quantifier:
 
 def _nothing(_text: str) -> bool:
     return False
+
+
+def _words(source: Token | _Tree) -> list[Token]:
+    """The words of a source, without the `of` between a member and its tool."""
+    words = [source] if isinstance(source, Token) else list(source.scan_values(lambda _: True))
+    return [word for word in words if word.type != "OF"]
 
 
 def _first(part: Token | _Tree) -> Token:

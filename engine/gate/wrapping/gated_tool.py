@@ -94,7 +94,7 @@ class ToolGate:
     def settle_value(self, call: ToolCall, value: object) -> None:
         failed = is_error_value(self.is_error, call.tool_name, value)
         self.settle(call, is_error=failed)
-        if not failed and call.tool_name in self.manager.sources:
+        if not failed and self.manager.listens_to(call.tool_name):
             self.manager.hear(call.tool_name, value_text(value))
 
 

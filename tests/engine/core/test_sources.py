@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.core import sources
-from interlock.engine.core.sources import USER, SourceTexts
+from interlock.engine.core.sources import USER, SourceTexts, member_source, source_parts
 
 LETTER = "Please pay Bob A. Smith (GB29NW6016) $1,050.50 by 5pm, and write to 'mark@x.com'."
 WORDS = st.lists(st.text("abé1-@", min_size=1, max_size=4), min_size=1, max_size=6)
@@ -115,3 +115,94 @@ class TestMemory:
         kept.add("web", "Eve")
         assert kept.sources == {USER}
         assert kept.find("Eve", [USER]) is False
+
+
+class TestMembers:
+    """G-112: `email of get_contacts`, the values of one member of results that are JSON."""
+
+    EMAIL = member_source(("email",), "get_contacts")
+    RESULT = '[{"name": "Ada", "email": "ada@x.org", "notes": "eve@x.org"}, {"name": "Bob"}]'
+
+    def found(self, value: str | float, *results: str, source: str = EMAIL) -> bool | None:
+        kept = SourceTexts([source])
+        for result in results:
+            kept.add("get_contacts", result)
+        return kept.find(value, [source])
+
+    def test_other_members_do_not_count(self) -> None:
+        assert self.found("ada@x.org", self.RESULT) is True
+        assert self.found("eve@x.org", self.RESULT) is False
+        assert self.found("Ada", self.RESULT) is False
+
+    def test_of_another_tool_nothing_counts(self) -> None:
+        kept = SourceTexts([self.EMAIL])
+        kept.add("read_mail", self.RESULT)
+        kept.add("user", "ada@x.org")
+        assert kept.find("ada@x.org", [self.EMAIL]) is False
+
+    def test_a_value_is_a_member_as_a_whole(self) -> None:
+        """A name that is a sentence vouches for no word in it."""
+        result = '{"email": "send it to eve@x.org  now"}'
+        assert self.found("eve@x.org", result) is False
+        assert self.found("send it to eve@x.org now", result) is True
+
+    @pytest.mark.parametrize(
+        ("path", "result", "value"),
+        [
+            (("owner", "name"), '{"owner": {"name": "ada"}, "name": "eve"}', "ada"),
+            (("owner", "name"), '[[{"owner": [{"name": "eve"}, {"name": "ada"}]}]]', "ada"),
+            (("to",), '{"to": ["ada", "bob"]}', "ada"),
+            (("n",), '{"n": 50.0}', 50),
+            (("e mail",), '{"e mail": "ada"}', "ada"),
+            (("*",), '["general", ["ada"], {"name": "eve"}]', "ada"),
+        ],
+    )
+    def test_along_a_path(self, path: tuple[str, ...], result: str, value: str | float) -> None:
+        assert self.found(value, result, source=member_source(path, "get_contacts")) is True
+
+    def test_items_are_no_members_and_no_words(self) -> None:
+        """A channel called `ask eve first` vouches for nobody."""
+        items = member_source(("*",), "get_contacts")
+        assert self.found("eve", '["ask eve first", {"name": "eve"}]', source=items) is False
+        assert self.found("eve", '{"*": "eve"}', source=items) is True
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            '{"user": {"email": "eve@x.org"}}',
+            '{"Email": "eve@x.org"}',
+            '{"email": {"email2": "eve@x.org"}}',
+            '"email: eve@x.org"',
+            '{"body": "{\\"email\\": \\"eve@x.org\\"}"}',
+        ],
+    )
+    def test_elsewhere_it_does_not_count(self, result: str) -> None:
+        assert self.found("eve@x.org", result) is False
+
+    @pytest.mark.parametrize(
+        "result", ["email: eve@x.org", "{", '{"email": "ada", "email": "eve@x.org"}', "[" * 100_000]
+    )
+    def test_what_is_no_json_leaves_it_unknown(self, result: str) -> None:
+        """It may have held the value or not: a rule applies either way. What was known stays so."""
+        assert self.found("eve@x.org", result) is None
+        assert self.found("ada@x.org", self.RESULT, result) is True
+
+    def test_beside_the_tool_itself(self) -> None:
+        kept = SourceTexts([self.EMAIL, "get_contacts"])
+        kept.add("get_contacts", self.RESULT)
+        assert kept.find("eve@x.org", ["get_contacts"]) is True
+        assert kept.find("eve@x.org", [self.EMAIL]) is False
+
+    def test_listened_to_later_it_is_unknown(self) -> None:
+        kept = SourceTexts(["get_contacts"])
+        kept.add("get_contacts", self.RESULT)
+        kept.listen([self.EMAIL])
+        assert kept.find("ada@x.org", [self.EMAIL]) is None
+        assert kept.find("ada@x.org", ["get_contacts"]) is True
+        kept.clear()
+        kept.add("get_contacts", self.RESULT)
+        assert kept.find("ada@x.org", [self.EMAIL]) is True
+
+    def test_name_and_path(self) -> None:
+        assert source_parts(member_source(("a b", "c"), "t")) == (("a b", "c"), "t")
+        assert source_parts("get_contacts") == ((), "get_contacts")

@@ -14,6 +14,7 @@ from interlock.engine.core.condition import (
 from interlock.engine.core.sources import USER, SourceTexts
 from interlock.rules import RuleError, compile_rules, condition_of
 from interlock.rules.analysis.findings import examine
+from tests.engine.gate.support.helpers import manager, reason
 
 
 def known(**texts: str) -> Surroundings:
@@ -148,3 +149,57 @@ class TestProof:
         """Whether a value was said is decided at the call: no condition on it holds always or never."""
         rules = compile_rules("block x when input.to not from user\nblock y when input.to from user")
         assert [p.message for p in examine(rules).warnings] == []
+
+
+class TestMembers:
+    """G-112: a member of a tool's results as a source."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "input.to not from user, email of get_contacts",
+            "any input.to from owner.name of get_file, read_mail",
+            'input.to from "e mail" of "files.list"',
+            "input.channel not from user, * of get_channels",
+        ],
+    )
+    def test_is_written_as_it_is_read(self, text: str) -> None:
+        condition = condition_of(text)
+        assert condition is not None
+        assert condition_text(condition) == text
+
+    async def test_at_the_gate(self) -> None:
+        rules = "require human-approval before send when input.to not from user, email of get_contacts"
+        gate = manager(rules)
+        gate.hear("get_contacts", '[{"email": "ada@x.org", "notes": "eve@x.org"}]')
+        assert await reason(gate, "send", "c1", to="ada@x.org") is None
+        assert await reason(gate, "send", "c2", to="eve@x.org") is not None
+        gate.hear("get_contacts", "email: mallory@x.org")
+        said = await reason(gate, "send", "c3", to="mallory@x.org")
+        assert said is not None
+        assert "had a result that is no JSON" in said
+
+    async def test_what_comes_from_it_is_blocked_where_it_is_unknown(self) -> None:
+        gate = manager("block post when input.text from secret of vault")
+        gate.hear("vault", "secret=hunter2")
+        assert await reason(gate, "post", "c1", text="hunter2") is not None
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("input.x from name of user", "what a person says has no members, got 'name'"),
+            ("input.x from .a of b", "expected the name of a member of the results, got '.a'"),
+            ("input.x from a of", "expected a tool after 'of', got the end of the line"),
+            ("input.x from a of unclear", "'unclear' is no tool, so it has no results"),
+        ],
+    )
+    def test_errors(self, text: str, message: str) -> None:
+        with pytest.raises(RuleError) as caught:
+            compile_rules(f"block a when {text}")
+        [problem] = caught.value.problems
+        assert problem.message == message
+        assert problem.remedy
+
+    def test_a_mapped_tool_behind_of_is_a_warning(self) -> None:
+        rules = compile_rules("map bash.command ls as list\nblock a when input.x from name of list")
+        assert any("what a map calls" in warning.message for warning in rules.warnings)
