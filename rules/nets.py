@@ -2,7 +2,7 @@
 
 Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55). The
 nets of `or`, `and`, `since`, `within`, `after`, `until`, values and sums are not the reference's (G-78 to
-G-82, G-89, G-92).
+G-82, G-89, G-92, G-111).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..engine.core.rule import (
     LimitRule,
     Rule,
     SequenceRule,
-    cause_of,
+    causes_of,
     restricted,
     value_key,
     watched,
@@ -48,8 +48,8 @@ def _net_of(rule: Rule, call_names: CallNames | None) -> SkillNet:
             return _sequence(rule, call_names)
         case ApprovalRule():
             return _approval(rule, call_names)
-        case BlockRule(after=str(cause)):
-            return _block_after(rule, cause, call_names)
+        case BlockRule(after=str()):
+            return _block_after(rule, call_names)
         case BlockRule():
             never = Transition(f"do-{rule.tool}", ("locked",), ("locked",), (rule.tool,))
             return _net(f"block-{rule.tool}", {"locked": 0}, (never,), rule, call_names)
@@ -181,11 +181,11 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     """
     name, tools = f"approve-before-{rule.tool}", (rule.tool,)
     at, flag, before = "ready", dict[str, int](), tuple[Transition, ...]()
+    if rule.until:
+        return _until_approved(rule, call_names)
     if rule.after is not None:
-        name, at, flag = f"{name}-after-{rule.after}", _RAISED, {_RAISED: 0}
-        before = _until_raised(rule.tool, rule.after)
-    if rule.until and rule.after is not None:
-        return _until_approved(rule, rule.after, call_names)
+        name, at, flag = f"{name}{_after(rule)}{_value_suffix(rule)}", _RAISED, {_RAISED: 0}
+        before = _until_raised(rule)
     who = rule.approvers
     if rule.people == 1:
         approve = Transition("approve", (at,), (at,), tools, type="manual", approvers=who)
@@ -200,41 +200,61 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
 _RAISED = "raised"
 
 
-def _until_approved(rule: ApprovalRule, cause: str, call_names: CallNames | None) -> SkillNet:
-    """As an approval after `cause`; the success of an approved call takes the flag back.
+def _after(rule: ApprovalRule | BlockRule) -> str:
+    """The part of a net's name that says after which tools."""
+    return f"-after-{'-or-'.join(causes_of(rule))}"
 
-    Not so where a call of `cause` ran beside it. `ask` is for a call that is unclear: it takes nothing
+
+def _until_approved(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
+    """As an approval after the causes; the success of an approved call takes the flag back.
+
+    Not so where a call of a cause ran beside it. `ask` is for a call that is unclear: it takes nothing
     back.
     """
-    tools, again, who = (rule.tool,), f"again-{cause}", rule.approvers
+    tools, who = (rule.tool,), rule.approvers
     transitions = (
         Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools),
         Transition("approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True, approvers=who),
         Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual", approvers=who),
-        Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
-        Transition(again, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
+        *(t for cause in causes_of(rule) for t in _raising_again(cause)),
     )
-    name = f"block-{rule.tool}-after-{cause}-until-approval"
+    name = f"block-{rule.tool}{_after(rule)}-until-approval"
     return _net(name, {_RAISED: 0}, transitions, rule, call_names)
 
 
-def _until_raised(tool: str, cause: str) -> tuple[Transition, ...]:
-    """Calls of `tool` as long as none of `cause` has begun, and these, whose token stays in `raised`.
-
-    It comes there when a call begins: whether that succeeds or not, the agent may have read something.
-    """
-    if tool == cause:
-        return (Transition(f"do-{tool}", ("ready",), (_RAISED,), (tool,)),)
+def _raising_again(cause: str) -> tuple[Transition, Transition]:
+    """Calls of a cause where approved calls lower the flag: no success of one beside them does."""
+    again = f"again-{cause}"
     return (
-        Transition(f"do-{tool}", ("ready",), ("ready",), (tool,)),
-        Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,)),
-        Transition(f"again-{cause}", (_RAISED,), (_RAISED,), (cause,)),
+        Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
+        Transition(again, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
     )
 
 
-def _block_after(rule: BlockRule, cause: str, call_names: CallNames | None) -> SkillNet:
-    name = f"block-{rule.tool}-after-{cause}{_value_suffix(rule)}"
-    return _net(name, {_RAISED: 0}, _until_raised(rule.tool, cause), rule, call_names)
+def _until_raised(rule: ApprovalRule | BlockRule) -> tuple[Transition, ...]:
+    """Calls of the tool as long as none of a cause has begun, and these, whose token stays in `raised`.
+
+    It comes there when a call begins: whether that succeeds or not, the agent may have read something.
+    """
+    tool, causes = rule.tool, causes_of(rule)
+    if causes == (tool,):
+        return (Transition(f"do-{tool}", ("ready",), (_RAISED,), (tool,)),)
+    return (
+        Transition(f"do-{tool}", ("ready",), ("ready",), (tool,)),
+        *(
+            each
+            for cause in causes
+            for each in (
+                Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,)),
+                Transition(f"again-{cause}", (_RAISED,), (_RAISED,), (cause,)),
+            )
+        ),
+    )
+
+
+def _block_after(rule: BlockRule, call_names: CallNames | None) -> SkillNet:
+    name = f"block-{rule.tool}{_after(rule)}{_value_suffix(rule)}"
+    return _net(name, {_RAISED: 0}, _until_raised(rule), rule, call_names)
 
 
 def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
@@ -330,9 +350,8 @@ def _value_suffix(rule: Rule) -> str:
 
 
 def _leading(rule: Rule) -> tuple[str, ...]:
-    """The name that counts before others of one call: it raises the flag that they meet."""
-    cause = cause_of(rule)
-    return () if cause is None or cause == restricted(rule) else (cause,)
+    """The names that count before others of one call: they raise the flag that those meet."""
+    return tuple(cause for cause in causes_of(rule) if cause != restricted(rule))
 
 
 def _governed(rule: Rule) -> tuple[str, ...]:

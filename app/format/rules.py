@@ -121,8 +121,8 @@ def does(rule: Rule) -> Iterator[str]:
             yield from _approval(rule)
         case BlockRule(after=None):
             yield f"{rule.tool} is blocked"
-        case BlockRule(after=cause):
-            yield f"{rule.tool} is blocked after a call of {cause}"
+        case BlockRule():
+            yield f"{rule.tool} is blocked after a call of {rule.causes}"
         case LimitRule():
             yield from _limit(rule)
     if rule.when is not None:
@@ -133,10 +133,12 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
     by = "" if rule.people == 1 else f" by {rule.people} different people"
     if rule.group is not None:
         by = f" by {rule.people} of {rule.group}"
-    after = "" if rule.after is None else f" after a call of {rule.after}"
+    after = "" if rule.after is None else f" after a call of {rule.causes}"
     yield f"{rule.tool} needs approval{by}{after}"
     if rule.until:
-        yield f"until one is approved and succeeds, then after the next call of {rule.after}"
+        yield f"until one is approved and succeeds, then after the next call of {rule.causes}"
+    if rule.same is not None:
+        yield f"for the same {rule.same.field}"
     yield from _approvers(rule.approvers)
     if rule.within is not None:
         yield f"within {format_duration(rule.within)}"

@@ -95,8 +95,8 @@ class ApprovalRule:
 
     `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
     one answer may let later calls pass as well. With `after` it is asked only once a call of that tool
-    has begun in the session; `until` says that a call which was approved and succeeded ends that.
-    `approvers` says whose approvals count, `None` for everybody's.
+    or one of `others` has begun in the session; `until` says that a call which was approved and succeeded
+    ends that. `approvers` says whose approvals count, `None` for everybody's.
     """
 
     tool: str
@@ -110,6 +110,8 @@ class ApprovalRule:
     after: str | None = None
     until: bool = False
     approvers: Approvers | None = None
+    others: tuple[str, ...] = ()
+    same: ValueKey | None = None
 
     @property
     def group(self) -> str | None:
@@ -131,10 +133,15 @@ class ApprovalRule:
         """Tell whether one answer may let later calls pass: never where each needs a key of its own."""
         return self.grants and not self.passkey
 
+    @property
+    def causes(self) -> str:
+        """`read_web or read_mail`, the tools of which a call brings the rule into effect."""
+        return " or ".join(causes_of(self))
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRule:
-    """`block A`; with `after` only once a call of that tool has begun in the session."""
+    """`block A`; with `after` only once a call of that tool or of one of `others` has begun."""
 
     tool: str
     source: RuleSource | None = None
@@ -142,6 +149,12 @@ class BlockRule:
     because: str | None = None
     after: str | None = None
     same: ValueKey | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def causes(self) -> str:
+        """`read_web or read_mail`, the tools of which a call brings the rule into effect."""
+        return " or ".join(causes_of(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,27 +189,30 @@ class LimitRule:
 Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
 
 
-def cause_of(rule: Rule | None) -> str | None:
-    """The tool whose calls bring a rule into effect (`after`, `since`); `None` where it always is."""
-    if isinstance(rule, SequenceRule):
-        return rule.since
-    return rule.after if isinstance(rule, ApprovalRule | BlockRule) else None
+def causes_of(rule: Rule | None) -> tuple[str, ...]:
+    """The tools whose calls bring a rule into effect (`after`, `since`); none where it always is."""
+    match rule:
+        case SequenceRule(since=str(cause)):
+            return (cause,)
+        case ApprovalRule(after=str(cause)) | BlockRule(after=str(cause)):
+            return (cause, *rule.others)
+        case _:
+            return ()
 
 
 def value_key(rule: Rule | None) -> ValueKey | None:
     """The field for each value of which a rule holds by itself; `None` for a rule on all calls."""
-    return None if rule is None or isinstance(rule, ApprovalRule) else rule.same
+    return None if rule is None else rule.same
 
 
 def always(rule: Rule) -> bool:
     """Tell whether a rule is about every call of its tool, whatever is in it and came before it."""
-    return rule.when is None and cause_of(rule) is None and value_key(rule) is None
+    return rule.when is None and not causes_of(rule) and value_key(rule) is None
 
 
 def watched(rule: Rule) -> tuple[str, ...]:
     """The names of which a rule must miss no call: what it restricts, and what brings it into effect."""
-    cause = cause_of(rule)
-    return (restricted(rule),) if cause is None else (restricted(rule), cause)
+    return (restricted(rule), *causes_of(rule))
 
 
 def restricted(rule: Rule) -> str:

@@ -97,7 +97,7 @@ class ApprovalProgress:
         for member, verdict, _, asked in manual_steps(verdicts):
             if asked not in covered:
                 self.held[asked] = (member, verdict)
-                self.holders[member.key] = member
+                self.holders[member.registered] = member.template or member
 
     def foresee(self, questions: frozenset[Question]) -> None:
         """Note the questions that active nets have while a plan is shown: it answers no other (G-109)."""
@@ -136,7 +136,7 @@ class ApprovalProgress:
                 return
             self.shown = None if answer.grant is None else self.names
         self.answers[member.question(step.tool)] = answer
-        self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
+        self.approvals = (*self.approvals, Approval(member.registered, step.tool, answer))
 
     def _set_input(self, chosen: Input, by: str | None) -> None:
         """Make `chosen` what is to run; what was held of another input is judged again.

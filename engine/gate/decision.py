@@ -256,7 +256,7 @@ def _question_for(
         step,
         classification.names,
         marking,
-        member.key,
+        member.registered,
         progress.edit,
         beyond,
     )
@@ -398,7 +398,7 @@ def refusal_by_person(asked: PendingQuestion, reason: str) -> GateDecision:
         "block",
         "enforce",
         reason,
-        asked.member.key,
+        asked.member.registered,
         asked.member.net.rule,
         asked.request.names,
         approvals=asked.progress.approvals,

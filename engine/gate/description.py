@@ -136,10 +136,10 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
     if isinstance(rule, LimitRule) and rule.across is not None:
         where += f" across {rule.across}"
     match rule:
-        case BlockRule(after=str(cause)) if member.verdict((tool,), marking).kind == "blocked":
-            return f"{subject} is blocked{where}, since {cause} was called."
-        case BlockRule(after=str(cause)):
-            return f"{subject} may be called{where} until {cause} is called."
+        case BlockRule(after=str()) if member.verdict((tool,), marking).kind == "blocked":
+            return f"{subject} is blocked{where}, since {rule.causes} was called."
+        case BlockRule(after=str()):
+            return f"{subject} may be called{where} until {rule.causes} is called."
         case BlockRule() if where:
             return f"{subject} is blocked{where}."
         case BlockRule():
@@ -149,7 +149,7 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
             if rule.after is None:
                 return f"{subject} needs human approval{by}{where}."
             asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)
-            after = f", since {rule.after} was called" if asks else f" once {rule.after} is called"
+            after = f", since {rule.causes} was called" if asks else f" once {rule.causes} is called"
             after += "; one that is approved and succeeds ends that" if rule.until else ""
             return f"{subject} needs human approval{by}{where}{after}."
         case SequenceRule(needed=needed):

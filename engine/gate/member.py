@@ -183,7 +183,8 @@ class Member:
         """Question that the net asks a person about a name."""
         asked = self._questions.get(tool)
         if asked is None:
-            asked = self._questions[tool] = question_of(self.key, self.net, tool)
+            asked = question_of(self.registered, self.net, tool, self.digest)
+            self._questions[tool] = asked
         return asked
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:

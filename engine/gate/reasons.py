@@ -51,8 +51,8 @@ def _sentence(rule: Rule | None, tool: str) -> str:
         case LimitRule(tool=limited, limit=limit, scope=scope):
             across = "" if rule.across is None else f" across {rule.across}"
             return f"{limited} has reached its limit of {limit} calls per {scope}{same}{across}{where}."
-        case BlockRule(tool=blocked, after=str(before)):
-            return f"{blocked} is blocked after a call to {before}{same}{where}."
+        case BlockRule(tool=blocked, after=str()):
+            return f"{blocked} is blocked after a call to {rule.causes}{same}{where}."
         case BlockRule(tool=blocked) if where:
             return f"{blocked} is blocked{where}."
         case BlockRule(tool=blocked):

@@ -423,10 +423,7 @@ def _check_amount(
 
 
 def _check_per_value(net: SkillNet, fail: Callable[[str], None]) -> None:
-    """Nets that come about with the calls themselves keep no notes and are asked about by nobody."""
-    asking = next((t.name for t in net.transitions if t.type == "manual"), None)
-    if asking is not None:
-        fail(f"transition '{asking}' asks a person, so the net cannot be one for each value of a field")
+    """Nets that come about with the calls themselves keep no notes."""
     if net.validate_tool_call is not None or net.on_deferred_result is not None:
         fail("has callbacks of its own, so it cannot be one for each value of a field")
 

@@ -87,6 +87,7 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
 def _net_record(key: str, net: SkillNet) -> NetRecord:
     people = people_to_loosen(net.rule)
     keeps_maps = people > 0 or net.call_names is not None
+    lead_maps = tuple([_name_maps(net, lead) for lead in net.leads]) if keeps_maps else ()
     return NetRecord(
         key=key,
         name=net.name,
@@ -117,7 +118,8 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         people=people,
         maps=maps_digest((net,)) if people else None,
         name_maps=_name_maps(net, restricted(net.rule) if net.rule else None) if keeps_maps else None,
-        lead_maps=_name_maps(net, net.leads[0]) if net.leads and keeps_maps else None,
+        lead_maps=lead_maps[0] if lead_maps else None,
+        other_lead_maps=lead_maps[1:],
         per_value=net.per_value,
         shared=net.shared,
     )

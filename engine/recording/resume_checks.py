@@ -429,7 +429,8 @@ def _counts_less(was: NetRecord, net: SkillNet) -> bool:
     """Tell whether a guarded net may judge fewer calls by the maps there are now than by its record's."""
     if net.rule is None:
         return True
-    names = [(restricted(net.rule), was.name_maps), *((name, was.lead_maps) for name in was.leads)]
+    leading = (was.lead_maps, *was.other_lead_maps, *(None for _ in was.leads))
+    names = [(restricted(net.rule), was.name_maps), *zip(was.leads, leading, strict=False)]
     return any(_is_given_less(name, maps, net.call_names) for name, maps in names)
 
 

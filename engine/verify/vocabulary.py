@@ -17,7 +17,7 @@ from ..core.rule import (
     UNCLEAR,
     ApprovalRule,
     Rule,
-    cause_of,
+    causes_of,
     restricted,
 )
 from ..net.net import SkillNet
@@ -151,7 +151,7 @@ def late_successes(nets: Mapping[str, SkillNet]) -> dict[str, list[Action]]:
 
 def _blocked_later(rule: Rule | None) -> tuple[str, ...]:
     """The tool that calls of another one block, whatever was unlocked before."""
-    if isinstance(rule, ApprovalRule) or rule is None or cause_of(rule) is None:
+    if isinstance(rule, ApprovalRule) or rule is None or not causes_of(rule):
         return ()
     return (restricted(rule),)
 

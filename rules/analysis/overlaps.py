@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from ...engine.core.condition import And, Compare, Condition, Not, Or, comparisons, written_value
-from ...engine.core.rule import ApprovalRule, BlockRule, cause_of
+from ...engine.core.rule import ApprovalRule, BlockRule, causes_of
 from ...engine.verify import Effort
 from ..errors.problems import Problem, quote
 from .condition_logic import FAILS, HOLDS, covers, ruled_out
@@ -35,7 +35,7 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
     by_tool: dict[str, list[LocatedRule]] = {}
     for one in rules:
         # One that is in effect only after some call is compared with none: what it leaves varies.
-        if cause_of(one.rule) is None:
+        if not causes_of(one.rule):
             by_tool.setdefault(one.gated, []).append(one)
     for tool, about in by_tool.items():
         yield from _always_blocked(tool, about, effort)

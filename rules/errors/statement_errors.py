@@ -49,7 +49,13 @@ _ALLOW = "allow"
 _UNLISTED = {_ALLOW, "after", "let"}
 """Keywords that the reference's sentence on an unknown one leaves out."""
 
-_PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>", "VALUE": "<value>"}
+_PLACES = {
+    "FIELD": "<tool>.<field>",
+    "COUNT": "<N>",
+    "NUMBER": "<N>",
+    "VALUE": "<value>",
+    "_causes": "<tool>",
+}
 
 
 def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:

@@ -39,13 +39,24 @@ def misused_values(line: str, words: Sequence[Token]) -> Fault | None:
     at = text.index(_FOR, 2)
     if at == 2 and text[0] == "require":
         return None
-    if text[0] == "after" or text[1].startswith(_HUMAN) or "until" in text:
+    if text[0] == "after":
+        return _behind_options(words, text, at) or _bad_end(line, words, at, SAME)
+    if text[1].startswith(_HUMAN) or "until" in text:
         remedy = "leave it out: a person is asked about each call, whatever is in it"
         return Fault.at(words[at], f"'{_FOR}' stands in orders, limits and blocks only", remedy)
     if text[0] == "block" and "after" not in text:
         remedy = "write: block <tool> when <condition>"
         return Fault.at(words[at], f"'{_FOR}' stands in a block behind 'after <tool>'", remedy)
     return _bad_end(line, words, at, EACH if text[0] == "limit" else SAME)
+
+
+def _behind_options(words: Sequence[Token], text: Sequence[str], at: int) -> Fault | None:
+    """The fault of `for same input.pr` behind an option, which comes after it."""
+    before = text.index("before") if "before" in text[:at] else len(text)
+    if before + 2 >= at:
+        return None
+    remedy = f"write: … before {cut(words[before + 1])} {_FOR} {SAME} <field> {cut(words[before + 2])} …"
+    return Fault.at(words[at], f"'{_FOR}' stands behind the tool, before the options", remedy)
 
 
 def _bad_end(line: str, words: Sequence[Token], at: int, expected: str) -> Fault | None:

@@ -28,7 +28,7 @@ from ...engine.core.rule import (
 from ...engine.core.shared_limit import REACHES, Reach
 from ...engine.core.value_key import ValueKey
 from ..errors.across_errors import across_without_time
-from ..errors.after_errors import after_itself, raised_by_itself, until_several
+from ..errors.after_errors import after_faults, raised_by_itself, until_several
 from ..errors.approver_errors import escalated_late, escalated_to_itself
 from ..errors.condition_errors import bad_escape
 from ..errors.fault import Fault, start
@@ -116,11 +116,12 @@ class Clauses:
         tool: str,
         source: RuleSource,
         number: Token | None = None,
-        after: str | None = None,
+        causes: Sequence[Token] = (),
         *,
         until: bool = False,
     ) -> ApprovalRule:
         """The rule that requires approval; `number` is how many people, where the line gives it."""
+        after, *others = map(str, causes) if causes else (None,)
         by = self._value("by")
         if until and by is not None:
             self._wrong.append(until_several(by, tool, after or "<tool>"))
@@ -140,6 +141,8 @@ class Clauses:
             after=after,
             until=until,
             approvers=self._approvers(within),
+            others=tuple(str(each) for each in others),
+            same=self.value_key(SAME, folded=True),
         )
 
     def _approvers(self, within: float | None) -> Approvers | None:
@@ -298,21 +301,24 @@ def _statement(
             return clauses.approval(str(tool), source)
         case "people", [number, tool]:
             return clauses.approval(str(tool), source, number)
-        case "after", [cause, tool]:
-            wrong += after_itself(cause, tool, clauses.when)
-            return clauses.approval(str(tool), source, after=str(cause))
-        case "after_people", [cause, number, tool]:
-            wrong += after_itself(cause, tool, clauses.when)
-            return clauses.approval(str(tool), source, number, str(cause))
-        case "block_until", [tool, cause]:
-            wrong += after_itself(cause, tool, clauses.when) or raised_by_itself(cause, tool)
-            return clauses.approval(str(tool), source, after=str(cause), until=True)
+        case "after", [*causes, tool]:
+            wrong += after_faults(causes, tool, clauses.when)
+            return clauses.approval(str(tool), source, causes=causes)
+        case "after_people", [*causes, number, tool]:
+            wrong += after_faults(causes, tool, clauses.when)
+            return clauses.approval(str(tool), source, number, causes)
+        case "block_until", [tool, *causes]:
+            wrong += after_faults(causes, tool, clauses.when) or raised_by_itself(causes[0], tool)
+            return clauses.approval(str(tool), source, causes=causes, until=True)
         case "block", [tool]:
             return BlockRule(str(tool), source, clauses.when, clauses.because)
-        case "block", [tool, cause]:
-            wrong += after_itself(cause, tool, clauses.when)
+        case "block", [tool, cause, *others]:
+            wrong += after_faults((cause, *others), tool, clauses.when)
             same = clauses.value_key(SAME, folded=True)
-            return BlockRule(str(tool), source, clauses.when, clauses.because, str(cause), same)
+            more = tuple(map(str, others))
+            return BlockRule(
+                str(tool), source, clauses.when, clauses.because, str(cause), same, others=more
+            )
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
         case "limit_sum", [tool, amount, field, scope]:
@@ -343,8 +349,10 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
             return _pattern_name(tool), _no_tool(tool)
         case "let", _:
             return ()
-        case "after" | "after_people" | "block" | "block_until", [first, *_, last]:
-            return _pattern_name(first), _pattern_name(last)
+        case "after_people", [*causes, _, tool]:
+            return map(_pattern_name, (*causes, tool))
+        case "after" | "block" | "block_until", _:
+            return map(_pattern_name, words)
         case _:
             return map(_pattern_name, words[-1:])
 

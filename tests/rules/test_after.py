@@ -1,4 +1,4 @@
-"""G-81: rules that a call brings into effect: `after … require human-approval`, `block … after`."""
+"""G-81, G-111: rules that a call brings into effect: `after …`, `block … after`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from interlock.app.format.rules import does
-from interlock.engine import ReplayEntry
+from interlock.engine import ApprovalAnswer, GateContext, ReplayEntry
+from interlock.engine.gate.types import ApprovalRequest, GrantTerms
 from interlock.engine.history.fold.markings import skill_net
 from interlock.engine.recording.records import net_record
 from interlock.rules import RuleError, compile_rules
@@ -121,18 +122,149 @@ class TestOneCall:
         assert await reason(gate, "bash", "c2", command="$TOOL y") is not None
 
 
+class TestOneOfSeveral:
+    """`after A or C`: one rule, and one net, whichever of them came."""
+
+    async def test_either_counts(self) -> None:
+        for first in ("read_web", "read_mail"):
+            gate = manager("after read_web or read_mail require human-approval before send_email")
+            assert await reason(gate, "send_email", "c1") is None
+            await succeed(gate, first, "c2")
+            assert await reason(gate, "send_email", "c3") is not None
+
+    async def test_asks_once_after_both(self) -> None:
+        gate = manager("after read_web or read_mail require human-approval before send_email")
+        operator = Operator()
+        await succeed(gate, "read_web", "c1")
+        await succeed(gate, "read_mail", "c2")
+        await gate.handle_tool_call(call("send_email", "c3"), operator.context)
+        assert len(operator.asked) == 1
+
+    async def test_a_block_names_all(self) -> None:
+        gate = manager("block pay after read_web or read_mail or read_file")
+        await succeed(gate, "read_mail", "c1")
+        said = await reason(gate, "pay", "c2")
+        assert said == "pay is blocked after a call to read_web or read_mail or read_file."
+
+    async def test_until_an_approval(self) -> None:
+        """A success that ran beside any of the causes lowers no flag."""
+        gate, operator = manager("block pay after read_web or read_mail until human-approval"), Operator()
+        await succeed(gate, "read_web", "c1")
+        await gate.handle_tool_call(call("pay", "c2"), operator.context)
+        await gate.handle_tool_call(call("read_mail", "c3"), operator.context)
+        gate.handle_tool_result(result("pay", "c2"))
+        gate.handle_tool_result(result("read_mail", "c3"))
+        assert await reason(gate, "pay", "c4") is not None
+        await gate.handle_tool_call(call("pay", "c5"), operator.context)
+        gate.handle_tool_result(result("pay", "c5"))
+        assert await reason(gate, "pay", "c6") is None
+
+    async def test_each_counts_first_within_one_call(self) -> None:
+        maps = MAPS + "map bash.command /^fetch/ as read_mail\n" + PUT
+        for command in ("mail ada < x; fetch y", "mail ada; curl y"):
+            gate = manager(f"{maps}after read_web or read_mail require human-approval before send_email")
+            assert await reason(gate, "bash", "c1", command="mail ada < x") is None
+            assert await reason(gate, "bash", "c2", command=command) is not None
+
+    def test_a_failed_call_of_a_history_counts(self) -> None:
+        gate = manager("block pay after read_web or read_mail")
+        gate.replay([ReplayEntry("read_mail", {}, is_error=True)])
+        assert [verdict.kind for verdict in gate.classify(call("pay"))] == ["blocked"]
+
+    def test_an_unclear_command_may_be_any_of_them(self) -> None:
+        rules = compile_rules(
+            "map bash.command /^fetch/ as read_mail\nblock pay after read_web or read_mail"
+        )
+        assert any(
+            net.rule is not None and net.rule.source.implied for net in rules.nets if net.rule.source
+        )
+
+    def test_the_record_keeps_all(self) -> None:
+        maps = MAPS + "map bash.command /^fetch/ as read_mail\n" + PUT
+        rule = "after read_web or read_mail require human-approval before send_email"
+        [net] = [net for net in compile_rules(maps + rule).nets if net.leads]
+        record = net_record(net.name, net)
+        assert skill_net(record).leads == ("read_web", "read_mail")
+        assert record.lead_maps is not None
+        assert [maps is not None for maps in record.other_lead_maps] == [True]
+
+    def test_in_words(self) -> None:
+        [net] = compile_rules("after a or b require human-approval before x for same input.pr").nets
+        assert net.rule is not None
+        assert [*does(net.rule)] == ["x needs approval after a call of a or b", "for the same input.pr"]
+
+
+class TestForSame:
+    """`after read_ticket require human-approval before refund for same input.ticket`."""
+
+    RULE = "after read_ticket require human-approval before refund for same input.ticket"
+
+    async def test_only_about_the_ticket_that_was_read(self) -> None:
+        gate = manager(self.RULE)
+        await succeed(gate, "read_ticket", "c1", ticket=7)
+        assert await reason(gate, "refund", "c2", ticket=8) is None
+        assert await reason(gate, "refund", "c3", ticket="7") == "refund requires human approval."
+
+    async def test_another_spelling_gets_round_nothing(self) -> None:
+        gate = manager(self.RULE)
+        await succeed(gate, "read_ticket", "c1", ticket="T-9")
+        assert await reason(gate, "refund", "c2", ticket=" t-9") is not None
+
+    @pytest.mark.parametrize("tool", ["read_ticket", "refund"])
+    async def test_a_call_without_a_value_is_blocked(self, tool: str) -> None:
+        """For which ticket it counts is unknown, so it is no question either."""
+        gate, operator = manager(self.RULE), Operator()
+        decision = await gate.handle_tool_call(call(tool, "c1"), operator.context)
+        assert (decision.outcome, operator.asked) == ("block", [])
+        assert "no single value in input.ticket" in (decision.reason or "")
+
+    async def test_by_two_people(self) -> None:
+        gate, operator = manager(self.RULE.replace("human-approval", "2 human-approvals")), Operator()
+        await succeed(gate, "read_ticket", "c1", ticket=7)
+        await gate.handle_tool_call(call("refund", "c2", ticket=7), operator.context)
+        assert [asked.people for asked in operator.asked] == [2]
+
+    async def test_a_grant_is_for_its_ticket(self) -> None:
+        """What was granted for one ticket says nothing of another, whatever a map reads."""
+        gate = manager(f"map refund.ticket /./ as refunding\n{self.RULE}")
+        for number in (7, 8):
+            await succeed(gate, "read_ticket", f"r{number}", ticket=number)
+        operator = Granting()
+        for number, call_id in ((7, "c1"), (7, "c2"), (8, "c3")):
+            await gate.handle_tool_call(call("refund", call_id, ticket=number), operator.context)
+        assert operator.asked == 2
+
+
+@dataclass
+class Granting:
+    """An operator who grants each call for the session."""
+
+    asked: int = 0
+
+    @property
+    def context(self) -> GateContext:
+        return GateContext(self._confirm)
+
+    def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked += 1
+        return ApprovalAnswer(True, by="ada", grant=GrantTerms("names"))
+
+
 @dataclass
 class Plainly:
     """What such rules say of calls, without nets: whether each call needs approval or is blocked."""
 
-    rules: Sequence[tuple[str, str, str]]
-    begun: set[str] = field(default_factory=set[str])
+    rules: Sequence[tuple[str, tuple[str, ...], str, bool]]
+    begun: set[tuple[str, object]] = field(default_factory=set[tuple[str, object]])
 
-    def verdict(self, names: Sequence[str]) -> str:
+    def verdict(self, names: Sequence[str], pr: object) -> str:
         found = "allow"
-        for kind, cause, tool in self.rules:
-            at_once = cause in names[:-1] and cause != tool
-            if tool in names and (cause in self.begun or at_once):
+        for kind, causes, tool, same in self.rules:
+            if same and pr is None and ({tool, *causes} & {*names}):
+                return "block"
+            begun = {name for name, other in self.begun if not same or other == pr}
+            at_once = any(cause in names[:-1] and cause != tool for cause in causes)
+            if tool in names and (begun & {*causes} or at_once):
                 found = "block" if "block" in (kind, found) else "ask"
         return found
 
@@ -142,32 +274,40 @@ class TestLaw:
     async def test_any_calls(self, seed: int) -> None:
         """Any calls under any such rules, several names in one call too, as their words say."""
         chance, tools = random.Random(seed), ["a", "b", "c", "bash"]
-        rules = [
-            (chance.choice(["ask", "block"]), chance.choice(tools), chance.choice(tools))
-            for _ in range(chance.randrange(1, 5))
-        ]
+        rules: list[tuple[str, tuple[str, ...], str, bool]] = []
+        for _ in range(chance.randrange(1, 5)):
+            tool = chance.choice(tools)
+            causes = tuple(chance.sample(tools, chance.choice((1, 1, 2, 3))))
+            if len(causes) > 1:
+                causes = tuple(cause for cause in causes if cause != tool)
+            rules.append((chance.choice(["ask", "block"]), causes, tool, chance.random() < 0.3))
         lines = [
-            f"after {cause} require human-approval before {tool}"
-            if kind == "ask"
-            else f"block {tool} after {cause}"
-            for kind, cause, tool in rules
+            (
+                f"after {' or '.join(causes)} require human-approval before {tool}"
+                if kind == "ask"
+                else f"block {tool} after {' or '.join(causes)}"
+            )
+            + (" for same input.pr" if same else "")
+            for kind, causes, tool, same in rules
         ]
         maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
         gate = manager(f"{maps}allow unclear bash\n" + "\n".join(lines))
         plainly, operator = Plainly(rules), Operator()
         for number in range(12):
             some = chance.sample("abc", chance.randrange(3))
-            made = call("bash", f"c{number}", command="; ".join(some) or "ls")
+            pr = chance.choice((1, 1, 2, None))
+            given = {} if pr is None else {"pr": pr}
+            made = call("bash", f"c{number}", command="; ".join(some) or "ls", **given)
             if chance.random() < 0.5:
-                made = call(chance.choice("abc"), f"c{number}")
+                made = call(chance.choice("abc"), f"c{number}", **given)
             names = gate.names_of(made)
             operator.asked.clear()
             decision = await gate.handle_tool_call(made, operator.context)
             assert {"block": "block", "allow": "ask" if operator.asked else "allow"}[
                 decision.outcome
-            ] == plainly.verdict(names), (lines, names)
+            ] == plainly.verdict(names, pr), (lines, names, pr)
             if decision.outcome == "allow":
-                plainly.begun.update(names)
+                plainly.begun.update((name, pr) for name in names)
 
 
 class TestWords:
@@ -267,6 +407,48 @@ class TestErrors:
                 "after",
                 "expected the tool to block, got 'after'",
                 "write: block <tool> after read_web",
+            ),
+            (
+                "after a, b require human-approval before send",
+                "a,",
+                "tools are joined by 'or', got 'a,'",
+                "write: after a or b require human-approval before send",
+            ),
+            (
+                "block send after a and b",
+                "and",
+                "one call of any of them brings the rule into effect: tools are joined by 'or'",
+                "write: block send after a or b",
+            ),
+            (
+                "require human-approval before send after a or b within 5m",
+                "after a or b",
+                "'after a or b' begins the rule",
+                "write: after a or b require human-approval before send within 5m",
+            ),
+            (
+                "after a or b block send",
+                "block",
+                "expected 'require' at position 5, got 'block'",
+                "write: block send after a or b",
+            ),
+            (
+                "block send after a or b until approval",
+                "approval",
+                "a block ends with 'human-approval', got 'approval'",
+                "write: block send after a or b until human-approval",
+            ),
+            (
+                "block send after a or b or a",
+                "a",
+                "'a' is named twice",
+                "name each tool once",
+            ),
+            (
+                "after a require human-approval before send within 5m for same input.to",
+                "for",
+                "'for' stands behind the tool, before the options",
+                "write: … before send for same <field> within …",
             ),
             (
                 "after * require human-approval before send",

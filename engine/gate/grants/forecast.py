@@ -249,7 +249,7 @@ def _needs(net: SkillNet, people: int) -> str:
     if rule.until:
         return "has a rule whose approval lets later calls pass, too"
     if rule.after is not None:
-        return f"needs approval by who sees what {rule.after} brought"
+        return f"needs approval by who sees what {rule.causes} brought"
     if not rule.grants:
         return "has a rule that says 'no grants'"
     if terms is not None and terms.guards:

@@ -74,16 +74,19 @@ class Grant:
         return asked == self.question if self.planned is None else asked in self.planned.questions
 
 
-def question_of(key: str, net: SkillNet, tool: str) -> Question:
+def question_of(key: str, net: SkillNet, tool: str, digest: str = "") -> Question:
     """Question of a net about a name: identical rules ask the same, wherever they are written (G-43).
 
-    Conditions count as they are written.
+    Conditions count as they are written. What is granted for one value, known by its `digest`, is no
+    answer for another.
     """
     rule = net.rule
+    value = (digest,) if digest else ()
     if rule is None:
-        return (key, tool)
+        return (key, tool, *value)
     unplaced: Rule = replace(rule, source=None, when=None)
-    return (unplaced, None if rule.when is None else condition_text(rule.when, whole=True), tool)
+    when = None if rule.when is None else condition_text(rule.when, whole=True)
+    return (unplaced, when, tool, *value)
 
 
 def from_subagent(call: ToolCall) -> bool:

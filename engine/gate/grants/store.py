@@ -71,15 +71,19 @@ def make_grant(
     value: Input,
     terms: GrantTerms,
     programs: tuple[str, ...] = (),
+    digest: str = "",
 ) -> Grant:
     """A grant in place of the person whom `net`, under the key `asks`, asks about `name`.
 
     For calls of `tool` under `names`: with the very input `value`, or with its values in the fields that
-    no map reads and with its `programs`, as `terms` say.
+    no map reads and with its `programs`, as `terms` say. Of a net that is one for each value it is for
+    that with the `digest`, else for that in `value`.
     """
     own = own_input(value)
     exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
-    asked = question_of(asks, net, name)
+    if net.per_value is not None and not digest:
+        digest = net.per_value.digest(value) or ""
+    asked = question_of(asks, net, name, digest)
     return Grant(
         key, grant_net(key, (name,), terms), asks, tool, names, exact, fixed, terms, asked, programs
     )
@@ -291,7 +295,7 @@ class GrantStore:
             member, terms = offer.member, offer.terms
             grant = make_grant(
                 key,
-                asks=member.key,
+                asks=member.registered,
                 net=member.net,
                 name=offer.tool,
                 tool=call.tool_name,
@@ -299,6 +303,7 @@ class GrantStore:
                 value=call.input if terms.scope == "input" else unmapped_fields(member.net, call),
                 terms=terms,
                 programs=() if terms.scope == "input" else programs(member.net, call),
+                digest=member.digest,
             )
             self.add(grant, None if terms.seconds is None else context.now())
             given.append(key)

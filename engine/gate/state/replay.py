@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from ...core.rule import cause_of
+from ...core.rule import causes_of
 from ...net.net import NetError, PendingCall, ToolCall
 from ...net.timed import arrivals
 from .. import reasons
@@ -27,14 +27,14 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
     """
     if isinstance(entry, str):
         entry = ReplayEntry(entry)
-    if entry.is_error and all(cause_of(member.net.rule) is None for member in roster.members):
+    if entry.is_error and not any(causes_of(member.net.rule) for member in roster.members):
         return
     call = ToolCall("replay", entry.tool_name, entry.input or {}, context.surroundings.shell)
     naming = roster.naming(call)
     for registered, known_by in zip(roster.members, naming.by_net, strict=True):
         member = registered
-        cause = cause_of(member.net.rule)
-        if entry.is_error and cause is None:
+        causes = causes_of(member.net.rule)
+        if entry.is_error and not causes:
             continue
         if isinstance(known_by, CallbackError):
             failed = reasons.callback_failed(member.key, known_by.callback, known_by.problem)
@@ -44,7 +44,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
         except Exception as problem:
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
         if entry.is_error:
-            names = [name for name in names if name == cause]
+            names = [name for name in names if name in causes]
         if member.net.per_value is not None:
             found = net_of_value(member, call, context)
             if isinstance(found, str):

@@ -173,9 +173,9 @@ class NetRecord(Record):
     `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
     `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
     of all maps. `name_maps` has those by which calls come by the name that its rule restricts, and
-    `lead_maps` by the one in `leads`, which counts before others of one call. Older records have none of
-    these. With `per_value` it is one net for each value of that field, with `shared` one whose uses count
-    over sessions.
+    `lead_maps` by the first in `leads`, which count before others of one call, and `other_lead_maps` by
+    the others. Older records have none of these. With `per_value` it is one net for each value of that
+    field, with `shared` one whose uses count over sessions.
     """
 
     key: str
@@ -192,6 +192,7 @@ class NetRecord(Record):
     maps: str | None = None
     name_maps: NameMaps | None = None
     lead_maps: NameMaps | None = None
+    other_lead_maps: tuple[NameMaps | None, ...] = ()
     per_value: ValueKey | None = None
     shared: SharedLimit | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,9 +13,10 @@ from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolConte
 from interlock.engine.backtest import Judge, Trial, fork
 from interlock.engine.backtest.explain_recorded import explain_recorded_call
 from interlock.engine.backtest.journal_reader import recordings
+from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.model.events import CallDecided, SessionStatus
+from interlock.engine.history.model.events import ApprovalRequested, CallDecided, SessionStatus
 from interlock.engine.history.model.records import AppliedRules
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
@@ -223,3 +225,51 @@ async def _turn(hub: Hub, session: str, text: str) -> None:
     event = await until(subscription, SessionStatus)
     while event.session != session or event.body.status != "idle":
         event = await until(subscription, SessionStatus)
+
+
+class TestApprovalsForOneValue:
+    """`after read_ticket require human-approval before refund for same input.ticket` in a session."""
+
+    RULES = "after read_ticket require human-approval before refund for same input.ticket\n"
+    KEY = "approve-before-refund-after-read_ticket-same-ticket"
+
+    async def test_ask_about_that_value_also_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
+        await opened(hub, self.RULES)
+        assert await call(hub, "read_ticket", ticket=7) == "allow"
+        assert await call(hub, "refund", ticket=8) == "allow"
+        await hub.close()
+        again = Hub(Journal.open(tmp_path / "hub.db"))
+        try:
+            await resumed(again, SESSION, self.RULES)
+            assert await self.granted(again, ticket=7) == "allow"
+            assert await call(again, "refund", ticket=7) == "allow"
+            await check_fold(again)
+        finally:
+            await again.close()
+
+    async def test_a_grant_goes_on_for_its_value_alone(self, hub: Hub, tmp_path: Path) -> None:
+        await opened(hub, self.RULES)
+        for ticket in (7, 8):
+            assert await call(hub, "read_ticket", ticket=ticket) == "allow"
+        assert await self.granted(hub, ticket=7) == "allow"
+        await hub.close()
+        again = Hub(Journal.open(tmp_path / "hub.db"))
+        try:
+            await resumed(again, SESSION, self.RULES)
+            assert await call(again, "refund", ticket=7) == "allow"
+            assert await self.granted(again, ticket=8) == "allow"
+            await check_fold(again)
+        finally:
+            await again.close()
+
+    async def granted(self, hub: Hub, *, ticket: int) -> str:
+        """The outcome of a refund that is asked about and granted; one that is not asked never ends."""
+        heard = hub.subscribe()
+        made = asyncio.create_task(call(hub, "refund", ticket=ticket))
+        await until(heard, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert request.net == self.KEY
+        terms = GrantTerms(scope="names")
+        given = await hub.decide(request.id, approved=True, by="maria", reason="known", grant=terms)
+        assert given.ok
+        return await made
