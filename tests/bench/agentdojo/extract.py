@@ -70,7 +70,7 @@ def _run(runtime: FunctionsRuntime, environment: object, task: object) -> list[d
     calls: list[dict[str, object]] = []
     for call in task.ground_truth(environment):
         value, error = runtime.run_function(environment, call.function, dict(call.args))
-        result = tool_result_to_str(value) if error is None else error
+        result = tool_result_to_str(value, _json) if error is None else error
         calls.append(
             {
                 "tool": call.function,
@@ -80,6 +80,11 @@ def _run(runtime: FunctionsRuntime, environment: object, task: object) -> list[d
             }
         )
     return calls
+
+
+def _json(value: object) -> str:
+    """Results as the package gives them to models with `tool_output_format="json"`."""
+    return json.dumps(value, default=str)
 
 
 if __name__ == "__main__":
