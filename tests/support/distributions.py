@@ -20,6 +20,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +76,30 @@ class Tree:
         """All that a module imports, other than for type checkers, by names that may be modules."""
         path = self.modules[module]
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for node in _import_statements(ast.parse(path.read_text("utf-8")), late=late):
-            yield from _imported_names(node, package)
+        for node, is_late in _import_statements(path):
+            if late or not is_late:
+                yield from _imported_names(node, package)
 
 
-def _import_statements(node: ast.AST, *, late: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+@cache
+def _import_statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """The import statements of a file, other than for type checkers; true for those in functions.
+
+    Each file is read once: both distributions are worked out from all of them, several times in a test.
+    """
+    return list(_statements_below(ast.parse(path.read_text("utf-8")), late=False))
+
+
+def _statements_below(node: ast.AST, *, late: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
         if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        elif late or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _import_statements(child, late=late)
+            yield child, late
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        # No expression holds a statement.
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            within = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _statements_below(child, late=late or within)
 
 
 def _imported_names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
