@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if args.command == "run":
             _settle(top, args, extra, line)
-        return _run(args)
+        return _run(top, args)
     except ModuleNotFoundError as missing:
         from ...engine.core.lazy_names import missing_part
 
@@ -168,12 +168,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse(args.command, remedy)
 
 
-def _run(args: argparse.Namespace) -> int:
-    """Run the command that was read from the line, with its settings."""
+def _run(top: CommandParser, args: argparse.Namespace) -> int:
+    """Run the command that was read from the line by `top`, with its settings."""
     from ..config.loader import SettingsError, apply_settings
 
     try:
-        apply_settings(parser(), args)
+        apply_settings(top, args, whole=parser)
         _settle_operator(args)
         _settle_appearance(args)
     except SettingsError as error:

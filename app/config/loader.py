@@ -14,7 +14,7 @@ import argparse
 import os
 import stat
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,10 +82,14 @@ def apply_settings(
     top: CommandParser,
     args: argparse.Namespace,
     *,
+    whole: Callable[[], CommandParser] | None = None,
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> None:
     """Fill the options of `args.command` that were not given. Raises `SettingsError`.
+
+    `whole` makes the parser with the options of every command, where `top` has those of one: a settings
+    file may name any, and most starts have no such file.
 
     Also raised for unusable paths, on the line as in a setting, and for settings that a working directory
     may not have. Its settings about rules and mode are then in `args.of_directory`, and the rules that
@@ -104,9 +108,10 @@ def apply_settings(
         [action for each in chosen for action in each.repeated],
     )
     args.of_directory = {}
-    options = {name for action in top.all_options() for name in option_names(action)}
+    every = whole() if whole is not None and sources.files else top
+    options = {name for action in every.all_options() for name in option_names(action)}
     problems = [
-        fault for path, table in sources.files for fault in _unknown(path, table, options, top.commands)
+        fault for path, table in sources.files for fault in _unknown(path, table, options, every.commands)
     ]
     for action in (action for each in chosen for action in each.options):
         try:

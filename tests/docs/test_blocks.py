@@ -123,7 +123,7 @@ def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class Accepted(Exception):  # noqa: N818 - it is none
         """The line was read."""
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise Accepted
 
     monkeypatch.setattr("interlock.app.config.loader.apply_settings", stop)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import command as run_command
 from tests.support.forked import COMMANDS, python_with
 
 HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich", "pygls")
@@ -113,6 +114,16 @@ class TestBadInput:
         done = interlock("resume", "abc", *words, cwd=tmp_path)
         assert done.returncode == 2
         assert "error: resume: the task is written behind the session, without --task" in done.stderr
+
+    @pytest.mark.parametrize(("key", "code"), [("listen", 0), ("listn", 2)])
+    def test_a_setting_of_another_command(self, tmp_path: Path, key: str, code: int) -> None:
+        """A settings file may name the options of any command, whichever runs, and nothing else."""
+        (tmp_path / "a.rules").write_text("block rm\n")
+        (tmp_path / "interlock").mkdir()
+        (tmp_path / "interlock" / "interlock.toml").write_text(f'{key} = "127.0.0.1:7433"\n')
+        done = run_command(tmp_path, "check", "a.rules", env={"XDG_CONFIG_HOME": str(tmp_path)})
+        assert done.returncode == code, done.stderr
+        assert (key in done.stderr) == (code == 2)
 
     def test_unknown_command(self, tmp_path: Path) -> None:
         """A misspelt command lists what there is."""
