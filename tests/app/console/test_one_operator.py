@@ -88,6 +88,15 @@ PATHS: dict[str, tuple[str, ...]] = {
     "CommentPanel": ("a", "at"),
 }
 """Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
+WALKS: dict[str, tuple[str, ...]] = {
+    "live": ("",),
+    "dialog": ("a",),
+    "decisions": ("v",),
+    "replay": ("r",),
+    "nets": ("n", "m"),
+    "other": ("question_mark", "s", "h", "R", "ctrl+x", "Q"),
+}
+"""First keys of these paths, each in the walk that takes them; without a key it stays where it is."""
 BASES = {
     *("RequestPanel", "Panel", "QueueScreen", "RecordedSessionScreen", "SettledScreen"),
     "GuardedKeys",
@@ -129,6 +138,18 @@ async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
     await hub.send(session, "ship it", by=by)
     await until(events, ApprovalRequested)
     events.close()
+
+
+async def blocked(hub: Hub, shop: Shop) -> None:
+    """A session that is over, with a decision for the screens that list decisions."""
+    events = hub.subscribe()
+    registry = compile_rules(RULES).registry
+    agent = bot(shop, C(rm={}), T("done"))
+    await hub.open_session(agent, SessionConfig(registry, by="carl"), session_id="s0")
+    await hub.send("s0", "clean up", by="carl")
+    await until(events, CallDecided)
+    events.close()
+    await hub.close_session("s0", by="carl")
 
 
 async def held(hub: Hub, *shops: Shop) -> None:
@@ -218,6 +239,11 @@ class Walk:
         ]
 
 
+def paths_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The paths that a walk takes."""
+    return {screen: path for screen, path in PATHS.items() if "".join(path[:1]) in WALKS[name]}
+
+
 def _stays(binding: Binding) -> bool:
     return not binding.action.startswith(("app.quit", "app.suspend"))
 
@@ -258,8 +284,9 @@ async def walking(
 class TestEveryKey:
     """`carl` started the session, `ada` did not."""
 
-    async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every binding of every screen that can be reached, each with a reason and yes.
+    @pytest.mark.parametrize("name", WALKS)
+    async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        """Every binding of every screen that the keys of a walk lead to, each with a reason and yes.
 
         Takes seconds: screens are found by walking, as an operator does.
         """
@@ -280,25 +307,32 @@ class TestEveryKey:
                 await waiting(hub, shops[-1], "carl", f"s{len(shops)}")
 
         try:
+            shops.append(Shop())
+            await blocked(hub, shops[-1])
             await ask()
             async with walking(hub, "ada") as walk:
                 await walk.settle(20)
-                pressed = await self.explore(walk, ask)
+                pressed = await self.explore(walk, ask, name)
             await held(hub, *shops)
         finally:
             await hub.close()
         walked = {screen for screen, _ in pressed}
-        every = all_screens().keys() - BASES
-        assert sorted(every - walked - NOT_WALKED.keys()) == [], "the walk does not know how to get there"
-        assert every >= NOT_WALKED.keys() | PATHS.keys(), "a screen that is no more"
-        assert walked >= WALKED
-        for screen, action in (("LiveScreen", "mode"), ("LiveScreen", "switch_nets")):
-            assert (screen, action) in pressed
+        here = paths_of(name).keys()
+        assert here - NOT_WALKED.keys() - walked == set(), "the walk does not know how to get there"
+        assert walked >= WALKED & here
+        if name == "live":
+            assert pressed >= {("LiveScreen", "mode"), ("LiveScreen", "switch_nets")}
         assert [shop.ran for shop in shops] == [[] for _ in shops]
 
-    async def explore(self, walk: Walk, ask: Callable[[], Awaitable[None]]) -> set[tuple[str, str]]:
-        """Press each key of each screen once, and go on with the screens that appear."""
-        paths, pressed = dict(PATHS), set[tuple[str, str]]()
+    async def explore(
+        self, walk: Walk, ask: Callable[[], Awaitable[None]], name: str
+    ) -> set[tuple[str, str]]:
+        """Press each key of each screen once, and go on with the screens that appear.
+
+        What works everywhere is pressed in the walk that begins on the live screen.
+        """
+        paths = paths_of(name)
+        known, pressed = set(PATHS), set[tuple[str, str]]()
         todo = list(paths)
         for here in todo:
             await ask()
@@ -306,7 +340,7 @@ class TestEveryKey:
                 continue
             focused = walk.app.focused
             for key, does in walk.bound():
-                if key == "escape" or does in pressed:
+                if key == "escape" or does in pressed or (name != "live" and does[0] == "everywhere"):
                     continue
                 if walk.here != here or walk.app.focused is not focused:
                     await ask()
@@ -318,11 +352,21 @@ class TestEveryKey:
                 there = walk.here
                 if there == here:
                     continue
-                if there not in paths:
+                if there not in known:
+                    known.add(there)
                     paths[there] = (*paths[here], key)
                     todo.append(there)
                 await walk.press("x", "enter", "y")
         return pressed
+
+    def test_paths_lead_to_every_screen(self) -> None:
+        """A new screen has a path, or a reason why it needs none; none is listed that is no more."""
+        every = all_screens().keys() - BASES
+        assert sorted(every - PATHS.keys() - NOT_WALKED.keys()) == [], "the walk does not get there"
+        assert every >= NOT_WALKED.keys() | PATHS.keys(), "a screen that is no more"
+        assert PATHS.keys() >= WALKED
+        taken = sorted(screen for name in WALKS for screen in paths_of(name))
+        assert taken == sorted(PATHS), "a path that no walk takes"
 
     def test_screens_that_are_not_walked(self) -> None:
         """What these can do is what they declare here, and each of it goes through the hub or nowhere."""
