@@ -11,6 +11,7 @@ from functools import cache
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakSet
 
 from rich.console import RenderableType
 from textual import _callback, active_app, strip
@@ -18,6 +19,7 @@ from textual._compositor import Compositor, LayoutUpdate
 from textual._context import visible_screen_stack
 from textual._on import OnNoWidget
 from textual.app import App, ScreenStackError
+from textual.cache import LRUCache
 from textual.color import Color
 from textual.css.match import match
 from textual.css.model import RuleSet
@@ -30,6 +32,7 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot, WaitForScreenTimeout
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 
@@ -38,10 +41,20 @@ def keep_parsed_styles() -> None:
 
     Textual keeps what it parsed in the same way, but only for one app.
     """
-    parse = Stylesheet._parse_rules
-    kept: dict[object, list[RuleSet]] = {}
+    parse, parse_rules = Stylesheet.parse, Stylesheet._parse_rules
+    kept: dict[object, tuple[list[RuleSet], dict[str, list[RuleSet]]]] = {}
+    kept_rules: dict[object, list[RuleSet]] = {}
 
-    def parsed(
+    def parsed(self: Stylesheet) -> None:
+        """The whole stylesheet, with the map from its selectors to its rules."""
+        key = (tuple(self.source.items()), frozenset(self._variables.items()))
+        if key not in kept:
+            parse(self)
+            kept[key] = self.rules, self.rules_map
+        self._rules, self._rules_map = kept[key]
+        self._require_parse = False
+
+    def parsed_rules(
         self: Stylesheet,
         css: str,
         read_from: CSSLocation,
@@ -49,13 +62,29 @@ def keep_parsed_styles() -> None:
         tie_breaker: int = 0,
         scope: str = "",
     ) -> list[RuleSet]:
+        """One of its sources, of which the next stylesheet may have others."""
         source = (css, read_from, is_default_rules, tie_breaker, scope)
         key = (source, frozenset(self._variables.items()))
-        if key not in kept:
-            kept[key] = parse(self, *source)
-        return kept[key]
+        if key not in kept_rules:
+            kept_rules[key] = parse_rules(self, *source)
+        return kept_rules[key]
 
-    Stylesheet._parse_rules = parsed
+    Stylesheet.parse = parsed
+    Stylesheet._parse_rules = parsed_rules
+
+
+def keep_parsed_looks() -> None:
+    """What a style in a text says depends on the theme's variables only, not on the app."""
+    set_variables = Stylesheet.set_variables
+    kept: dict[object, LRUCache[str, Style]] = {}
+
+    def set_and_kept(self: Stylesheet, variables: dict[str, str]) -> None:
+        self._style_parse_cache = LRUCache(1)  # which is emptied
+        set_variables(self, variables)
+        key = frozenset(variables.items())
+        self._style_parse_cache = kept.setdefault(key, LRUCache(4096))
+
+    Stylesheet.set_variables = set_and_kept
 
 
 ROUNDS = 4
@@ -209,12 +238,17 @@ async def _handled(app: App[Any], pumps: list[MessagePump], seconds: float) -> b
     return left <= 0
 
 
-def cut_no_lines_for_nobody() -> None:
-    """Without a terminal widgets are painted as with one, but nobody sees the lines they would make.
+def paint_once_for_nobody() -> None:
+    """Without a terminal nobody sees what is in between: a screen is painted when it is read or left.
 
-    Pictures, and what tests read as text, ask for all lines, and these are put together as ever.
+    Pictures, and what tests read as text, are put together as ever. A screen that nothing looked at is
+    painted when another one comes over it and when its app ends, so that what cannot be painted fails.
+    Lists that count what was painted as seen are painted each time, though their lines are not joined.
     """
     update = Compositor.render_update
+    suspended = Screen._on_screen_suspend
+    end = App._shutdown
+    unpainted = WeakSet[Compositor]()
 
     def painted(
         self: Compositor,
@@ -229,19 +263,49 @@ def cut_no_lines_for_nobody() -> None:
         self._dirty_regions.clear()
         if not regions:
             return None
-        whole = self.size.region
-        for _ in self._get_renders(Region.from_union(regions).intersection(whole)):
-            pass
-        return LayoutUpdate([], whole)
+        unpainted.add(self)
+        if any(isinstance(widget, _counting_paints()) for widget in self.visible_widgets):
+            paint(self, Region.from_union(regions).intersection(self.size.region))
+        return LayoutUpdate([], self.size.region)
+
+    def paint(compositor: Compositor, region: Region | None = None) -> None:
+        if compositor in unpainted:
+            unpainted.discard(compositor)
+            for _ in compositor._get_renders(region):
+                pass
+
+    def leave(self: Screen[Any]) -> None:
+        paint(self._compositor)
+        suspended(self)
+
+    async def shut_down(self: App[Any]) -> None:
+        try:
+            if self.is_headless and self._screen_stack and self._exception is None:
+                paint(self.screen._compositor)
+        except Exception as error:
+            self._handle_exception(error)
+        finally:
+            await end(self)
 
     Compositor.render_update = painted
+    Screen._on_screen_suspend = leave
+    App._shutdown = shut_down
+
+
+@cache
+def _counting_paints() -> tuple[type[Widget], ...]:
+    from interlock.app.widgets.approval.reviewed_list import ReviewedList
+    from interlock.app.widgets.approval.triage_list import TriageList
+
+    return ReviewedList, TriageList
 
 
 def install() -> None:
     """All of it."""
     keep_parsed_styles()
+    keep_parsed_looks()
     keep_no_parts_of_strips()
     keep_handlers()
     count_parameters_at_once()
     ask_no_idle_pumps()
-    cut_no_lines_for_nobody()
+    paint_once_for_nobody()
