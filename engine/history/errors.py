@@ -20,6 +20,15 @@ class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
     """Something else touched the files of a journal that is open for writing: it takes nothing more."""
 
 
+class SessionElsewhere(JournalError):  # noqa: N818 - says what happened
+    """Another server owns `session` in the database that they share; `url` is where it is reached."""
+
+    def __init__(self, message: str, *, session: str = "", url: str | None = None) -> None:
+        super().__init__(message)
+        self.session = session
+        self.url = url
+
+
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
     """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from.
 

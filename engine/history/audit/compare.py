@@ -6,11 +6,11 @@ after an export, so only what the export has is compared.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..database.compiled import SELECT_HASHES, SELECT_STUB
+from ..database.connection import Connection
 from ..journal.schema import reading
 from .importing import Export
 from .verify import ChainFault, require_journal
@@ -53,7 +53,7 @@ def compare(path: Path, export: Export) -> Comparison:
     return Comparison(export.session, events, fault=fault)
 
 
-def _with_stub(connection: sqlite3.Connection, export: Export) -> Comparison:
+def _with_stub(connection: Connection, export: Export) -> Comparison:
     """The same for a session that is gone: whether a stub says so, of no fewer events."""
     events, head = export.check.events, export.check.head
     stub = connection.execute(SELECT_STUB, (export.session,)).fetchone()

@@ -6,7 +6,6 @@ held against it, and the file's count of events still comes out even.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ..database import compiled as sql
+from ..database.connection import ALL_ROWS, Connection
 from ..errors import JournalError
 from ..journal.maintenance import changing
 from ..journal.rows import event_of
@@ -105,7 +105,7 @@ def _unfinished(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at: int) -> Pruning:
+def _chosen(connection: Connection, path: Path, before: int, by: str, at: int) -> Pruning:
     """The sessions to remove, and those that are old but have to stay."""
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
     chosen: list[Stub] = []
@@ -127,11 +127,11 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
     return Pruning(tuple(chosen), tuple(kept), questions)
 
 
-def _unfit(connection: sqlite3.Connection, path: Path, line: SessionLine) -> str | None:
+def _unfit(connection: Connection, path: Path, line: SessionLine) -> str | None:
     """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
-    rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, -1))
+    rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, ALL_ROWS))
     try:
         made = SessionLine.of(event_of(row, path) for row in rows)
     except (ValueError, JournalError):

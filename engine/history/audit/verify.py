@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
+from ..database.connection import Connection
 from ..errors import JournalError
 from ..journal.key_log import KeyLog
 from ..journal.rows import in_pages
@@ -159,7 +160,7 @@ def require_journal(path: Path) -> None:
 
 
 def check_session(
-    connection: sqlite3.Connection,
+    connection: Connection,
     session: str,
     events: int,
     imported: bool | int,
@@ -269,7 +270,7 @@ def _check_links(
     return ChainCheck(session, count, _hash(prev), masked, unvouched=unvouched, keys=frozenset(keys))
 
 
-def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
+def _stored(connection: Connection, session: str) -> Iterator[LinkedEvent]:
     def page(after: float, size: int) -> list[LinkedRow]:
         return connection.execute(sql.SELECT_LINKED, (session, after, size)).fetchall()
 

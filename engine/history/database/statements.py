@@ -32,7 +32,7 @@ from sqlalchemy.dialects.sqlite import Insert, dialect, insert
 from sqlalchemy.sql.elements import ClauseElement
 
 from ..fold.setting_changes import STEPS
-from .tables import APPROVAL_TYPES, JOURNAL, TABLES, Decision, Event, Pruned, Session, Table
+from .tables import APPROVAL_TYPES, JOURNAL, LANE_BITS, TABLES, Decision, Event, Pruned, Session, Table
 
 CALL_TYPES = (
     "session.opened",
@@ -86,6 +86,12 @@ def contains(value: Text) -> ColumnElement[bool]:
 def begins(value: Text) -> ColumnElement[bool]:
     """The condition that a text begins so: its values are the beginning's length and the beginning."""
     return func.substr(value, 1, bind) == bind
+
+
+def lane_of(cursor: ColumnElement[int]) -> ColumnElement[int]:
+    """The lane in which a cursor was numbered: each has its own order."""
+    number = cursor.op(">>")(literal_column(str(LANE_BITS), Integer))
+    return case((cursor > literal_column("0", Integer), number), else_=literal_column("0", Integer))
 
 
 def insert_row(model: type[Table]) -> Insert:
@@ -157,7 +163,9 @@ before = (
     select(
         col(Event.seq),
         col(Event.cursor),
-        func.lag(col(Event.cursor)).over(order_by=col(Event.seq)).label("previous"),
+        func.lag(col(Event.cursor))
+        .over(partition_by=lane_of(col(Event.cursor)), order_by=col(Event.seq))
+        .label("previous"),
     )
     .where(of_session)
     .subquery("numbered")
@@ -209,7 +217,7 @@ SELECT_USES = (
             (col(Event.at) >= bind) & (col(Event.type) == "call.decided") & contains(col(Event.body)),
             (col(Event.at) >= bind) & (col(Event.type) == "call.result") & contains(col(Event.body)),
             # Where its own part begins, an imported session says whenever that was.
-            col(Session.imported).is_(True) & (col(Event.type) == "session.resumed"),
+            (cast(col(Session.imported), Integer) == 1) & (col(Event.type) == "session.resumed"),
         ),
     )
     .order_by(col(Event.cursor))
@@ -296,7 +304,7 @@ listed = (
         col(Decision.at),
         col(Decision.cursor),
         func.row_number().over(order_by=newest_first).label("number"),
-        func.lead(col(Decision.cursor)).over(order_by=newest_first).is_(None).label("final"),
+        func.lead(col(Decision.cursor)).over(order_by=newest_first).label("following"),
     )
     .where(condition)
     .subquery("listed")
@@ -314,8 +322,8 @@ def count_by(name: Text) -> ClauseElement:
 
 
 def unordered(name: Text) -> ColumnElement[str]:
-    """The same bind, by which SQLite does not choose an index: reading by place is fastest."""
-    return literal_column(f"+{sql_of(name)}", String)
+    """The same name, by which SQLite does not choose an index: reading by place is fastest."""
+    return literal_column(f"{sql_of(name)} || ''", String)
 
 
 def distinct_values(value: Text, condition: ColumnElement[bool] | None = None) -> ClauseElement:
@@ -348,7 +356,7 @@ SELECT_POSITION = (
 )
 SELECT_PAGE_BORDERS = (
     select(listed.c.at, listed.c.cursor, listed.c.number)
-    .where(or_(listed.c.number % bind == 1, listed.c.final))
+    .where(or_(listed.c.number % bind == 1, listed.c.following.is_(None)))
     .order_by(listed.c.number)
 )
 SELECT_TIME_SPAN = select(func.min(col(Decision.at)), func.max(col(Decision.at)))
@@ -437,7 +445,8 @@ WORD_CONTAINED = or_(
 INPUT_CONTAINS = exists(  # the whole event is looked at first: most need not be read as JSON then
     select(literal_column("1", Integer)).where(
         col(Event.cursor) == literal_column(sql_of(col(Decision.cursor)), Integer),
-        case((contains(col(Event.body)), contains(func.input_of(col(Event.body))))),
+        case((contains(col(Event.body)), case((contains(func.input_of(col(Event.body))), 1), else_=0)))
+        == 1,
     )
 )
 NAMES_PEOPLE = or_(

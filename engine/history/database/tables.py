@@ -17,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Text,
+    TextClause,
     UniqueConstraint,
     text,
 )
@@ -30,6 +31,12 @@ APPLICATION_ID = 0x494C434B
 REVISION = "0006"
 """The revision of these tables."""
 
+LANE_BITS = 40
+"""Bits of a cursor that number the events of its lane; those above are the lane, 0 in an SQLite file.
+
+Servers of one database number in a lane each. Cursors stay whole numbers that any JSON reader holds.
+"""
+
 JOURNAL = MetaData()
 
 APPROVAL_TYPES = (
@@ -40,6 +47,11 @@ APPROVAL_TYPES = (
     "approval.withdrawn",
 )
 """Types of the events that approvals are counted by."""
+
+
+def _where(condition: str) -> dict[str, TextClause]:
+    """The condition of an index on some of the rows, in either database."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
 class Table(SQLModel):
@@ -89,7 +101,7 @@ class Event(Table, table=True):
             "ix_event_approval",
             "cursor",
             "at",
-            sqlite_where=text(f"type IN ({', '.join(map(repr, APPROVAL_TYPES))})"),
+            **_where(f"type IN ({', '.join(map(repr, APPROVAL_TYPES))})"),
         ),
         {"sqlite_autoincrement": True},
     )
@@ -142,9 +154,9 @@ class Decision(Table, table=True):
         Index("ix_decision_session", "session", "at"),
         Index("ix_decision_tool", "tool", "at", "verdict"),
         Index("ix_decision_net", "net", "at", "verdict"),
-        Index("ix_decision_verdict", "verdict", "at", sqlite_where=text("verdict <> 'allow'")),
-        Index("ix_decision_called", "called", "at", sqlite_where=text("called <> tool")),
-        Index("ix_decision_via", "via", "at", sqlite_where=text("via IS NOT NULL")),
+        Index("ix_decision_verdict", "verdict", "at", **_where("verdict <> 'allow'")),
+        Index("ix_decision_called", "called", "at", **_where("called <> tool")),
+        Index("ix_decision_via", "via", "at", **_where("via IS NOT NULL")),
         Index(
             "ix_decision_shadow",
             "session",
@@ -152,11 +164,11 @@ class Decision(Table, table=True):
             "net",
             "result",
             "at",
-            sqlite_where=text("mode = 'shadow'"),
+            **_where("mode = 'shadow'"),
         ),
-        Index("ix_decision_kind", "kind", "at", sqlite_where=text("kind <> 'call'")),
-        Index("ix_decision_by", "by", "at", sqlite_where=text('"by" IS NOT NULL')),
-        Index("ix_decision_off", "off", "at", sqlite_where=text('"off" IS NOT NULL')),
+        Index("ix_decision_kind", "kind", "at", **_where("kind <> 'call'")),
+        Index("ix_decision_by", "by", "at", **_where('"by" IS NOT NULL')),
+        Index("ix_decision_off", "off", "at", **_where('"off" IS NOT NULL')),
     )
 
     cursor: int = Field(sa_column=Column(Integer, primary_key=True))
@@ -183,3 +195,74 @@ class Decision(Table, table=True):
 
 
 TABLES: tuple[type[Table], ...] = (Session, Event, Pruned, Decision)
+
+
+# What several servers of one database need. An SQLite file has none of these: its lock says who writes.
+
+CLUSTER = MetaData()
+
+
+class ClusterTable(SQLModel):
+    """Base of the tables by which servers share a database."""
+
+    metadata = CLUSTER
+
+
+class Server(ClusterTable, table=True):
+    """A server process that writes, or wrote. Times are UTC milliseconds of the database's clock.
+
+    Its lease holds until `lease`. `ended` is when it left, or when another server found its lease over:
+    then it never writes again, and its sessions can be taken.
+    """
+
+    id: str = Field(primary_key=True)
+    name: str
+    url: str | None = None
+    version: str
+    started: int
+    lease: int
+    ended: int | None = None
+
+
+class Lane(ClusterTable, table=True):
+    """A range of cursors, in which one server at a time numbers its events in the order of its commits.
+
+    `last` is the number of the latest. A lane outlives its server, and goes to another one then.
+    """
+
+    lane: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    server: str | None
+    last: int = 0
+
+
+class Owner(ClusterTable, table=True):
+    """The server that alone may add to a session, and where the session's chain ends.
+
+    `epoch` counts the times that it was taken. A session without a `server` may be taken by any.
+    """
+
+    session: str = Field(primary_key=True)
+    server: str | None = Field(index=True)
+    epoch: int
+    seq: int
+    hash: bytes
+
+
+class Fenced(ClusterTable, table=True):
+    """A cursor that no event has: its server no longer owned the session when it wrote."""
+
+    cursor: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    server: str
+    session: str
+    at: int
+
+
+class Line(ClusterTable, table=True):
+    """A line of a log of the whole journal: of freezes, of passkeys. Only ever appended to."""
+
+    log: str = Field(primary_key=True)
+    number: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    text: str
+
+
+CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (Server, Lane, Owner, Fenced, Line)

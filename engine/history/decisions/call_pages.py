@@ -6,13 +6,13 @@ a caller who takes long over a page does not hold up the writer.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ..database import compiled as sql
+from ..database.connection import Rows
 from ..journal.schema import reading
 from ..model.times import to_ms
 
@@ -57,7 +57,7 @@ def call_pages(
                     done = rows[-1][0]
 
 
-def fetch_page(cursor: sqlite3.Cursor, rows: list[Row], most: int) -> bool:
+def fetch_page(cursor: Rows, rows: list[Row], most: int) -> bool:
     """Append a page of `cursor` to `rows`; tell whether more may come after it.
 
     `most` is how many it selects. Long texts, in the last column, end the page early.

@@ -3,7 +3,6 @@ mode. Changes of settings do not count."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ..database import compiled as sql
+from ..database.connection import Connection
 from ..fold.setting_changes import STEPS
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
@@ -170,7 +170,7 @@ def count_decisions(
     )
 
 
-def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
+def _rule(connection: Connection, net: str | None) -> str | None:
     """The text of a net's rule, from the last call that it stopped or asked for."""
     row = connection.execute(sql.SELECT_RULE_OF_NET, (net,)).fetchone()
     return None if row is None else row[0]
@@ -232,6 +232,6 @@ def _shares(
     return tuple(sorted(shares, key=lambda s: (-s.ended.calls, s.net or "")))
 
 
-def _agent(connection: sqlite3.Connection, session: str) -> str:
+def _agent(connection: Connection, session: str) -> str:
     row = connection.execute(sql.SELECT_AGENT, (session,)).fetchone()
     return "" if row is None else str(row[0])

@@ -10,7 +10,6 @@ make to a subagent's own session are lines of that session.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
@@ -20,6 +19,7 @@ from pydantic import JsonValue
 
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
+from ..database.connection import Connection
 from ..fold.setting_changes import SETTINGS, RecordedSettings, Setting, SettingChange
 from ..journal.insert import insert
 from ..model.events import (
@@ -305,7 +305,7 @@ def opened_calls(opened: SessionOpened) -> SessionCalls:
 # Lines in a database
 
 
-def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: SessionCalls) -> None:
+def calls_before(connection: Connection, event: JournalEvent, calls: SessionCalls) -> None:
     """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
     for call_id, cursor in connection.execute(sql.SELECT_RUNNING_CALLS, (event.session,)):
         calls.running.setdefault(call_id, []).append(cursor)
@@ -325,7 +325,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
         probe.take(earlier, to_ms(earlier.at))
 
 
-def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+def write_changes(connection: Connection, changes: Sequence[Change]) -> None:
     """Put what events made into the table, in the transaction that is open."""
     lines = [change for change in changes if type(change) is DecisionLine]
     if lines:
@@ -334,7 +334,7 @@ def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> 
         connection.executemany(sql.END_DECISION, [c for c in changes if isinstance(c, CallEnded)])
 
 
-def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:
+def rebuild_decisions(connection: Connection, session: str | None = None) -> int:
     """Rewrite all lines, or those of one session, in the transaction that is open; return their number.
 
     Raises `ValueError` for an event that cannot be read.
@@ -362,7 +362,7 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
 
 
 def _listed_events(
-    connection: sqlite3.Connection,
+    connection: Connection,
     session: str,
     *,
     after: int = 0,

@@ -13,7 +13,6 @@ steps are smaller then.
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
@@ -26,6 +25,7 @@ from typing import Literal, TypeAlias
 from ...core.people import person_key
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
+from ..database.connection import Connection
 from ..errors import JournalError
 from ..fold.setting_changes import Kind
 from ..journal.reader import open_reader
@@ -101,7 +101,7 @@ class Scan(Record):
 @contextmanager
 def decision_connection(
     path: Path, stop: threading.Event | None = None
-) -> Generator[sqlite3.Connection, None, None]:
+) -> Generator[Connection, None, None]:
     """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
     is set."""
     with reading(path) as connection:
@@ -141,7 +141,7 @@ class Where:
         return " AND ".join(f"({each})" for each in self.conditions) or "TRUE"
 
 
-def condition(connection: sqlite3.Connection, criteria: DecisionFilter) -> Where:
+def condition(connection: Connection, criteria: DecisionFilter) -> Where:
     """The SQL condition of a filter in this journal; names are looked up among those there are."""
     where = Where()
     if criteria.since is not None:
@@ -218,7 +218,7 @@ def _in_list(condition: str, values: Sequence[str]) -> str:
     return condition.format(values=", ".join("?" * len(values)))
 
 
-def _distinct(connection: sqlite3.Connection, column: str) -> list[str]:
+def _distinct(connection: Connection, column: str) -> list[str]:
     """The values of a column."""
     return [str(value) for (value,) in connection.execute(sql.SELECT_DISTINCT[column])]
 
@@ -233,7 +233,7 @@ def _matching(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
+def _nets(connection: Connection, patterns: Iterable[str]) -> list[str]:
     """Nets by their names, or by the text or the position of their rules."""
     known = _distinct(connection, "net")
     words: dict[str, str] = {}
@@ -248,7 +248,7 @@ def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
     return [*found]
 
 
-def _of_people(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
+def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) -> None:
     """Add the people who approved, denied or changed something, or switched off what would have stopped.
 
     A pattern is a person's name, compared as `person_key` does; where no person has it, a part of names.
@@ -276,7 +276,7 @@ def _names_in(column: str, text: str) -> frozenset[str]:
     return frozenset(person_key(name) for part in parts for name in (part, *part.split(", ")))
 
 
-def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
+def _of_sessions(connection: Connection, where: Where, patterns: Sequence[str]) -> None:
     """Add the sessions by id, or by a part of it; a subagent's calls are in its parent's session."""
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -352,7 +352,7 @@ class DecisionReader:
 
 
 def _border(
-    connection: sqlite3.Connection, top: ListPosition | None, bottom: ListPosition | None, step: int
+    connection: Connection, top: ListPosition | None, bottom: ListPosition | None, step: int
 ) -> ListPosition | None:
     """The start of the next step: `step` decisions on, whatever the filter; none when fewer are left."""
     where = Where().between(top, bottom)
@@ -363,7 +363,7 @@ def _border(
 
 
 def _pages(
-    connection: sqlite3.Connection, where: Where, top: ListPosition | None, bottom: ListPosition | None
+    connection: Connection, where: Where, top: ListPosition | None, bottom: ListPosition | None
 ) -> list[DecisionPage]:
     """The pages between two positions. Their borders and their number come from one look at the index."""
     here = where.between(top, bottom)

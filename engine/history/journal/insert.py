@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
+
+from ..database.connection import Connection
 
 _AT_ONCE = 32
 """Rows of one statement: few enough for the 999 values that an older SQLite takes."""
 
 
-def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+def insert(connection: Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Run an `INSERT … VALUES (…)` for all of `rows`, in order.
 
     Each run of a statement lets go of the interpreter and has to get it back: many rows in one run save a

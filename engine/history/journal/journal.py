@@ -9,26 +9,29 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
 from ..database.compiled import SELECT_LAST_EVENT
-from ..errors import JournalDisturbed, JournalError
+from ..database.connection import Connection
+from ..database.location import Location, PostgresLocation, absolute
+from ..errors import JournalDisturbed, JournalError, SessionElsewhere
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
+from .batch_rows import Written
 from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .read_connections import Connections
 from .reader import HistoryReader
 from .schema import CURRENT, Schema, inspect, name_of, prepare
-from .writer import Writer, Written
+from .writer import Writer
 
 __all__ = ["Journal", "JournalError"]
 
@@ -50,6 +53,27 @@ class _Head:
     at: int
 
 
+class JournalWriter(Protocol):
+    """What commits batches: to a file, or to a database that several servers write."""
+
+    def last_cursor(self, connection: Connection, /) -> int:
+        """The cursor of the latest event of this writer, read on another connection."""
+        ...
+
+    def commit(self, batch: Sequence[Written], /) -> Mapping[str, SessionElsewhere]:
+        """Write a batch; returns once it is durable, with the errors of sessions that were refused."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class JournalLock(Protocol):
+    """What lets this process write: a lock on the file, or a server's place in a database."""
+
+    def name_server(self, url: str) -> None: ...
+    def release(self) -> None: ...
+
+
 class Journal:
     """A database of events, open for writing. Make one with `Journal.open`; any thread may use it.
 
@@ -60,12 +84,12 @@ class Journal:
     files, nothing more is taken.
     """
 
-    def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
-        self.path = path
+    def __init__(self, path: Location, lock: JournalLock, writer: JournalWriter, clock: Clock) -> None:
+        self.path: Location = path
         self._lock = lock
         self._writer = writer
         self._clock = clock
-        self._connections = Connections(path)
+        self._connections = Connections(path) if isinstance(path, Path) else None
         self._reader = HistoryReader(path, connections=self._connections)
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
@@ -76,18 +100,26 @@ class Journal:
         self._closing = False
         self._disturbed: str | None = None
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"journal {name_of(path)}", daemon=True)
         self._thread.start()
 
     @classmethod
-    def open(cls, path: Path | str, *, clock: Clock = utc_now, schema: Schema = CURRENT) -> Journal:
+    def open(
+        cls,
+        path: Path | PostgresLocation | str,
+        *,
+        clock: Clock = utc_now,
+        schema: Schema = CURRENT,
+    ) -> Journal:
         """Open the journal at `path` for writing; create it, and its directory, if there is none.
 
         An older one is upgraded after a copy was made. Raises `JournalError`, naming the file and the
         remedy, for a file that is no journal, is damaged, comes from a newer version, cannot be written,
         or is being written by another process. Such a file is left as it was.
         """
-        path = Path(path).absolute()
+        path = absolute(path)
+        if not isinstance(path, Path):
+            return cls._open_database(path, clock)
         shown = name_of(path)
         try:
             path = path.resolve()
@@ -109,6 +141,24 @@ class Journal:
             ) from error
         except BaseException:
             lock.release()
+            raise
+
+    @classmethod
+    def _open_database(cls, location: PostgresLocation, clock: Clock) -> Journal:
+        from ..postgres.connection import driver, unreachable
+        from ..postgres.schema import prepare as prepare_schema
+        from ..postgres.server import ServerLease
+        from ..postgres.writer import PostgresWriter
+
+        prepare_schema(location)
+        lease = ServerLease.take(location)
+        try:
+            return cls(location, lease, PostgresWriter(location, lease), clock)
+        except driver().Error as error:
+            lease.release()
+            raise unreachable(location, error) from error
+        except BaseException:
+            lease.release()
             raise
 
     def __enter__(self) -> Journal:
@@ -196,7 +246,7 @@ class Journal:
                     "could not be written, so nothing that rests on it was recorded either. Try again."
                 )
             self._check_opening(session, head, bodies)
-            cursor = self._reader.last_cursor() if self._cursor is None else self._cursor
+            cursor = self._last_cursor() if self._cursor is None else self._cursor
             seq = head.seq
             at = max(to_ms(self._clock()), head.at)
             if at != self._now[0]:
@@ -251,9 +301,13 @@ class Journal:
             raise JournalError(
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
             )
-        with self._connections.reading() as connection:
+        with self._reader.connection() as connection:
             row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
+
+    def _last_cursor(self) -> int:
+        with self._reader.connection() as connection:
+            return self._writer.last_cursor(connection)
 
     # The writing thread
 
@@ -266,15 +320,33 @@ class Journal:
             if not batch:
                 break
             try:
-                self._writer.commit([w for waiter in batch for w in waiter.written])
+                refused = self._writer.commit([w for waiter in batch for w in waiter.written])
             except Exception as error:
                 self._fail(batch, error)
             else:
+                if refused:
+                    batch = self._refuse(batch, refused)
                 _release(batch, None)
-        self._connections.close()
+        if self._connections is not None:
+            self._connections.close()
         self._writer.close()
         self._lock.release()
         self._closed.set()
+
+    def _refuse(self, batch: list[_Waiter], refused: Mapping[str, SessionElsewhere]) -> list[_Waiter]:
+        """Fail what was handed over for sessions of other servers; returns the rest of `batch`."""
+
+        def session_of(waiter: _Waiter) -> str:
+            return waiter.written[0].event.session if waiter.written else ""
+
+        with self._queued:
+            for session in refused:
+                self._heads.pop(session, None)
+            failed = [each for each in (*batch, *self._queue) if session_of(each) in refused]
+            self._queue = [each for each in self._queue if session_of(each) not in refused]
+        for waiter in failed:
+            _release([waiter], refused[session_of(waiter)])
+        return [each for each in batch if session_of(each) not in refused]
 
     def _fail(self, batch: list[_Waiter], error: Exception) -> None:
         """Fail `batch` and what was numbered after it, which would leave a hole; forget all heads."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import overload
 
+from ..database.location import Location
 from ..model.events import JournalEvent
 from .rows import EventRow, event_of
 
@@ -52,7 +52,7 @@ class LazyEvents(CachedEvents):
     at one that cannot be understood raises `JournalError`.
     """
 
-    def __init__(self, rows: Sequence[EventRow], path: Path) -> None:
+    def __init__(self, rows: Sequence[EventRow], path: Location) -> None:
         super().__init__(len(rows))
         self.rows = rows
         self._path = path

@@ -7,7 +7,6 @@ forgotten, and never holds up the writer.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from pydantic import ValidationError
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
+from ..database.connection import ALL_ROWS, Connection
+from ..database.location import Location, PostgresLocation, absolute
 from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
 from ..model.state import SessionSummary
@@ -35,12 +36,12 @@ _CANDIDATES = 10
 _OPENINGS = ('{"type":"session.opened"', '{"type":"session.resumed"')
 
 
-def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
+def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -> HistoryReader:
     """A reader of the journal at `path`.
 
     Raises `JournalError` when there is none, when it is not a journal, is damaged, or has another schema.
     """
-    path = Path(path).absolute()
+    path = absolute(path)
     shown = name_of(path)
     age, found = inspect(path, schema)
     if age == "fresh":
@@ -69,14 +70,14 @@ class ConversationLine:
 class HistoryReader:
     """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file."""
 
-    def __init__(self, path: Path, connections: Connections | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Location, connections: Connections | None = None) -> None:
+        self.path: Location = path
         self.connection = partial(reading, path) if connections is None else connections.reading
         """A connection for questions of other modules."""
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
-        most = -1 if limit is None else limit
+        most = ALL_ROWS if limit is None else limit
         with self.connection() as connection:
             if agent is None:
                 rows = connection.execute(sql.SELECT_SESSIONS, (most,)).fetchall()
@@ -170,7 +171,7 @@ class HistoryReader:
     def recorded(self, session: str) -> LazyEvents:
         """All events of a session as of now, in order, each understood when it is looked at."""
         with self.connection() as connection:
-            rows = connection.execute(sql.SELECT_EVENTS, (session, 0, -1)).fetchall()
+            rows = connection.execute(sql.SELECT_EVENTS, (session, 0, ALL_ROWS)).fetchall()
         return LazyEvents(rows, self.path)
 
     def talks(self) -> list[ConversationLine]:
@@ -182,7 +183,7 @@ class HistoryReader:
                 for session, count, at in rows
             ]
 
-    def _first_text(self, connection: sqlite3.Connection, session: str) -> str:
+    def _first_text(self, connection: Connection, session: str) -> str:
         for row in connection.execute(sql.SELECT_MESSAGES, (session,)):
             body = event_of(row, self.path).body
             if isinstance(body, MessageAdded) and body.role == "user":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeAlias, TypeVar, get_args
 
 from pydantic import ValidationError
 
 from ..database.compiled import SELECT_EVENTS, LinkedRow
+from ..database.connection import Connection
+from ..database.location import Location
 from ..errors import JournalError
 from ..model.events import EventBody, JournalEvent, event_body
 from ..model.fast_models import construct_model
@@ -30,7 +30,7 @@ _READERS: dict[str, type[EventBody]] = {
 _Row = TypeVar("_Row", EventRow, LinkedRow)
 
 
-def session_events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:
+def session_events(connection: Connection, session: str, path: Location) -> Iterator[JournalEvent]:
     """All events of a session, read page by page. Raises `JournalError` for one that cannot be read."""
 
     def page(after: float, size: int) -> list[EventRow]:
@@ -63,7 +63,7 @@ def _body(kind: str, text: str) -> EventBody:
     return event_body.validate_json(text)
 
 
-def event_of(row: EventRow, path: Path) -> JournalEvent:
+def event_of(row: EventRow, path: Location) -> JournalEvent:
     """The event in a row. Raises `JournalError` naming file and event when it cannot be understood."""
     cursor, session, seq, at, kind, text = row
     try:

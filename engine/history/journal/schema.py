@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
+from ..database.connection import Connection
+from ..database.location import Location
 from ..errors import JournalError
 
 BUSY_SECONDS = 5.0
@@ -48,17 +50,21 @@ CURRENT = Schema()
 Age: TypeAlias = Literal["fresh", "older", "current"]
 
 
-def name_of(path: Path) -> str:
-    """A path as messages show it."""
+def name_of(path: Location) -> str:
+    """A journal's location as messages show it, without a password."""
     return visible(str(path))
 
 
-def inspect(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]:
-    """Find the age of the file at `path`, `fresh` (nothing yet), `older` or `current`, and its revision.
+def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
+    """Find the age of a journal, `fresh` (nothing yet), `older` or `current`, and its revision.
 
     Reads only. Raises `JournalError` for a file that is not a database, not a journal, damaged,
     written by a newer version, or unreadable.
     """
+    if not isinstance(path, Path):
+        from ..postgres.schema import inspect as inspect_schema
+
+        return inspect_schema(path)
     shown = name_of(path)
     try:
         if not path.exists():
@@ -175,6 +181,7 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     """Create the journal at `path`, or upgrade an older one after copying it to `<file>.<revision>.bak`.
 
     Only for the process that holds the write lock. Raises `JournalError`; the file is then as it was.
+    For one in PostgreSQL: `postgres.schema.prepare`.
     """
     age, found = inspect(path, schema)
     if age == "current":
@@ -268,7 +275,7 @@ def _migrate(path: Path, schema: Schema) -> None:
     from alembic.config import Config
     from alembic.util.exc import CommandError
     from sqlalchemy import NullPool, create_engine, event
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection as EngineConnection
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
     def connect() -> sqlite3.Connection:
@@ -276,7 +283,7 @@ def _migrate(path: Path, schema: Schema) -> None:
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-    def begin(connection: Connection) -> None:
+    def begin(connection: EngineConnection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     event.listen(engine, "begin", begin)
@@ -305,10 +312,16 @@ def _sync_directory(directory: Path) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
-    """A read-only connection for one question. Raises `JournalError` for whatever SQLite says."""
-    try:
-        with closing(connect_readonly(path)) as connection:
+def reading(path: Location) -> Generator[Connection, None, None]:
+    """A read-only connection for one question. Raises `JournalError` for whatever the database says."""
+    if not isinstance(path, Path):
+        from ..postgres.pool import reading as reading_database
+
+        with reading_database(path) as connection:
             yield connection
+        return
+    try:
+        with closing(connect_readonly(path)) as file:
+            yield file
     except sqlite3.Error as error:
         raise JournalError(damaged(path, error)) from error

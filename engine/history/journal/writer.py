@@ -6,48 +6,20 @@ Used by one thread at a time; who may call it when is the journal's business.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from ..audit.hash_chain import event_hash_of_parts, new_salts, parts
 from ..database import compiled as sql
-from ..database.compiled import LinkedRow
-from ..decisions.index import (
-    LISTED_EVENTS,
-    Change,
-    SessionCalls,
-    calls_before,
-    opened_calls,
-    write_changes,
-)
-from ..errors import JournalDisturbed, JournalError
-from ..model.events import JournalEvent, SessionOpened
-from ..model.fast_models import construct_tuple
-from .encoding import Encoded
+from ..database.connection import Connection
+from ..decisions.index import write_changes
+from ..errors import JournalDisturbed, JournalError, SessionElsewhere
+from ..model.events import JournalEvent
+from .batch_rows import BatchRowsMaker, SessionEnd, Written
 from .footprint import Footprint, disturbance, remedy
 from .insert import insert
 from .schema import BUSY_SECONDS, name_of
 from .session_index import SessionLine
-
-
-class Written(NamedTuple):
-    """An event, its body as the database takes it, and its time in UTC milliseconds."""
-
-    event: JournalEvent
-    body: Encoded
-    at: int
-
-
-@dataclass(slots=True)
-class _SessionState:
-    """State of a session before its next event: its line, the last hash of its chain, its calls."""
-
-    line: SessionLine
-    head: bytes | None
-    calls: SessionCalls | None = None
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
@@ -84,33 +56,50 @@ def connect_writing(path: Path) -> sqlite3.Connection:
     return connection
 
 
+class _Rows(BatchRowsMaker):
+    """Makes rows from what the file has."""
+
+    def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
+        row = connection.execute(sql.SELECT_SESSION, (event.session,)).fetchone()
+        if row is None:
+            return None
+        head = connection.execute(sql.SELECT_LAST_HASH, (event.session,)).fetchone()
+        return SessionEnd(SessionLine.of_row(row), None if head is None else bytes(head[0]))
+
+
 class Writer:
-    """Commits batches. A failed one leaves nothing behind and the writer usable."""
+    """Commits batches to a file. A failed one leaves nothing behind and the writer usable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sessions: dict[str, _SessionState] = {}
+        self._rows = _Rows()
         self._connection = connect_writing(path)
         self._footprint = Footprint.of(path)
 
-    def commit(self, batch: Sequence[Written]) -> None:
+    def last_cursor(self, connection: Connection) -> int:
+        """The cursor of the latest event, read on another connection."""
+        return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
+
+    def commit(self, batch: Sequence[Written]) -> Mapping[str, SessionElsewhere]:
         """Write `batch`; returns once it is durable. What it raises means that none was written.
 
-        Raises `JournalDisturbed` for files that something else touched, and writes nothing to them.
+        Returns the errors of sessions that another server owns; of a file there are none. Raises
+        `JournalDisturbed` for files that something else touched, and writes nothing to them.
         """
         self._check_in_place()
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
-            lines, events, decisions = self._rows(batch)
-            insert(connection, sql.UPSERT_SESSION, lines)
-            insert(connection, sql.INSERT_EVENT, events)
-            write_changes(connection, decisions)
+            rows = self._rows.rows(connection, batch)
+            insert(connection, sql.UPSERT_SESSION, [line.row() for line in rows.lines])
+            insert(connection, sql.INSERT_EVENT, rows.events)
+            write_changes(connection, rows.decisions)
             connection.execute("COMMIT")
         except BaseException:
             self._undo()
             raise
         self._footprint = Footprint.of(self._path)
+        return {}
 
     def _check_in_place(self) -> None:
         """SQLite would go on writing into a file that was deleted, and from its cache into others."""
@@ -122,57 +111,13 @@ class Writer:
             raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
         self._footprint = Footprint.of(self._path)
 
-    def _rows(
-        self, batch: Sequence[Written]
-    ) -> tuple[list[tuple[object, ...]], list[LinkedRow], list[Change]]:
-        """The table rows that `batch` makes. Its events are linked to those before them."""
-        touched: dict[str, SessionLine] = {}
-        events: list[LinkedRow] = []
-        decisions: list[Change] = []
-        for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
-            session, seq = event.session, event.seq
-            state = self._sessions.get(session) or self._state_of(event)
-            line = touched[session] = state.line
-            calls = state.calls or self._calls_before(event, state)
-            change = None if calls is None else calls.take(event, at)
-            if change is not None:
-                decisions.append(change)
-            line.add(event, at)
-            linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
-            state.head = linked
-            row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
-            events.append(construct_tuple(LinkedRow, row))
-        return [line.row() for line in touched.values()], events, decisions
-
-    def _state_of(self, event: JournalEvent) -> _SessionState:
-        """A session as the file has it, or at its opening `event`."""
-        session = event.session
-        row = self._connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
-        if row is not None:
-            head = self._connection.execute(sql.SELECT_LAST_HASH, (session,)).fetchone()
-            state = _SessionState(SessionLine.of_row(row), None if head is None else bytes(head[0]))
-        elif isinstance(event.body, SessionOpened):
-            state = _SessionState(SessionLine.opening(event, event.body), None, opened_calls(event.body))
-        else:
-            raise sqlite3.IntegrityError(f"session '{session}' was never opened")
-        self._sessions[session] = state
-        return state
-
-    def _calls_before(self, event: JournalEvent, state: _SessionState) -> SessionCalls | None:
-        """The calls of a session, read from the file, for an `event` that bears on them; else `None`."""
-        if not isinstance(event.body, LISTED_EVENTS):
-            return None
-        calls = state.calls = SessionCalls(state.line.agent, child=state.line.kind == "child")
-        calls_before(self._connection, event, calls)
-        return calls
-
     def _undo(self) -> None:
         """Forget a failed batch.
 
         A commit can fail after its frames reached the log, and a later crash would bring them back. So
         the log is emptied where possible; where not, the next commit overwrites them.
         """
-        self._sessions.clear()
+        self._rows.sessions.clear()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

@@ -1,0 +1,27 @@
+"""A connection to a journal's database, as those who ask it questions see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Rows(Protocol):
+    """The rows that a statement gives, each a tuple of its columns."""
+
+    def fetchone(self) -> Any: ...
+    def fetchmany(self, size: int, /) -> list[Any]: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """What SQLite's and PostgreSQL's connections have in common: statements with `?` for values."""
+
+    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows: ...
+    def executemany(self, statement: str, values: Any, /) -> object: ...
+    def close(self) -> None: ...
+
+
+ALL_ROWS = 1 << 62
+"""A `LIMIT` that leaves nothing out, in either database."""

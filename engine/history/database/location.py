@@ -1,0 +1,100 @@
+"""Location of a journal: an SQLite file, or a PostgreSQL database that several servers share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from ...core.sanitize import visible
+from ..errors import JournalError
+
+SCHEMES = ("postgresql", "postgres")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEMA = "schema"
+DEFAULT_SCHEMA = "interlock"
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SECRET = frozenset({"password", "sslpassword"})
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresLocation:
+    """A schema of a PostgreSQL database. `url` is what libpq takes; the schema is not part of it.
+
+    The text of a location is its URL without the password, fit for messages.
+    """
+
+    url: str
+    schema: str = DEFAULT_SCHEMA
+
+    @classmethod
+    def of(cls, text: str) -> PostgresLocation:
+        """Read `postgresql://user@host:port/database?schema=NAME&…`.
+
+        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema with a name
+        that would have to be quoted.
+        """
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise JournalError(f"'{visible(_shown(text))}' is no URL of a database: {error}.") from error
+        if not parts.path.strip("/") and host is None and port is None and not parts.query:
+            raise JournalError(
+                f"'{visible(_shown(text))}' names no database. "
+                "Write it like postgresql://user@host/database."
+            )
+        members = parse_qsl(parts.query, keep_blank_values=True)
+        schema = dict(members).get(_SCHEMA, DEFAULT_SCHEMA)
+        if not _NAME.fullmatch(schema):
+            raise JournalError(
+                f"'{visible(schema)}' cannot be the schema of a journal: use lower-case letters, digits "
+                "and underscores, at most 63."
+            )
+        query = urlencode([each for each in members if each[0] != _SCHEMA], quote_via=quote)
+        return cls(urlunsplit(parts._replace(scheme="postgresql", query=query)), schema)
+
+    def __str__(self) -> str:
+        shown = _shown(self.url)
+        if self.schema == DEFAULT_SCHEMA:
+            return shown
+        return f"{shown}{'&' if '?' in shown else '?'}{_SCHEMA}={self.schema}"
+
+
+Location: TypeAlias = Path | PostgresLocation
+
+
+def location_of(text: str | Path | PostgresLocation) -> Location:
+    """The location that a text names: a URL, or else a file.
+
+    Raises `JournalError` for a URL of another kind.
+    """
+    if isinstance(text, PostgresLocation):
+        return text
+    found = _URL.match(str(text))
+    if isinstance(text, Path) or found is None:
+        return Path(text)
+    if found[1].lower() in SCHEMES:
+        return PostgresLocation.of(text)
+    raise JournalError(
+        f"No journal can be kept in '{visible(_shown(text))}': '{visible(found[1])}' is not known. "
+        "Name a file, or a database: postgresql://user@host/database."
+    )
+
+
+def absolute(location: str | Path | PostgresLocation) -> Location:
+    """The same location from any working directory. Raises as `location_of`."""
+    found = location_of(location)
+    return found.absolute() if isinstance(found, Path) else found
+
+
+def _shown(url: str) -> str:
+    """A URL without what is secret in it."""
+    head, separator, rest = url.partition("://")
+    address, slash, path = rest.partition("/")
+    user, at, host = address.rpartition("@")
+    path, mark, query = path.partition("?")
+    kept = "&".join(each for each in query.split("&") if each.partition("=")[0].lower() not in _SECRET)
+    return f"{head}{separator}{user.partition(':')[0]}{at}{host}{slash}{path}{mark if kept else ''}{kept}"

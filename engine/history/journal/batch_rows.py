@@ -1,0 +1,110 @@
+"""The table rows that a batch of events makes, its events linked to those before them.
+
+What is known of a session is kept for its next event; a writer that failed forgets it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..audit.hash_chain import event_hash_of_parts, new_salts, parts
+from ..database.compiled import LinkedRow
+from ..database.connection import Connection
+from ..decisions.index import LISTED_EVENTS, Change, SessionCalls, calls_before, opened_calls
+from ..model.events import JournalEvent, SessionOpened
+from ..model.fast_models import construct_tuple
+from .encoding import Encoded
+from .session_index import SessionLine
+
+
+class Written(NamedTuple):
+    """An event, its body as the database takes it, and its time in UTC milliseconds."""
+
+    event: JournalEvent
+    body: Encoded
+    at: int
+
+
+@dataclass(slots=True)
+class SessionEnd:
+    """State of a session before its next event: its line, the last hash of its chain, its calls.
+
+    `epoch` is that of its owner in a database which several servers write.
+    """
+
+    line: SessionLine
+    head: bytes | None
+    calls: SessionCalls | None = None
+    epoch: int = 0
+
+
+@dataclass(slots=True)
+class BatchRows:
+    """Rows of one batch: of sessions, events and decisions. `before` has the ends of sessions until then."""
+
+    lines: list[SessionLine] = field(default_factory=list[SessionLine])
+    events: list[LinkedRow] = field(default_factory=list[LinkedRow])
+    decisions: list[Change] = field(default_factory=list[Change])
+    before: dict[str, tuple[int, bytes | None]] = field(
+        default_factory=dict[str, tuple[int, bytes | None]]
+    )
+
+
+class BatchRowsMaker(ABC):
+    """Makes the rows of batches, one batch after the other."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, SessionEnd] = {}
+
+    def rows(self, connection: Connection, batch: Sequence[Written]) -> BatchRows:
+        """The rows that `batch` makes, whose events are of sessions that can go on.
+
+        Raises what the database raises, and what `read_end` does.
+        """
+        made = BatchRows()
+        touched: dict[str, SessionLine] = {}
+        for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
+            session, seq = event.session, event.seq
+            state = self.sessions.get(session) or self._end_before(connection, event)
+            line = state.line
+            if session not in touched:
+                touched[session] = line
+                made.before[session] = line.events, state.head
+            calls = state.calls or self._calls_before(connection, event, state)
+            change = None if calls is None else calls.take(event, at)
+            if change is not None:
+                made.decisions.append(change)
+            line.add(event, at)
+            linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
+            state.head = linked
+            row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
+            made.events.append(construct_tuple(LinkedRow, row))
+        made.lines = [*touched.values()]
+        return made
+
+    @abstractmethod
+    def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
+        """A session as the database has it before `event`; `None` for one that it does not have."""
+
+    def _end_before(self, connection: Connection, event: JournalEvent) -> SessionEnd:
+        """A session as the database has it, or at its opening `event`."""
+        state = self.read_end(connection, event)
+        if state is None:
+            if not isinstance(event.body, SessionOpened):
+                raise LookupError(f"session '{event.session}' was never opened")
+            state = SessionEnd(SessionLine.opening(event, event.body), None, opened_calls(event.body))
+        self.sessions[event.session] = state
+        return state
+
+    def _calls_before(
+        self, connection: Connection, event: JournalEvent, state: SessionEnd
+    ) -> SessionCalls | None:
+        """The calls of a session, read from the database, for an `event` that bears on them."""
+        if not isinstance(event.body, LISTED_EVENTS):
+            return None
+        calls = state.calls = SessionCalls(state.line.agent, child=state.line.kind == "child")
+        calls_before(connection, event, calls)
+        return calls

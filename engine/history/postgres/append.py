@@ -1,0 +1,110 @@
+"""The one statement by which a server adds a batch of events to the sessions that it owns.
+
+It compares and sets the lane's last number and, for each session, its owner, epoch and last hash. Only
+what fits is written, in one transaction, which no round trip holds open. What a paused server sends after
+another one took its sessions changes nothing, whenever it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import ForwardRef, NamedTuple
+
+from ..database.compiled import DecisionLine, LinkedRow, SessionRow
+
+_TYPES = {"str": "text", "int": "bigint", "bytes": "bytea", "bool": "boolean", "Kind": "text"}
+_KEPT = frozenset({"id", "opened", "kind", "parent", "parent_seq", "imported"})
+
+
+class Move(NamedTuple):
+    """A session's end before a batch, and after it. `epoch` 0: it begins with the batch."""
+
+    session: str
+    epoch: int
+    seq: int
+    hash: bytes
+    new_seq: int
+    new_hash: bytes
+
+
+def _type(annotation: object) -> str:
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else str(annotation)
+    return _TYPES[text.removesuffix(" | None")]
+
+
+def _columns(kind: type) -> dict[str, str]:
+    """The columns of a row, and their types in PostgreSQL."""
+    return {name: _type(annotation) for name, annotation in kind.__annotations__.items()}
+
+
+_SESSION = _columns(SessionRow)
+_EVENT = _columns(LinkedRow)
+_DECISION = _columns(DecisionLine)
+_MOVE = _columns(Move)
+_RESULT = {"result": "text", "cursor": "bigint"}
+_PARTS = {"m": _MOVE, "s": _SESSION, "e": _EVENT, "d": _DECISION, "r": _RESULT}
+
+
+def _unnested(part: str) -> str:
+    """The rows of a part, of which each column is one value of the statement: an array."""
+    columns = _PARTS[part]
+    arrays = ", ".join(f"%({part}_{name})s::{kind}[]" for name, kind in columns.items())
+    return f"unnest({arrays}) AS {part}({_names(columns)})"
+
+
+def _names(columns: dict[str, str], of: str = "") -> str:
+    return ", ".join(f'{of}"{name}"' for name in columns)
+
+
+_CHANGED = ", ".join(f'"{name}" = excluded."{name}"' for name in _SESSION if name not in _KEPT)
+
+APPEND = f"""
+WITH place AS (
+    UPDATE lane SET last = %(last)s
+    WHERE lane = %(lane)s AND server = %(server)s AND last = %(before)s RETURNING lane
+), moved AS (
+    UPDATE owner SET seq = m.new_seq, hash = m.new_hash FROM place, {_unnested("m")}
+    WHERE owner.session = m.session AND m.epoch > 0 AND owner.server = %(server)s
+        AND owner.epoch = m.epoch AND owner.seq = m.seq AND owner.hash = m.hash
+    RETURNING owner.session
+), opened AS (
+    INSERT INTO owner (session, server, epoch, seq, hash)
+    SELECT m.session, %(server)s, 1, m.new_seq, m.new_hash FROM place, {_unnested("m")} WHERE m.epoch = 0
+    ON CONFLICT (session) DO NOTHING RETURNING session
+), held AS (
+    SELECT session FROM moved UNION ALL SELECT session FROM opened
+), listed AS (
+    INSERT INTO session ({_names(_SESSION)})
+    SELECT {_names(_SESSION, "s.")} FROM {_unnested("s")} JOIN held ON held.session = s.id
+    ON CONFLICT (id) DO UPDATE SET {_CHANGED}
+), added AS (
+    INSERT INTO event ({_names(_EVENT)})
+    SELECT {_names(_EVENT, "e.")} FROM {_unnested("e")} JOIN held ON held.session = e.session
+), decided AS (
+    INSERT INTO decision ({_names(_DECISION)})
+    SELECT {_names(_DECISION, "d.")} FROM {_unnested("d")} JOIN held ON held.session = d.session
+), ended AS (
+    UPDATE decision SET result = r.result FROM {_unnested("r")}, held
+    WHERE decision.cursor = r.cursor AND decision.session = held.session
+), fence AS (
+    INSERT INTO fenced (cursor, server, session, at)
+    SELECT e.cursor, %(server)s, e.session, e.at FROM place, {_unnested("e")}
+    WHERE NOT EXISTS (SELECT FROM held WHERE held.session = e.session)
+)
+SELECT NULL AS session FROM place UNION ALL SELECT session FROM held
+"""
+"""Gives a row without a session where the lane is still this server's, and one for each session kept."""
+
+
+def arrays(**parts: Sequence[Sequence[object]]) -> dict[str, list[object]]:
+    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d` and `r`."""
+    found: dict[str, list[object]] = {}
+    for part, columns in _PARTS.items():
+        rows = parts[part]
+        for place, name in enumerate(columns):
+            found[f"{part}_{name}"] = [row[place] for row in rows]
+    return found
+
+
+assert [each.name for each in fields(SessionRow)] == [*_SESSION]

@@ -1,0 +1,129 @@
+"""Connections to PostgreSQL, which run the statements that are written for both databases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, LiteralString, cast
+
+from ...core.sanitize import visible
+from ..database import compiled as sql
+from ..database.location import PostgresLocation
+from ..errors import JournalError
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
+
+CONNECT_SECONDS = 5
+_ALIVE: dict[str, str | int] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
+"""A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
+
+_LANE = f"cursor >> {sql.LANE_BITS}"
+_FIRST = f"(({_LANE}) << {sql.LANE_BITS})"
+_OTHERWISE = {
+    sql.SELECT_LAST_CURSOR: "SELECT coalesce(max(cursor), 0) FROM event",
+    # What every lane numbered; of a journal without servers, what it came with.
+    sql.COUNT_FILE: (
+        "SELECT (SELECT coalesce(sum(last), 0) FROM lane)::bigint, (SELECT count(*) FROM event), "
+        "((SELECT coalesce(sum(events), 0) FROM pruned) + (SELECT count(*) FROM fenced))::bigint"
+    ),
+    sql.SELECT_GAPS: (
+        "SELECT previous + 1, cursor - 1, "
+        "(SELECT session FROM event WHERE event.cursor = followed.previous), "
+        "(SELECT seq FROM event WHERE event.cursor = followed.previous) FROM (SELECT cursor, "
+        f"lag(cursor, 1, {_FIRST}) OVER (PARTITION BY {_LANE} ORDER BY cursor) AS previous FROM ("
+        "SELECT cursor FROM event UNION ALL SELECT cursor FROM fenced UNION ALL "
+        f"SELECT (lane << {sql.LANE_BITS}) + last + 1 FROM lane) AS present) AS followed "
+        "WHERE cursor > previous + 1 AND ? > 0 ORDER BY cursor LIMIT ?"
+    ),
+    "BEGIN": "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+}
+"""Statements that mean something else where servers share a database."""
+_EACH = re.compile(r"\(SELECT (anon_\d+)\.value FROM json_each\(\?\) AS \1\)")
+
+
+@cache
+def translated(statement: str) -> LiteralString:
+    """A statement for SQLite as psycopg takes it.
+
+    `LIKE` does not tell upper from lower case of ASCII there, as `ILIKE` does with the order of bytes.
+    """
+    text = _OTHERWISE.get(statement, statement)
+    text = _EACH.sub("(SELECT json_array_elements_text(CAST(? AS json)))", text)
+    text = text.replace(" LIKE ", " ILIKE ").replace("%", "%%").replace("?", "%s")
+    return cast("LiteralString", text)
+
+
+def storable(text: str) -> str:
+    """A text without the character that PostgreSQL does not store; a visible one stands for it."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
+
+
+def _storable(values: Iterable[object]) -> list[object]:
+    return [storable(value) if type(value) is str else value for value in values]
+
+
+class PostgresConnection:
+    """A connection that takes statements as `sqlite3.Connection` does, with `?` for values.
+
+    Each statement is a transaction of its own unless one was begun.
+    """
+
+    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
+        self.raw = connection
+        self.text_factory: object = str
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Cursor[tuple[Any, ...]]:
+        """Run a statement. Raises `psycopg.Error`."""
+        return self.raw.execute(translated(statement), _storable(values))
+
+    def executemany(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each of `values`. Raises `psycopg.Error`."""
+        with self.raw.cursor() as cursor:
+            cursor.executemany(translated(statement), [_storable(each) for each in values])
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def connect(location: PostgresLocation, *, name: str = "interlock") -> PostgresConnection:
+    """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
+
+    Raises `JournalError` where the library for PostgreSQL is not installed.
+    """
+    psycopg = driver()
+    connection = psycopg.connect(
+        location.url,
+        autocommit=True,
+        application_name=name,
+        options=f"-c search_path={location.schema} -c client_encoding=UTF8",
+        **_ALIVE,
+    )
+    return PostgresConnection(connection)
+
+
+def driver() -> Any:
+    """The module `psycopg`. Raises `JournalError` where it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise JournalError(
+            "A journal in PostgreSQL needs the package psycopg: pip install 'interlock[postgresql]'"
+        ) from error
+    return psycopg
+
+
+def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
+    """The error for a question or a write that PostgreSQL did not take."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return JournalError(
+        f"Journal '{location}': PostgreSQL says: {visible(said)}. Check that the database runs, that it "
+        "is reached from here, and that the role may use the schema."
+    )

@@ -1,0 +1,110 @@
+"""Connections for questions, kept for the next one: to open one takes longer than most questions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from ..database.location import PostgresLocation
+from ..errors import JournalError
+from .connection import PostgresConnection, connect, driver, unreachable
+
+POOL_SIZE = 4
+"""Connections to one journal that wait for a question at most; any number can be in use."""
+
+
+class _Pool:
+    """Idle connections of this process to one journal. Any thread may use it."""
+
+    def __init__(self, location: PostgresLocation) -> None:
+        self._location = location
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._idle: list[PostgresConnection] = []
+
+    def take(self) -> PostgresConnection:
+        """A connection that is not in use. Raises `psycopg.Error`."""
+        with self._lock:
+            if self._process != os.getpid():  # forked: those are the parent's
+                self._process, self._idle = os.getpid(), []
+            while self._idle:
+                found = self._idle.pop()
+                if not found.raw.closed and not found.raw.broken:
+                    return found
+        return connect(self._location)
+
+    def give_back(self, connection: PostgresConnection) -> bool:
+        with self._lock:
+            room = len(self._idle) < POOL_SIZE
+            if room:
+                self._idle.append(connection)
+            return room
+
+    def clear(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+
+_pools: dict[PostgresLocation, _Pool] = {}
+
+
+@contextmanager
+def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, None]:
+    """A connection for one question. Raises `JournalError` for whatever PostgreSQL says.
+
+    A connection that the database has closed meanwhile, as when it was restarted, is replaced once: a
+    question changes nothing.
+    """
+    psycopg = driver()
+    pool = _pools.setdefault(location, _Pool(location))
+    connection: PostgresConnection | None = None
+    fit = False
+    try:
+        connection = _alive(pool)
+        yield connection
+        fit = True
+    except psycopg.Error as error:
+        raise unreachable(location, error) from error
+    finally:
+        if connection is not None and not (fit and _is_idle(connection) and pool.give_back(connection)):
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def close_idle(location: PostgresLocation) -> None:
+    """Close the connections that wait for a question."""
+    pool = _pools.pop(location, None)
+    if pool is not None:
+        with suppress(driver().Error):
+            pool.clear()
+
+
+def _alive(pool: _Pool) -> PostgresConnection:
+    """A connection that answers. Raises `psycopg.Error`."""
+    psycopg = driver()
+    while True:
+        connection = pool.take()
+        try:
+            connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            fresh = connection.raw.closed == 0
+            connection.close()
+            if fresh:
+                raise
+        else:
+            return connection
+
+
+def _is_idle(connection: PostgresConnection) -> bool:
+    """End what the question began; tell whether the connection can be asked again."""
+    psycopg = driver()
+    try:
+        if connection.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.raw.rollback()
+    except (psycopg.Error, JournalError):
+        return False
+    return not connection.raw.closed
