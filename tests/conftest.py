@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,9 @@ from hypothesis import settings
 from .support import textual_caches
 from .support.laws import THOROUGH
 from .support.memory import in_memory
+
+if TYPE_CHECKING:
+    from interlock.engine.history.database.location import PostgresLocation
 
 
 def keep_files_in_memory() -> None:
@@ -52,3 +57,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Not even once, for the little of it that is garbage.
     """
     gc.freeze()
+
+
+@pytest.fixture
+def postgresql() -> Iterator[PostgresLocation]:
+    """An empty place for a journal in PostgreSQL. Skips where its programs are missing."""
+    from .support.postgres import fresh_schema
+
+    with fresh_schema() as location:
+        yield location

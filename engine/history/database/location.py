@@ -39,8 +39,12 @@ class PostgresLocation:
         try:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise JournalError(f"'{visible(_shown(text))}' is no URL of a database: {error}.") from error
+        except ValueError as error:  # its text may have a part of a password
+            raise JournalError(
+                f"'{visible(_shown(text))}' is no URL of a database: its host or port cannot be read. "
+                "Write it like postgresql://user@host:5432/database, and what is no letter or digit of a "
+                "password as %XX."
+            ) from error
         if not parts.path.strip("/") and host is None and port is None and not parts.query:
             raise JournalError(
                 f"'{visible(_shown(text))}' names no database. "
@@ -93,8 +97,7 @@ def absolute(location: str | Path | PostgresLocation) -> Location:
 def _shown(url: str) -> str:
     """A URL without what is secret in it."""
     head, separator, rest = url.partition("://")
-    address, slash, path = rest.partition("/")
-    user, at, host = address.rpartition("@")
-    path, mark, query = path.partition("?")
+    place, mark, query = rest.partition("?")
+    user, at, host = place.rpartition("@")
     kept = "&".join(each for each in query.split("&") if each.partition("=")[0].lower() not in _SECRET)
-    return f"{head}{separator}{user.partition(':')[0]}{at}{host}{slash}{path}{mark if kept else ''}{kept}"
+    return f"{head}{separator}{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"

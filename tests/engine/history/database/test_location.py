@@ -1,0 +1,77 @@
+"""Locations of journals: files and databases, as they are named and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation, absolute, location_of
+from interlock.engine.history.errors import JournalError
+
+
+class TestLocationOf:
+    @pytest.mark.parametrize("text", ["j.db", "/data/j.db", "a:b", "C:/x.db", "postgresql:x"])
+    def test_takes_what_is_no_url_for_a_file(self, text: str) -> None:
+        """A text without a scheme and `://` names a file."""
+        assert location_of(text) == Path(text)
+
+    @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
+    def test_reads_a_database(self, scheme: str) -> None:
+        """Both schemes that libpq knows name a database, whose schema is no parameter of libpq."""
+        found = location_of(f"{scheme}://ada@db:5433/lock?sslmode=require&schema=team_a")
+        assert found == PostgresLocation("postgresql://ada@db:5433/lock?sslmode=require", "team_a")
+
+    @pytest.mark.parametrize("text", ["mysql://ada@db/lock", "sqlite:///j.db", "file:///data/j.db"])
+    def test_refuses_other_schemes(self, text: str) -> None:
+        """A URL of another kind names no folder: the error says what can be named."""
+        with pytest.raises(JournalError, match="Name a file, or a database: postgresql://user@host"):
+            location_of(text)
+
+    @pytest.mark.parametrize("schema", ["", "A", "1a", 'a"b', "a-b", "x" * 64])
+    def test_refuses_names_of_schemas_that_need_quotes(self, schema: str) -> None:
+        """A schema's name is written into statements: only plain ones are taken."""
+        with pytest.raises(JournalError, match="cannot be the schema of a journal"):
+            location_of(f"postgresql://db/lock?schema={schema}")
+
+    def test_refuses_a_url_of_no_database(self) -> None:
+        """A scheme alone is not enough."""
+        with pytest.raises(JournalError, match="names no database"):
+            location_of("postgresql://")
+
+    def test_finds_a_file_from_any_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A relative name is completed, a URL is left."""
+        monkeypatch.chdir(tmp_path)
+        assert absolute("j.db") == tmp_path / "j.db"
+        assert absolute("postgresql://db/lock") == PostgresLocation("postgresql://db/lock")
+
+
+class TestShownLocation:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "postgresql://ada:hunter2@db/lock",
+            "postgresql://ada:hunter2@db/lock?schema=team_a",
+            "postgresql://ada@db/lock?password=hunter2&sslmode=require",
+            "postgresql://ada@db/lock?sslpassword=hunter2",
+            "mysql://ada:hunter2@db/lock",
+            "postgresql://ada:hunter2@db:port/lock",
+            "postgresql://ada:hunter2/lock@db/lock",
+            "postgresql://ada:x/hunter2@db/lock",
+        ],
+    )
+    def test_has_no_password(self, text: str) -> None:
+        """Neither a location's text nor an error has the password of its URL."""
+        try:
+            shown = str(location_of(text))
+        except JournalError as error:
+            shown = str(error)
+        assert "ada" in shown
+        assert "hunter2" not in shown
+
+    def test_can_be_read_again(self) -> None:
+        """Without a password the text names the same location."""
+        found = location_of("postgresql://ada@db/lock?sslmode=require&schema=team_a")
+        assert location_of(str(found)) == found

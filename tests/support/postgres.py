@@ -1,0 +1,258 @@
+"""A PostgreSQL of the tests' own, from the programs of the machine, and schemas in it.
+
+All processes of one run of pytest share a server: the first that needs one starts it, as a user who may,
+and it ends when the last of them has ended, however that was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+
+from .memory import in_memory
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+REMEDY = "needs PostgreSQL's server: apt install postgresql"
+STARTS_WITHIN = 60.0
+_DEBIAN = Path("/usr/lib/postgresql")
+_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_ALWAYS = {
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",
+    "autovacuum": "off",
+    "timezone": "UTC",
+}
+_USER = "interlock"
+
+
+@cache
+def programs() -> Path | None:
+    """The folder of `initdb` and `postgres`, the newest where there are several."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).parent
+
+    def version(folder: Path) -> float:
+        with suppress(ValueError):
+            return float(folder.name)
+        return 0.0
+
+    folders = sorted(_DEBIAN.glob("*"), key=version, reverse=True) if _DEBIAN.is_dir() else []
+    return next((each / "bin" for each in folders if (each / "bin" / "initdb").exists()), None)
+
+
+def other_user() -> dict[str, Any]:
+    """What a process needs to run as somebody who is not root: PostgreSQL refuses root."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+class PostgresServer:
+    """A server in a folder of its own, reached by a socket in it and, with a `port`, at 127.0.0.1."""
+
+    def __init__(self, folder: Path, *, port: int | None = None, durable: bool = False) -> None:
+        self.folder = folder
+        self.port = port
+        self._durable = durable
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def url(self) -> str:
+        """The URL of its database."""
+        if self.port is None:
+            return f"postgresql://{_USER}@/postgres?host={self.folder}"
+        return f"postgresql://{_USER}@127.0.0.1:{self.port}/postgres"
+
+    def make(self) -> None:
+        """Make its files."""
+        found = programs()
+        assert found is not None, REMEDY
+        user = other_user()
+        if user:
+            os.chown(self.folder, user["user"], user["group"])
+        options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={_USER}"]
+        subprocess.run(
+            [found / "initdb", *options, "-D", self.data],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            **user,
+        )
+
+    def start(self, **settings: str) -> None:
+        """Start it, and wait until it answers."""
+        self._process = subprocess.Popen(
+            self.command(**settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "log").open("ab"),
+            cwd=self.folder,
+            start_new_session=True,
+            **other_user(),
+        )
+        self.wait()
+
+    def command(self, **settings: str) -> list[str]:
+        """The command that runs it until it is ended."""
+        found = programs()
+        assert found is not None, REMEDY
+        given = {**_ALWAYS, **({} if self._durable else _QUICK), **settings}
+        given["unix_socket_directories"] = str(self.folder)
+        given["listen_addresses"] = "" if self.port is None else "127.0.0.1"
+        command = [str(found / "postgres"), "-D", str(self.data)]
+        command += ["-p", str(self.port or 5432)]
+        for name, value in given.items():
+            command += ["-c", f"{name}={value}"]
+        return command
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        import psycopg
+
+        until = time.monotonic() + STARTS_WITHIN
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+            except psycopg.OperationalError as error:
+                ended = self._process is not None and self._process.poll() is not None
+                if ended or time.monotonic() > until:
+                    log = self.folder / "log"
+                    said = log.read_text("utf-8", "replace")[-2000:] if log.exists() else ""
+                    raise RuntimeError(f"PostgreSQL did not start: {error}\n{said}") from error
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT ends transactions first, SIGQUIT ends at once as after a crash."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def own_server(*, port: int | None = None, durable: bool = True) -> Iterator[PostgresServer]:
+    """A server that a test may end and start again; it runs when this begins. Skips without programs."""
+    if programs() is None:
+        pytest.skip(REMEDY)
+    with tempfile.TemporaryDirectory(prefix="interlock-pg-", dir=in_memory()) as folder:
+        server = PostgresServer(Path(folder), port=port, durable=durable)
+        server.make()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+# The server that all processes of a run share
+
+_KEEPER = """
+"$@" <&- >/dev/null 2>>"$0/log" &
+server=$!
+cat "$0/users" >/dev/null
+kill -INT $server
+wait $server
+rm -rf "$0" "$0.lock"
+"""
+"""Runs the server until nobody has the pipe `users` open any more."""
+
+_pipe: int | None = None
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """The server of this run of pytest. Skips without PostgreSQL's programs."""
+    global _pipe  # noqa: PLW0603 - it is open as long as this process lives
+    if programs() is None:
+        pytest.skip(REMEDY)
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    folder = (in_memory() or Path(tempfile.gettempdir())) / f"interlock-pg-{run[:12]}"
+    lock = os.open(f"{folder}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if user := other_user():
+            os.fchown(lock, user["user"], user["group"])
+        server = PostgresServer(folder)
+        users = folder / "users"
+        with suppress(OSError):  # nobody reads it: the server is not there, or ends just now
+            _pipe = os.open(users, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if _pipe is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(0o755)
+            server.make()
+            os.mkfifo(users, 0o666)
+            os.chmod(users, 0o666)
+            subprocess.Popen(
+                ["/bin/sh", "-c", _KEEPER, str(folder), *server.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=folder,
+                start_new_session=True,
+                **other_user(),
+            )
+            _pipe = os.open(users, os.O_WRONLY | os.O_CLOEXEC)
+        server.wait()
+    finally:
+        os.close(lock)
+    return server
+
+
+@cache
+def _administration() -> Connection[tuple[Any, ...]]:
+    import psycopg
+
+    return psycopg.connect(shared_server().url, autocommit=True)
+
+
+_numbers = count(1)
+
+
+def fresh_location() -> PostgresLocation:
+    """A schema that is not there yet, in the server of this run."""
+    return PostgresLocation(shared_server().url, f"t{os.getpid()}_{next(_numbers)}")
+
+
+def drop(location: PostgresLocation) -> None:
+    """Remove a schema and the connections that wait for questions about it."""
+    from interlock.engine.history.postgres.pool import close_idle
+
+    close_idle(location)
+    _administration().execute(f"DROP SCHEMA IF EXISTS {location.schema} CASCADE".encode())
+
+
+@contextmanager
+def fresh_schema() -> Iterator[PostgresLocation]:
+    """A schema for a test, removed after it."""
+    location = fresh_location()
+    try:
+        yield location
+    finally:
+        drop(location)
