@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +29,9 @@ from .identity import operator_name
 from .loader import FoundTable, Key, SettingsError, find_tables
 from .oidc import oidc_settings
 from .quantities import one_or_more
+
+if TYPE_CHECKING:
+    from ...engine.history.database.location import Location
 
 TABLE = "operators"
 
@@ -95,16 +97,18 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
     )
 
 
-def with_keys(known: Operators, journal: Path, *, sure: bool = False) -> Operators:
+def with_keys(known: Operators, journal: Location, *, sure: bool = False) -> Operators:
     """The operators, with who has enrolled a passkey at a journal.
 
     A journal without a log of keys, or with one that may not be read here, need not be the one that rules
     are for, unless one is `sure`.
     """
     from ...engine.history.journal.key_log import KeyLog
+    from ...engine.history.journal.line_log import FileLines
 
     log = KeyLog(journal)
-    if not sure and not os.access(log.path, os.R_OK):
+    file = log.lines.path if isinstance(log.lines, FileLines) else None
+    if not sure and file is not None and not os.access(file, os.R_OK):
         return known
     holders = [each.key.operator for each in log.read().in_force()]
     return replace(known, keyed=tuple(dict.fromkeys(holders)))

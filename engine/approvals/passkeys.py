@@ -153,10 +153,18 @@ class Passkeys:
             )
         return f"open {link} on the device that has your key"
 
+    def _read_on(self) -> None:
+        """Take in what other servers have noted of keys since. Raises `KeyProofError`."""
+        try:
+            self._history = self._log.newer(self._history)
+        except OSError as error:
+            raise KeyProofError(f"the log of keys cannot be read: {error}") from error
+
     # Approvals
 
     def challenge(self, request: ApprovedRequest, origin: str) -> Challenge:
         """A challenge for the approval of a request. Raises `KeyProofError`."""
+        self._read_on()
         rp = self._check_page(origin)
         own = [each for each in self.keys_of(request.operator) if each.key.origin == origin]
         if not own:
@@ -177,6 +185,7 @@ class Passkeys:
         """
         if answer is None:
             raise KeyProofError("its rule asks for a passkey")
+        self._read_on()
         opened = self._taken(answer.id, "approve", request.operator)
         if opened.request != request:
             raise KeyProofError("the challenge was for another request, or for what was shown before")
@@ -200,6 +209,7 @@ class Passkeys:
 
     def begin(self, operator: str, origin: str) -> Challenge:
         """A challenge with which a browser makes a key. Raises `KeyProofError`."""
+        self._read_on()
         rp = self._check_page(origin)
         own = self.keys_of(operator)
         if len(own) >= MOST_KEYS:
@@ -216,6 +226,7 @@ class Passkeys:
         from webauthn.helpers.exceptions import WebAuthnException
         from webauthn.helpers.structs import AuthenticatorAttestationResponse, RegistrationCredential
 
+        self._read_on()
         opened = self._taken(new.id, "enroll", operator)
         rp = self._check_page(opened.origin)
         try:
@@ -292,6 +303,7 @@ class Passkeys:
 
         Raises `KeyProofError`, and `OSError` where it cannot be written down.
         """
+        self._read_on()
         if answer is not None:
             opened = self._taken(answer.id, "confirm", operator)
             assert opened.key is not None
@@ -333,6 +345,7 @@ class Passkeys:
 
     def remove(self, credential: str, by: str) -> str:
         """Remove a key of one's own; returns its name. Raises `KeyProofError`, and `OSError`."""
+        self._read_on()
         found = next((e for e in self.keys_of(by) if e.key.credential == credential), None)
         if found is None:
             raise KeyProofError(f"{by} has no such key")

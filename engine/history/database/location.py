@@ -33,8 +33,8 @@ class PostgresLocation:
     def of(cls, text: str) -> PostgresLocation:
         """Read `postgresql://user@host:port/database?schema=NAME&…`.
 
-        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema with a name
-        that would have to be quoted.
+        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema whose name
+        would have to be quoted.
         """
         try:
             parts = urlsplit(text)

@@ -43,7 +43,7 @@ class SessionEnd:
 
 @dataclass(slots=True)
 class BatchRows:
-    """Rows of one batch: of sessions, events and decisions. `before` has the ends of sessions until then."""
+    """Rows of one batch: of sessions, events and decisions. `before` has the ends of its sessions."""
 
     lines: list[SessionLine] = field(default_factory=list[SessionLine])
     events: list[LinkedRow] = field(default_factory=list[LinkedRow])

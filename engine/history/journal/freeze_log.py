@@ -1,4 +1,4 @@
-"""Log of the freezes of a journal's agents, beside it: the last line says whether they are frozen.
+"""Log of the freezes of a journal's agents: the last line says whether they are frozen.
 
 A freeze also concerns sessions that are not live yet, so that no session's record can hold it. Each
 freeze and each lift is a line of JSON, only ever appended. What cannot be read counts as frozen.
@@ -6,16 +6,14 @@ freeze and each lift is a line of JSON, only ever appended. What cannot be read 
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
 from ...core.clock import Clock
+from ..database.location import Location
 from ..model.records import FreezeRecord, Record
-from .line_log import append_line
-from .schema import name_of
+from .line_log import line_log
 
 UNREADABLE = "interlock"
 """Name under which agents are frozen where nobody can be named."""
@@ -31,22 +29,20 @@ class _Entry(Record):
 
 
 class FreezeLog:
-    """The log beside the journal at `database`; `clock` dates what nobody can date."""
+    """The log of a `journal`; `clock` dates what nobody can date."""
 
-    def __init__(self, database: Path, clock: Clock) -> None:
-        self.path = database.with_name(f"{database.name}.freeze")
+    def __init__(self, journal: Location, clock: Clock) -> None:
+        self.lines = line_log(journal, "freeze")
         self._clock = clock
 
     def read(self) -> FreezeRecord | None:
         """The freeze in force; one by nobody where the log cannot be read or ends within a line."""
         try:
-            with self.path.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_READ))
-                text = file.read()
-        except FileNotFoundError:
-            return None
+            text = self.lines.read(MOST_READ)
         except OSError as error:
             return self._unreadable(error.strerror or str(error))
+        if text is None:
+            return None
         last = text[:-1].rpartition(b"\n")[2]
         if not text.endswith(b"\n"):
             return self._unreadable("its last line is not complete")
@@ -58,12 +54,12 @@ class FreezeLog:
 
     def begin(self, freeze: FreezeRecord) -> None:
         """Note a freeze; durable when this returns. Raises `OSError`."""
-        append_line(self.path, _Entry(step="frozen", freeze=freeze).model_dump_json())
+        self.lines.append(_Entry(step="frozen", freeze=freeze).model_dump_json())
 
     def lift(self, lift: FreezeRecord) -> None:
         """Note that a freeze was lifted: by whom, when and why. Raises as `begin`."""
-        append_line(self.path, _Entry(step="lifted", freeze=lift).model_dump_json())
+        self.lines.append(_Entry(step="lifted", freeze=lift).model_dump_json())
 
     def _unreadable(self, why: str) -> FreezeRecord:
-        reason = f"the record of freezes '{name_of(self.path)}' cannot be read: {why}"
+        reason = f"the record of freezes '{self.lines.name}' cannot be read: {why}"
         return FreezeRecord(by=UNREADABLE, at=self._clock(), reason=reason)

@@ -1,4 +1,4 @@
-"""Log of the passkeys of operators, beside a journal: each line is chained to the one before it.
+"""Log of the passkeys of a journal's operators: each line is chained to the one before it.
 
 A key is of no session, so that no session's record can hold it. Enrolments, removals and the number of
 uses that a key counts are lines of JSON, only ever appended. What cannot be read, is not chained, or is
@@ -8,21 +8,19 @@ counts wherever it stands: who can append a line, and so break the chain, brings
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..audit.passkeys import KeyEntry, KeyProofError, check_enrolment
+from ..database.location import Location
 from ..model.records import EnrolledKey, Record
 from ..model.times import to_ms
-from .line_log import append_line
-from .schema import name_of
+from .line_log import line_log
 
 MOST_READ = 64 << 20
 """Bytes of a log that is read; a line has about a thousand."""
@@ -55,35 +53,42 @@ _ENTRY: TypeAdapter[_Enrolled | _Removed | _Used] = TypeAdapter(_Entry)
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """All keys that a log has, by the hash of their line, and the faults of lines that do not count."""
+    """All keys that a log has, by the hash of their line, and the faults of lines that do not count.
+
+    `lines` is how many it has.
+    """
 
     entries: Mapping[str, KeyEntry] = field(default_factory=dict[str, KeyEntry])
     faults: tuple[str, ...] = ()
     head: str = ""
+    lines: int = 0
 
     def in_force(self) -> list[KeyEntry]:
         """The keys in force, oldest first."""
         return [each for each in self.entries.values() if each.in_force()]
 
+    def uses(self, credential: str) -> int:
+        """How often a key was used."""
+        return max((e.uses for e in self.entries.values() if e.key.credential == credential), default=0)
+
 
 class KeyLog:
-    """The log beside the journal at `database`."""
+    """The log of a `journal`."""
 
-    def __init__(self, database: Path) -> None:
-        self.path = database.with_name(f"{database.name}.keys")
+    def __init__(self, journal: Location) -> None:
+        self.lines = line_log(journal, "keys")
 
     def read(self) -> KeyHistory:
         """The keys, with what is wrong in the log; none where it cannot be read."""
-        name = name_of(self.path)
+        name = self.lines.name
         try:
-            with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size > MOST_READ:
-                    return KeyHistory(faults=(f"{name}: more than {MOST_READ} bytes",))
-                text = file.read()
-        except FileNotFoundError:
-            return KeyHistory()
+            text = self.lines.read(MOST_READ + 1)
         except OSError as error:
             return KeyHistory(faults=(f"{name}: {error.strerror or error}",))
+        if text is None:
+            return KeyHistory()
+        if len(text) > MOST_READ:
+            return KeyHistory(faults=(f"{name}: more than {MOST_READ} bytes",))
         entries: dict[str, KeyEntry] = {}
         faults: list[str] = []
         head, broken = "", False
@@ -107,27 +112,51 @@ class KeyLog:
                 _follow(entries, entry, head)
             except KeyProofError as error:
                 faults.append(f"{name}:{number}: this key does not count: {error}")
-        return KeyHistory(entries, tuple(faults), head)
+        return KeyHistory(entries, tuple(faults), head, text.count(b"\n"))
+
+    def newer(self, history: KeyHistory) -> KeyHistory:
+        """The keys as of now, where other servers may have added lines. Raises `OSError`."""
+        return self.read() if self.lines.has_grown(history.lines) else history
 
     def enroll(self, key: EnrolledKey, history: KeyHistory) -> KeyHistory:
         """Note a key; durable when this returns. Raises `OSError`, and `KeyProofError`."""
-        return self._append(_Enrolled(before=history.head, key=key), history)
+        return self._append(lambda known: _Enrolled(before=known.head, key=key), history)
 
     def remove(self, credential: str, by: str, at: datetime, history: KeyHistory) -> KeyHistory:
         """Note that a key counts no more. Raises as `enroll`."""
-        return self._append(_Removed(before=history.head, credential=credential, by=by, at=at), history)
+        return self._append(
+            lambda known: _Removed(before=known.head, credential=credential, by=by, at=at), history
+        )
 
     def note_uses(self, credential: str, uses: int, history: KeyHistory) -> KeyHistory:
-        """Note how often a key says that it was used. Raises as `enroll`."""
-        return self._append(_Used(before=history.head, credential=credential, uses=uses), history)
+        """Note how often a key says that it was used. Raises as `enroll`.
 
-    def _append(self, entry: _Enrolled | _Removed | _Used, history: KeyHistory) -> KeyHistory:
-        line = entry.model_dump_json()
-        entries = dict(history.entries)
-        head = sha256(line.encode()).hexdigest()
-        _follow(entries, entry, head)
-        append_line(self.path, line)
-        return replace(history, entries=entries, head=head)
+        Raises `KeyProofError` where another server noted as many meanwhile.
+        """
+
+        def entry(known: KeyHistory) -> _Used:
+            if known is not history and known.uses(credential) >= uses:
+                raise KeyProofError("the key was used as often at another server meanwhile: try again")
+            return _Used(before=known.head, credential=credential, uses=uses)
+
+        return self._append(entry, history)
+
+    def _append(
+        self, entry_after: Callable[[KeyHistory], _Enrolled | _Removed | _Used], history: KeyHistory
+    ) -> KeyHistory:
+        """Append to the log as `history` has it; where it has grown meanwhile, to what it has then."""
+        while True:
+            entry = entry_after(history)
+            line = entry.model_dump_json()
+            entries = dict(history.entries)
+            head = sha256(line.encode()).hexdigest()
+            _follow(entries, entry, head)
+            if self.lines.append_to(history.lines, line):
+                return replace(history, entries=entries, head=head, lines=history.lines + 1)
+            found = self.read()
+            if found.lines <= history.lines:
+                raise OSError(next(iter(found.faults), f"{self.lines.name}: lines were removed"))
+            history = found
 
 
 def _follow(entries: dict[str, KeyEntry], entry: _Enrolled | _Removed | _Used, head: str) -> None:

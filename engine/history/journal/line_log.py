@@ -1,11 +1,88 @@
-"""Files of lines beside a journal, only ever appended to, for what no session's record can hold."""
+"""Logs of lines that belong to a journal as a whole, only ever appended to.
+
+They hold what no session's record can. Beside an SQLite file each is a file, in PostgreSQL rows of the table
+`line`, to which several servers append.
+"""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+from ..database.location import Location, absolute
 from .schema import name_of
+
+LogName: TypeAlias = Literal["freeze", "keys"]
+LOGS: tuple[LogName, ...] = ("freeze", "keys")
+
+
+class LineLog(ABC):
+    """A log of lines. What it raises where it cannot be read or written is an `OSError`."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name in messages."""
+
+    @abstractmethod
+    def read(self, most: int) -> bytes | None:
+        """The last `most` bytes of its lines, each with its end; `None` where there is no log yet."""
+
+    @abstractmethod
+    def append(self, line: str) -> None:
+        """Append a line; durable when this returns."""
+
+    @abstractmethod
+    def append_to(self, lines: int, line: str) -> bool:
+        """The same where the log has so many `lines`, else nothing: false.
+
+        Of a file it is not asked: only the process that has its journal open appends to it.
+        """
+
+    @abstractmethod
+    def has_grown(self, lines: int) -> bool:
+        """Tell whether others have appended to the first `lines` of it. They do not append to a file."""
+
+
+def line_log(journal: str | Location, log: LogName) -> LineLog:
+    """The log of this name of a journal. Raises `JournalError` for what is no place of one."""
+    place = absolute(journal)
+    if isinstance(place, Path):
+        return FileLines(place.with_name(f"{place.name}.{log}"))
+    from ..postgres.lines import PostgresLines
+
+    return PostgresLines(place, log)
+
+
+class FileLines(LineLog):
+    """A log in a file that only its owner reads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return name_of(self.path)
+
+    def read(self, most: int) -> bytes | None:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def append(self, line: str) -> None:
+        append_line(self.path, line)
+
+    def append_to(self, lines: int, line: str) -> bool:
+        append_line(self.path, line)
+        return True
+
+    def has_grown(self, lines: int) -> bool:
+        return False
 
 
 def append_line(path: Path, line: str) -> None:

@@ -470,7 +470,7 @@ class TestLog:
             assert entry.uses == device.uses
         finally:
             await again.close()
-        path = KeyLog(tmp_path / "hub.db").path
+        path = KeyLog(tmp_path / "hub.db").lines.path
         assert path.stat().st_mode & 0o777 == 0o600
 
     async def test_a_key_that_somebody_writes_into_the_file_does_not_count(
@@ -488,7 +488,7 @@ class TestLog:
             "before": log.read().head,
             "key": entry.key.model_dump(mode="json"),
         }
-        append_line(log.path, json.dumps(forgery))
+        append_line(log.lines.path, json.dumps(forgery))
         assert len((await hub.passkeys()).passkeys) == 1
         await hub.close()
         await other.close()
@@ -506,7 +506,9 @@ class TestLog:
         stolen = await enroll(hub, "maria", stick, "stick", by=phone)
         log = KeyLog(tmp_path / "hub.db")
         head = log.read().head
-        append_line(log.path, json.dumps({"step": "used", "before": head, "credential": "x", "uses": 1}))
+        append_line(
+            log.lines.path, json.dumps({"step": "used", "before": head, "credential": "x", "uses": 1})
+        )
         assert (await hub.remove_key(stolen, by="maria")).ok
         _, request = await asked(hub, Shop())
         assert (await approve(hub, request, "maria", phone)).ok
@@ -524,8 +526,8 @@ class TestLog:
             await enroll(hub, operator, Authenticator())
         await hub.close()
         log = KeyLog(tmp_path / "hub.db")
-        text = log.path.read_text()
-        log.path.write_text(text.replace('"name":"phone"', '"name":"other"', 1))
+        text = log.lines.path.read_text()
+        log.lines.path.write_text(text.replace('"name":"phone"', '"name":"other"', 1))
         found = log.read()
         assert [each.key.operator for each in found.entries.values()] == ["maria"]
         assert "a line before this one was changed or removed" in found.faults[0]

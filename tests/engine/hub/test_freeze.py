@@ -247,7 +247,7 @@ class TestRecord:
         now = hub.current_freeze()
         assert now is not None
         assert "hunter2horse" not in now.reason
-        assert "hunter2horse" not in FreezeLog(hub.database, lambda: now.at).path.read_text()
+        assert "hunter2horse" not in FreezeLog(hub.database, lambda: now.at).lines.path.read_text()
 
 
 class TestLift:
@@ -265,7 +265,7 @@ class TestLift:
         await opened(hub)
         await frozen(hub)
         task = await call_that_waits(hub)
-        path = FreezeLog(hub.database, lambda: None).path
+        path = FreezeLog(hub.database, lambda: None).lines.path
         path.rename(path.with_suffix(".away"))
         path.mkdir()
         outcome = await hub.lift_freeze(by="ben", reason="looked at")
@@ -308,7 +308,7 @@ class TestRestart:
         hub = Hub.open(tmp_path / "hub.db")
         await frozen(hub)
         await lifted(hub)
-        path = FreezeLog(hub.database, lambda: None).path
+        path = FreezeLog(hub.database, lambda: None).lines.path
         await hub.close()
         path.write_text(path.read_text()[:-1] if found == "cut" else found)
         hub = Hub.open(tmp_path / "hub.db")

@@ -200,7 +200,7 @@ class TestProofs:
 
     def test_a_key_that_the_log_does_not_have_proves_nothing(self, recorded: Path) -> None:
         """Whoever takes the log away, or another one in its place, is found out."""
-        KeyLog(recorded).path.unlink()
+        KeyLog(recorded).lines.path.unlink()
         found = check(recorded)
         assert len(found.unproved) == 3
         assert "the log of keys has no such enrolment" in found.unproved[0].message

@@ -1,0 +1,69 @@
+"""Logs of lines in a database, to which several servers append: each line knows how many came before it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ..database.location import PostgresLocation
+from ..errors import JournalError
+from ..journal.line_log import LineLog, LogName
+from .connection import PostgresConnection, driver
+from .pool import reading
+
+_LAST_LINES = """
+SELECT text FROM (
+    SELECT number, text, sum(octet_length(text) + 1) OVER (ORDER BY number DESC) AS size
+    FROM line WHERE log = ?
+) AS sized WHERE size <= ? ORDER BY number
+"""
+_COUNT = "SELECT coalesce(max(number), 0) FROM line WHERE log = ?"
+_APPEND = """
+INSERT INTO line (log, number, text) SELECT ?, ?, ? WHERE ? = (
+    SELECT coalesce(max(number), 0) FROM line WHERE log = ?
+) ON CONFLICT (log, number) DO NOTHING RETURNING number
+"""
+
+
+class PostgresLines(LineLog):
+    """A log of a journal's schema."""
+
+    def __init__(self, location: PostgresLocation, log: LogName) -> None:
+        self._location = location
+        self._log = log
+
+    @property
+    def name(self) -> str:
+        return f"{self._location} ({self._log})"
+
+    def read(self, most: int) -> bytes | None:
+        with self._asking() as connection:
+            try:
+                rows = connection.execute(_LAST_LINES, (self._log, most)).fetchall()
+            except driver().errors.UndefinedTable:  # no journal yet
+                return None
+        return "".join(f"{text}\n" for (text,) in rows).encode() if rows else None
+
+    def append(self, line: str) -> None:
+        while not self.append_to(self._count(), line):
+            pass
+
+    def append_to(self, lines: int, line: str) -> bool:
+        with self._asking() as connection:
+            values = (self._log, lines + 1, line, lines, self._log)
+            return connection.execute(_APPEND, values).fetchone() is not None
+
+    def has_grown(self, lines: int) -> bool:
+        return self._count() != lines
+
+    def _count(self) -> int:
+        with self._asking() as connection:
+            return int(connection.execute(_COUNT, (self._log,)).fetchone()[0])
+
+    @contextmanager
+    def _asking(self) -> Generator[PostgresConnection, None, None]:
+        try:
+            with reading(self._location) as connection:
+                yield connection
+        except JournalError as error:
+            raise OSError(str(error)) from error

@@ -1,0 +1,164 @@
+"""Logs of lines beside a file and in a database, and the logs of keys and freezes on them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.journal.freeze_log import UNREADABLE, FreezeLog
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.key_log import KeyHistory, KeyLog
+from interlock.engine.history.journal.line_log import line_log
+from interlock.engine.history.model.records import EnrolledKey, FreezeRecord
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+WHOLE = 1 << 20
+
+
+def frozen(why: str) -> FreezeRecord:
+    return FreezeRecord(by="maria", at=AT, reason=why)
+
+
+def key(credential: str, operator: str) -> EnrolledKey:
+    return EnrolledKey(
+        credential=credential,
+        key="AA",
+        operator=operator,
+        name="phone",
+        rp="localhost",
+        origin="http://localhost",
+        at=AT,
+        uses=1,
+        confirmed="code",
+    )
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """A journal of each kind."""
+    if request.param == "file":
+        return tmp_path / "j.db"
+    location: PostgresLocation = request.getfixturevalue("postgresql")
+    Journal.open(location).close()
+    return location
+
+
+class TestLineLog:
+    def test_has_what_was_appended(self, journal: Location) -> None:
+        """Lines come back in their order, and of a long log only its end is read."""
+        log = line_log(journal, "freeze")
+        assert log.read(WHOLE) is None
+        log.append("first")
+        log.append("zweite ü")
+        assert log.read(WHOLE) == "first\nzweite ü\n".encode()
+        text = log.read(12)
+        assert text is not None
+        assert text.endswith("zweite ü\n".encode())
+
+    def test_logs_have_nothing_of_each_other(self, journal: Location) -> None:
+        """A line belongs to the log of its name alone."""
+        line_log(journal, "keys").append("key")
+        assert line_log(journal, "freeze").read(WHOLE) is None
+
+    def test_of_no_journal_yet_is_none(self, postgresql: PostgresLocation) -> None:
+        """A schema without tables has no log, which is no error."""
+        assert line_log(postgresql, "keys").read(WHOLE) is None
+
+    def test_that_cannot_be_reached_is_an_oserror(self, tmp_path: Path) -> None:
+        """What a log raises does not depend on where it is kept."""
+        away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
+        with pytest.raises(OSError, match="PostgreSQL says"):
+            line_log(away, "keys").read(WHOLE)
+
+    def test_a_line_needs_all_lines_before_it(self, postgresql: PostgresLocation) -> None:
+        """In a database a line goes in only after as many as its writer knows."""
+        Journal.open(postgresql).close()
+        log = line_log(postgresql, "keys")
+        assert log.append_to(0, "a")
+        assert not log.append_to(0, "b")
+        assert not log.append_to(2, "c")
+        assert log.has_grown(0)
+        assert not log.has_grown(1)
+        assert log.read(WHOLE) == b"a\n"
+
+    def test_no_line_of_many_writers_is_lost(self, postgresql: PostgresLocation) -> None:
+        """Servers that append at once all get their line in, each once."""
+        Journal.open(postgresql).close()
+
+        def write(name: int) -> None:
+            log = line_log(postgresql, "freeze")
+            for number in range(10):
+                log.append(f"{name}-{number}")
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        text = line_log(postgresql, "freeze").read(WHOLE)
+        assert text is not None
+        assert sorted(text.decode().split()) == sorted(f"{a}-{b}" for a in range(4) for b in range(10))
+
+
+class TestFreezeLog:
+    def test_the_last_line_says_what_is_in_force(self, journal: Location) -> None:
+        """A freeze is in force until it is lifted, for every server of the journal."""
+        one, other = (FreezeLog(journal, lambda: AT) for _ in range(2))
+        assert other.read() is None
+        one.begin(frozen("looked odd"))
+        assert other.read() == frozen("looked odd")
+        other.lift(frozen("was nothing"))
+        assert one.read() is None
+
+    def test_what_cannot_be_reached_is_frozen(self, tmp_path: Path) -> None:
+        """Without an answer of the database agents are frozen, by nobody."""
+        away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
+        now = FreezeLog(away, lambda: AT).read()
+        assert now is not None
+        assert now.by == UNREADABLE
+        assert "PostgreSQL says" in now.reason
+
+
+class TestKeyLog:
+    def test_two_servers_make_one_chain(self, postgresql: PostgresLocation) -> None:
+        """A server that does not know of another one's line appends after it, not beside it."""
+        Journal.open(postgresql).close()
+        log, other = KeyLog(postgresql), KeyLog(postgresql)
+        stale = other.read()
+        log.enroll(key("k1", "maria"), KeyHistory())
+        found = other.enroll(key("k2", "ben"), stale)
+        assert [each.key.operator for each in found.in_force()] == ["maria", "ben"]
+        read = log.read()
+        assert (read.faults, read.head, read.lines) == ((), found.head, 2)
+
+    def test_a_server_hears_of_a_removed_key(self, postgresql: PostgresLocation) -> None:
+        """Where others have added lines the keys are read again."""
+        Journal.open(postgresql).close()
+        log, other = KeyLog(postgresql), KeyLog(postgresql)
+        known = log.enroll(key("k1", "maria"), KeyHistory())
+        assert log.newer(known) is known
+        other.remove("k1", "maria", AT, other.read())
+        assert log.newer(known).in_force() == []
+
+    def test_a_first_key_is_confirmed_by_a_code_once(self, postgresql: PostgresLocation) -> None:
+        """Of two first keys of one operator at two servers the second needs the first."""
+        Journal.open(postgresql).close()
+        log, other = KeyLog(postgresql), KeyLog(postgresql)
+        stale = other.read()
+        log.enroll(key("k1", "maria"), KeyHistory())
+        with pytest.raises(ValueError, match="has a key already"):
+            other.enroll(key("k2", "maria"), stale)
+
+    def test_one_use_counts_at_one_server(self, postgresql: PostgresLocation) -> None:
+        """A key that says the same number of uses at two servers was copied: the second is refused."""
+        Journal.open(postgresql).close()
+        log, other = KeyLog(postgresql), KeyLog(postgresql)
+        known = log.enroll(key("k1", "maria"), KeyHistory())
+        log.note_uses("k1", 5, known)
+        with pytest.raises(ValueError, match="at another server meanwhile"):
+            other.note_uses("k1", 5, known)
+        assert other.note_uses("k1", 6, known).uses("k1") == 6
