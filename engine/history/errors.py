@@ -20,13 +20,24 @@ class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
     """Something else touched the files of a journal that is open for writing: it takes nothing more."""
 
 
-class SessionElsewhere(JournalError):  # noqa: N818 - says what happened
+class SessionRefused(JournalError):  # noqa: N818 - says what happened
+    """Events of `session` were not taken, while those of others were."""
+
+    def __init__(self, message: str, *, session: str = "") -> None:
+        super().__init__(message)
+        self.session = session
+
+
+class SessionElsewhere(SessionRefused):
     """Another server owns `session` in the database that they share; `url` is where it is reached."""
 
     def __init__(self, message: str, *, session: str = "", url: str | None = None) -> None:
-        super().__init__(message)
-        self.session = session
+        super().__init__(message, session=session)
         self.url = url
+
+
+class SessionDiverged(SessionRefused):
+    """The database no longer has what it acknowledged of `session`: the session takes nothing more."""
 
 
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does

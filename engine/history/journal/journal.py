@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,11 +22,12 @@ from ...core.sanitize import visible
 from ..database.compiled import SELECT_LAST_EVENT
 from ..database.connection import Connection
 from ..database.location import Location, PostgresLocation, absolute
-from ..errors import JournalDisturbed, JournalError, SessionElsewhere
+from ..errors import JournalDisturbed, JournalError
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
 from .batch_rows import Written
+from .batch_writer import BatchWriter, Refusal, SessionOwner
 from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .read_connections import Connections
@@ -34,6 +36,13 @@ from .schema import CURRENT, Schema, inspect, name_of, prepare
 from .writer import Writer
 
 __all__ = ["Journal", "JournalError"]
+
+_PING_SECONDS = 0.5
+"""Time between two questions whether a database that is away answers again."""
+_REMEDY = "Nothing was recorded; check the free space and the permissions."
+_DATABASE_REMEDY = (
+    "Nothing rests on it, and nothing is allowed; check that the database runs and is reached from here."
+)
 
 
 class _Waiter(NamedTuple):
@@ -53,20 +62,6 @@ class _Head:
     at: int
 
 
-class JournalWriter(Protocol):
-    """What commits batches: to a file, or to a database that several servers write."""
-
-    def last_cursor(self, connection: Connection, /) -> int:
-        """The cursor of the latest event of this writer, read on another connection."""
-        ...
-
-    def commit(self, batch: Sequence[Written], /) -> Mapping[str, SessionElsewhere]:
-        """Write a batch; returns once it is durable, with the errors of sessions that were refused."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class JournalLock(Protocol):
     """What lets this process write: a lock on the file, or a server's place in a database."""
 
@@ -84,7 +79,7 @@ class Journal:
     files, nothing more is taken.
     """
 
-    def __init__(self, path: Location, lock: JournalLock, writer: JournalWriter, clock: Clock) -> None:
+    def __init__(self, path: Location, lock: JournalLock, writer: BatchWriter, clock: Clock) -> None:
         self.path: Location = path
         self._lock = lock
         self._writer = writer
@@ -94,12 +89,15 @@ class Journal:
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
         self._queue: list[_Waiter] = []
+        self._tasks: list[tuple[Callable[[], None], Future[None]]] = []
         self._heads: dict[str, _Head] = {}
         self._cursor: int | None = None
         self._now = 0, from_ms(0)
         self._closing = False
         self._disturbed: str | None = None
         self._closed = threading.Event()
+        self.on_servers_ended: Callable[[], None] | None = None
+        """Called in a thread of its own when other servers of the database have ended: see `orphans`."""
         self._thread = threading.Thread(target=self._run, name=f"journal {name_of(path)}", daemon=True)
         self._thread.start()
 
@@ -153,13 +151,16 @@ class Journal:
         prepare_schema(location)
         lease = ServerLease.take(location)
         try:
-            return cls(location, lease, PostgresWriter(location, lease), clock)
+            journal = cls(location, lease, PostgresWriter(location, lease), clock)
         except driver().Error as error:
             lease.release()
             raise unreachable(location, error) from error
         except BaseException:
             lease.release()
             raise
+        lease.on_expired = journal._tell_servers_ended
+        lease.on_ended = lambda: journal._disturb(lease.taken())
+        return journal
 
     def __enter__(self) -> Journal:
         return self
@@ -181,6 +182,63 @@ class Journal:
     def reader(self) -> HistoryReader:
         """Reads what is durable in this journal's file; any thread may use it."""
         return self._reader
+
+    # Sessions of other servers
+
+    def orphans(self, limit: int) -> list[str]:
+        """Take sessions that did not end and that no process has any more, the oldest first.
+
+        At most `limit`, and their subagents' beside: call it until none is left. From then on they are
+        this journal's to go on with or to end. Where servers share a database, no session is given to two
+        of them; set `on_servers_ended` before the first call. Raises `JournalError`.
+        """
+        found = self._writer.orphans(limit)
+        if found is None:
+            return [each.id for each in reversed(self._reader.unfinished())][:limit]
+        with self._mutex:
+            self._forget_heads(found)
+        return found
+
+    def owner(self, session: str) -> SessionOwner | None:
+        """The living server that has a session, this one or another; `None` where nobody has it.
+
+        Raises `JournalError`. A file has no servers.
+        """
+        return self._writer.owner(session)
+
+    def release(self, session: str) -> None:
+        """Leave a session to whichever server goes on with it, once what was handed over is durable.
+
+        This one may do so, too. Raises `JournalError` where the database cannot be told.
+        """
+        future: Future[None] = Future()
+
+        def task() -> None:
+            self._writer.release(session)
+            with self._mutex:
+                self._forget_heads([session])
+
+        with self._queued:
+            if self._closing:
+                return
+            self._tasks.append((task, future))
+            self._queued.notify()
+        future.result()
+
+    def _forget_heads(self, sessions: Iterable[str]) -> None:
+        """Have the ends of sessions read again, but where what follows them is waiting to be written."""
+        waiting = {each.event.session for waiter in self._queue for each in waiter.written}
+        for session in sessions:
+            if session not in waiting:
+                self._heads.pop(session, None)
+
+    def _tell_servers_ended(self) -> None:
+        if self.on_servers_ended is not None:
+            self.on_servers_ended()
+
+    def _disturb(self, error: JournalDisturbed) -> None:
+        with self._queued:
+            self._disturbed = str(error)
 
     # Writing
 
@@ -215,6 +273,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what was handed over, then let go of the file. Twice does nothing."""
+        self._writer.hurry()
         with self._queued:
             self._closing = True
             self._queued.notify()
@@ -301,52 +360,81 @@ class Journal:
             raise JournalError(
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
             )
-        with self._reader.connection() as connection:
+        with self._looking() as connection:
             row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
     def _last_cursor(self) -> int:
-        with self._reader.connection() as connection:
+        with self._looking() as connection:
             return self._writer.last_cursor(connection)
+
+    def _looking(self) -> AbstractContextManager[Connection]:
+        """A connection for a question. Raises `JournalError` at once while the database is away."""
+        if (away := self._writer.away) is not None:
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': the database does not answer: {visible(away)}. Nothing "
+                "is recorded until it does; check that it runs and is reached from here."
+            )
+        return self._writer.looking() or self._reader.connection()
 
     # The writing thread
 
     def _run(self) -> None:
         while True:
             with self._queued:
-                while not self._queue and not self._closing:
-                    self._queued.wait()
+                while not self._queue and not self._tasks and not self._closing:
+                    self._queued.wait(None if self._writer.away is None else _PING_SECONDS)
+                    if self._writer.away is not None:
+                        break
                 batch, self._queue = self._queue, []
-            if not batch:
+                tasks, self._tasks = self._tasks, []
+                closing = self._closing
+            if batch:
+                self._commit(batch)
+            elif self._writer.away is not None and not closing:
+                self._writer.returned()
+            for task, future in tasks:
+                try:
+                    task()
+                except Exception as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(None)
+            if closing and not batch and not tasks:
                 break
-            try:
-                refused = self._writer.commit([w for waiter in batch for w in waiter.written])
-            except Exception as error:
-                self._fail(batch, error)
-            else:
-                if refused:
-                    batch = self._refuse(batch, refused)
-                _release(batch, None)
         if self._connections is not None:
             self._connections.close()
         self._writer.close()
         self._lock.release()
         self._closed.set()
 
-    def _refuse(self, batch: list[_Waiter], refused: Mapping[str, SessionElsewhere]) -> list[_Waiter]:
-        """Fail what was handed over for sessions of other servers; returns the rest of `batch`."""
+    def _commit(self, batch: list[_Waiter]) -> None:
+        try:
+            refused = self._writer.commit([w for waiter in batch for w in waiter.written])
+        except Exception as error:
+            self._fail(batch, error)
+        else:
+            if refused:
+                batch = self._refuse(batch, refused)
+            _release(batch, None)
 
-        def session_of(waiter: _Waiter) -> str:
-            return waiter.written[0].event.session if waiter.written else ""
+    def _refuse(self, batch: list[_Waiter], refused: Mapping[str, Refusal]) -> list[_Waiter]:
+        """Fail what was not taken, and what was to follow it; returns the rest of `batch`."""
+
+        def refusal(waiter: _Waiter) -> Refusal | None:
+            found = refused.get(waiter.written[0].event.session) if waiter.written else None
+            return None if found is None or waiter.written[-1].event.seq < found.seq else found
 
         with self._queued:
             for session in refused:
                 self._heads.pop(session, None)
-            failed = [each for each in (*batch, *self._queue) if session_of(each) in refused]
-            self._queue = [each for each in self._queue if session_of(each) not in refused]
+            failed = [each for each in (*batch, *self._queue) if refusal(each) is not None]
+            self._queue = [each for each in self._queue if refusal(each) is None]
         for waiter in failed:
-            _release([waiter], refused[session_of(waiter)])
-        return [each for each in batch if session_of(each) not in refused]
+            found = refusal(waiter)
+            assert found is not None
+            _release([waiter], found.error)
+        return [each for each in batch if refusal(each) is None]
 
     def _fail(self, batch: list[_Waiter], error: Exception) -> None:
         """Fail `batch` and what was numbered after it, which would leave a hole; forget all heads."""
@@ -358,8 +446,8 @@ class Journal:
             failure: JournalError = error
         else:
             failure = JournalError(
-                f"Journal '{name_of(self.path)}' could not be written: {error}. "
-                "Nothing was recorded; check the free space and the permissions."
+                f"Journal '{name_of(self.path)}' could not be written: {visible(str(error))}. "
+                f"{_REMEDY if isinstance(self.path, Path) else _DATABASE_REMEDY}"
             )
             failure.__cause__ = error
         with self._queued:

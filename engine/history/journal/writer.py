@@ -13,9 +13,10 @@ from pathlib import Path
 from ..database import compiled as sql
 from ..database.connection import Connection
 from ..decisions.index import write_changes
-from ..errors import JournalDisturbed, JournalError, SessionElsewhere
+from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent
 from .batch_rows import BatchRowsMaker, SessionEnd, Written
+from .batch_writer import BatchWriter, Refusal
 from .footprint import Footprint, disturbance, remedy
 from .insert import insert
 from .schema import BUSY_SECONDS, name_of
@@ -67,7 +68,7 @@ class _Rows(BatchRowsMaker):
         return SessionEnd(SessionLine.of_row(row), None if head is None else bytes(head[0]))
 
 
-class Writer:
+class Writer(BatchWriter):
     """Commits batches to a file. A failed one leaves nothing behind and the writer usable."""
 
     def __init__(self, path: Path) -> None:
@@ -80,11 +81,11 @@ class Writer:
         """The cursor of the latest event, read on another connection."""
         return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
 
-    def commit(self, batch: Sequence[Written]) -> Mapping[str, SessionElsewhere]:
+    def commit(self, batch: Sequence[Written]) -> Mapping[str, Refusal]:
         """Write `batch`; returns once it is durable. What it raises means that none was written.
 
-        Returns the errors of sessions that another server owns; of a file there are none. Raises
-        `JournalDisturbed` for files that something else touched, and writes nothing to them.
+        Refuses no session. Raises `JournalDisturbed` for files that something else touched, and
+        writes nothing to them.
         """
         self._check_in_place()
         connection = self._connection

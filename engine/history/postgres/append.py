@@ -12,9 +12,18 @@ from dataclasses import fields
 from typing import ForwardRef, NamedTuple
 
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
+from .server import DURABLE
 
 _TYPES = {"str": "text", "int": "bigint", "bytes": "bytea", "bool": "boolean", "Kind": "text"}
 _KEPT = frozenset({"id", "opened", "kind", "parent", "parent_seq", "imported"})
+
+
+class Gap(NamedTuple):
+    """A cursor of which no event will be: it was given to one that is not written."""
+
+    cursor: int
+    session: str
+    at: int
 
 
 class Move(NamedTuple):
@@ -43,7 +52,8 @@ _EVENT = _columns(LinkedRow)
 _DECISION = _columns(DecisionLine)
 _MOVE = _columns(Move)
 _RESULT = {"result": "text", "cursor": "bigint"}
-_PARTS = {"m": _MOVE, "s": _SESSION, "e": _EVENT, "d": _DECISION, "r": _RESULT}
+_GAP = _columns(Gap)
+_PARTS = {"m": _MOVE, "s": _SESSION, "e": _EVENT, "d": _DECISION, "r": _RESULT, "g": _GAP}
 
 
 def _unnested(part: str) -> str:
@@ -91,14 +101,15 @@ WITH place AS (
     INSERT INTO fenced (cursor, server, session, at)
     SELECT e.cursor, %(server)s, e.session, e.at FROM place, {_unnested("e")}
     WHERE NOT EXISTS (SELECT FROM held WHERE held.session = e.session)
+    UNION ALL SELECT g.cursor, %(server)s, g.session, g.at FROM place, {_unnested("g")}
 )
-SELECT NULL AS session FROM place UNION ALL SELECT session FROM held
+SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT session FROM held
 """
 """Gives a row without a session where the lane is still this server's, and one for each session kept."""
 
 
 def arrays(**parts: Sequence[Sequence[object]]) -> dict[str, list[object]]:
-    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d` and `r`."""
+    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d`, `r` and `g`."""
     found: dict[str, list[object]] = {}
     for part, columns in _PARTS.items():
         rows = parts[part]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Generator, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
@@ -93,13 +94,17 @@ class PostgresConnection:
         self.raw.close()
 
 
-def connect(location: PostgresLocation, *, name: str = "interlock") -> PostgresConnection:
+def connect(
+    location: PostgresLocation, *, name: str = "interlock", patience: float | None = None
+) -> PostgresConnection:
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
 
+    With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
+    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then.
     Raises `JournalError` where the library for PostgreSQL is not installed.
     """
-    psycopg = driver()
-    connection = psycopg.connect(
+    kind = driver().Connection if patience is None else _impatient(patience)
+    connection = kind.connect(
         location.url,
         autocommit=True,
         application_name=name,
@@ -107,6 +112,30 @@ def connect(location: PostgresLocation, *, name: str = "interlock") -> PostgresC
         **_ALIVE,
     )
     return PostgresConnection(connection)
+
+
+@cache
+def _impatient(patience: float) -> Any:
+    """The class of connections whose statements have to be answered within `patience` seconds."""
+    psycopg = driver()
+
+    def bounded(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = time.monotonic() + patience
+        try:
+            ready = yield next(steps)
+            while True:
+                step = steps.send(ready)
+                if time.monotonic() > until:
+                    raise psycopg.OperationalError(f"no answer within {patience:g} s")
+                ready = yield step
+        except StopIteration as ended:
+            return ended.value
+
+    class Impatient(psycopg.Connection):
+        def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
+            return super().wait(bounded(gen), *args, **options)
+
+    return Impatient
 
 
 def driver() -> Any:

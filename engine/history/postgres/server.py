@@ -1,8 +1,9 @@
 """A server's place among those that write one database: its lane, its lease, and the end of both.
 
-All times that servers compare are the database's. A lease that is over ends nothing by itself: another
-server says so first, in the same row, and from then on the one that had it writes nothing more. A server
-goes by its own monotonic clock when it asks itself whether it may still answer.
+A lease that is over ends nothing by itself: another server says so first, in the same row, and from then
+on the one that had it writes nothing more. It says so only once it saw, by its own monotonic clock, that
+the lease was not renewed: a jump of the database's clock ends nobody. A server asks itself by the same
+clock whether it may still answer.
 """
 
 from __future__ import annotations
@@ -21,48 +22,88 @@ from typing import Any, NamedTuple
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalDisturbed, JournalError
+from ..journal.batch_writer import SessionOwner
 from .connection import PostgresConnection, connect, driver, unreachable
 
 LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
+PATIENCE = 4.0
+"""Time for the answer to a statement about leases."""
+
+DURABLE = (
+    "set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
+    "WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
+)
+"""Has the transaction that it is in be durable when it is committed, however the role was set up."""
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 _REGISTER = f"""
 INSERT INTO server (id, name, url, version, started, lease)
 VALUES (?, ?, NULL, ?, {_NOW}, {_NOW} + ?)
 """
-_TAKE_LANE = """
+# A condition on another row than the changed one is sure only where it never becomes false again: that
+# one was read before the changed row was locked. So who owns something has to be seen ended.
+_TAKE_LANE = f"""
 UPDATE lane SET server = ? WHERE lane = (
-    SELECT lane.lane FROM lane LEFT JOIN server ON server.id = lane.server
-    WHERE lane.lane > 0 AND (lane.server IS NULL OR server.id IS NULL OR server.ended IS NOT NULL)
+    SELECT lane.lane FROM lane WHERE lane.lane > 0 AND (lane.server IS NULL OR EXISTS (
+        SELECT FROM server WHERE server.id = lane.server AND server.ended IS NOT NULL))
     ORDER BY lane.lane LIMIT 1 FOR UPDATE OF lane SKIP LOCKED
-) RETURNING lane, last
+) RETURNING lane, last, {DURABLE}
 """
-_NEW_LANE = """
+_NEW_LANE = f"""
 INSERT INTO lane (lane, server, last) SELECT coalesce(max(lane), 0) + 1, ?, 0 FROM lane
-ON CONFLICT (lane) DO NOTHING RETURNING lane, last
+ON CONFLICT (lane) DO NOTHING RETURNING lane, last, {DURABLE}
 """
-_RENEW = f"UPDATE server SET lease = {_NOW} + ? WHERE id = ? AND ended IS NULL RETURNING lease"
-_END_EXPIRED = (
-    f"UPDATE server SET ended = {_NOW} WHERE ended IS NULL AND lease < {_NOW} AND id <> ? RETURNING id"
+_LAST = f"UPDATE lane SET server = server WHERE lane = ? AND server = ? RETURNING last, {DURABLE}"
+# A renewal that is lost with the database makes a lease shorter than its server thinks: nobody minds.
+_RENEW = (
+    f"UPDATE server SET lease = {_NOW} + ? WHERE id = ? AND ended IS NULL "
+    "RETURNING lease, set_config('synchronous_commit', 'off', true)"
 )
+_LEASES = f"SELECT id, lease, lease < {_NOW} FROM server WHERE ended IS NULL AND id <> ?"
+_END_EXPIRED = f"""
+UPDATE server SET ended = {_NOW} FROM unnest(CAST(? AS text[]), CAST(? AS bigint[])) AS silent(id, lease)
+WHERE server.id = silent.id AND server.lease = silent.lease AND ended IS NULL
+RETURNING server.id, {DURABLE}
+"""
+_LAST_END = "SELECT max(ended) FROM server WHERE id <> ?"
 _LEAVE = f"UPDATE server SET ended = {_NOW} WHERE id = ? AND ended IS NULL"
 _LET_GO = "UPDATE owner SET server = NULL WHERE server = ?"
+_LET_SESSION_GO = "UPDATE owner SET server = NULL WHERE session = ? AND server = ?"
 _NAME = "UPDATE server SET url = ? WHERE id = ?"
-_CLAIM = """
-UPDATE owner SET server = ?, epoch = epoch + 1 WHERE session = ? AND (
-    server IS NULL OR server = ? OR NOT EXISTS (
-        SELECT FROM server WHERE server.id = owner.server AND server.ended IS NULL
-    )
-) RETURNING epoch, seq, hash
+_FREE = """(owner.server IS NULL OR EXISTS (
+    SELECT FROM server WHERE server.id = owner.server AND server.ended IS NOT NULL))"""
+_CLAIM = f"""
+UPDATE owner SET server = ?, epoch = epoch + 1 WHERE session = ? AND (server = ? OR {_FREE})
+RETURNING epoch, seq, hash, {DURABLE}
 """
-_ORPHANS = """
-SELECT session.id FROM session LEFT JOIN owner ON owner.session = session.id
-LEFT JOIN server ON server.id = owner.server
-WHERE session.status NOT IN ('done', 'failed') AND NOT session.imported
-    AND (server.id IS NULL OR server.ended IS NOT NULL)
-ORDER BY session.opened, session.rowid LIMIT ?
+_ADOPT = """
+INSERT INTO owner (session, server, epoch, seq, hash)
+SELECT session, NULL, 0, seq, hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1
+ON CONFLICT (session) DO NOTHING RETURNING session
 """
+_UNFINISHED = "status NOT IN ('done', 'failed') AND NOT imported"
+_CLAIM_ORPHANS = f"""
+WITH RECURSIVE root AS (
+    SELECT owner.session FROM owner JOIN session ON session.id = owner.session
+    WHERE {_UNFINISHED} AND {_FREE} AND NOT EXISTS (
+        SELECT FROM session AS above JOIN owner AS held ON held.session = above.id
+        WHERE session.kind = 'child' AND above.id = session.parent
+            AND above.status NOT IN ('done', 'failed') AND held.server IS DISTINCT FROM %s)
+    ORDER BY session.opened, session.rowid LIMIT %s FOR UPDATE OF owner SKIP LOCKED
+), family AS (
+    SELECT session FROM root UNION
+    SELECT session.id FROM family JOIN session ON session.parent = family.session
+    WHERE session.kind = 'child' AND {_UNFINISHED}
+), claimed AS (
+    UPDATE owner SET server = %s, epoch = epoch + 1 FROM family
+    WHERE owner.session = family.session AND {_FREE}
+    RETURNING owner.session, owner.epoch, owner.seq, owner.hash, {DURABLE}
+)
+SELECT claimed.session, claimed.epoch, claimed.seq, claimed.hash FROM claimed
+JOIN session ON session.id = claimed.session ORDER BY session.opened, session.rowid
+"""
+"""Subagents' sessions go with that of their parent: the nets that judge them are there."""
 _SERVERS = f"""
 SELECT server.id, server.name, server.url, server.version, server.started, server.lease - {_NOW},
     server.ended, (SELECT count(*) FROM owner JOIN session ON session.id = owner.session
@@ -74,6 +115,13 @@ SELECT server.id, server.name, server.url FROM owner JOIN server ON server.id = 
 WHERE owner.session = ? AND server.ended IS NULL
 """
 _OLDEST_LISTED_MS = 24 * 3600 * 1000
+
+
+def now() -> float:
+    """Seconds of a clock that also counts while the machine sleeps."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class ServerLine(NamedTuple):
@@ -100,8 +148,9 @@ class Ownership(NamedTuple):
 class ServerLease:
     """Lease of this process on a lane. Make one with `take`; it renews itself until `release`.
 
-    `seconds` is the length of the lease. `on_expired`, called in a thread of its own, says that leases of
-    other servers were found over. What is asked of it for a batch uses the connection of who asks.
+    `seconds` is the length of the lease. `on_expired` is called when other servers have ended, `on_ended`
+    when this one was ended by another: each in a thread of its own, so that no renewal waits for it. What
+    is asked of a lease for a batch uses the connection of who asks.
     """
 
     def __init__(
@@ -116,22 +165,24 @@ class ServerLease:
         self._valid_until = valid_until
         self._ended = False
         self._released = False
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._last_end: int | None = None
         self._stop = threading.Event()
         self._renewed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"lease {name}", daemon=True)
         self._thread.start()
 
     @classmethod
-    def take(cls, location: PostgresLocation, *, seconds: float = LEASE_SECONDS) -> ServerLease:
+    def take(cls, location: PostgresLocation) -> ServerLease:
         """Register as a server and take a lane. Raises `JournalError`."""
         psycopg = driver()
+        seconds = LEASE_SECONDS
         own = secrets.token_hex(8)
         ms = int(seconds * 1000)
         try:
-            connection = connect(location)
+            connection = connect(location, patience=PATIENCE)
             try:
-                connection.execute(_END_EXPIRED, (own,))
-                begun = time.monotonic()
+                begun = now()
                 connection.execute(_REGISTER, (own, _name(), _version(), ms))
                 row: Any = None
                 while row is None:
@@ -145,18 +196,19 @@ class ServerLease:
 
     def holds(self) -> bool:
         """Tell whether the lease still holds by this process's own clock."""
-        return not self._ended and time.monotonic() < self._valid_until
+        return not self._ended and now() < self._valid_until
 
     @property
     def ended(self) -> bool:
         """Whether another server has ended this one."""
         return self._ended
 
-    def wait_until_held(self) -> bool:
-        """Wait until the lease is renewed, or ended: then false."""
+    def wait_until_held(self, seconds: float) -> bool:
+        """Wait until the lease is renewed; false once it is ended, or not renewed for so many seconds."""
+        until = now() + seconds
         with self._renewed:
             while not self.holds():
-                if self._ended or self._stop.is_set():
+                if self._ended or self._stop.is_set() or now() > until:
                     return False
                 self._renewed.wait(self.seconds / 4)
         return True
@@ -166,8 +218,8 @@ class ServerLease:
         with self._renewed:
             first, self._ended = not self._ended, True
             self._renewed.notify_all()
-        if first and self.on_ended is not None:
-            self.on_ended()
+        if first:
+            _call(self.on_ended)
 
     def taken(self) -> JournalDisturbed:
         """The error for everything that is handed over once another server has ended this one."""
@@ -187,14 +239,44 @@ class ServerLease:
             raise self.taken()
         return int(row[1])
 
+    def settled_number(self, connection: PostgresConnection) -> int:
+        """The same, after whatever this server sent before has come to its end, and is durable.
+
+        The row is written, and so waits for who has it, and for the standbys that have to have it. Raises
+        `JournalDisturbed` for a lane of another server.
+        """
+        row = connection.execute(_LAST, (self.lane, self.id)).fetchone()
+        if row is None:
+            self.end()
+            raise self.taken()
+        return int(row[0])
+
     def base(self) -> int:
         """The cursor before the lane's first."""
         return self.lane << sql.LANE_BITS
 
     def claim(self, connection: PostgresConnection, session: str) -> Ownership | None:
-        """Take a session that no other living server owns, under a new epoch; `None` where one does."""
-        row = connection.execute(_CLAIM, (self.id, session, self.id)).fetchone()
+        """Take a session that no other living server owns, under a new epoch; `None` where one does.
+
+        Also `None` for a session that is not there.
+        """
+        values = self.id, session, self.id
+        row = connection.execute(_CLAIM, values).fetchone()
+        if row is None and connection.execute(_ADOPT, (session,)).fetchone() is not None:
+            row = connection.execute(_CLAIM, values).fetchone()  # it came from another journal
         return None if row is None else Ownership(int(row[0]), int(row[1]), bytes(row[2]))
+
+    def claim_orphans(self, connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
+        """Take sessions that did not end and that no living server owns, the oldest first.
+
+        At most `limit`, and their subagents' beside. What another server takes just now is left to it.
+        """
+        rows = connection.raw.execute(_CLAIM_ORPHANS.encode(), (self.id, limit, self.id)).fetchall()
+        return {str(row[0]): Ownership(int(row[1]), int(row[2]), bytes(row[3])) for row in rows}
+
+    def let_go(self, connection: PostgresConnection, session: str) -> None:
+        """Leave a session to whichever server wants it."""
+        connection.execute(_LET_SESSION_GO, (session, self.id))
 
     # Renewal
 
@@ -204,7 +286,7 @@ class ServerLease:
         while not self._stop.wait(self.seconds / 4 if connection is not None else 0.2):
             try:
                 if connection is None:
-                    connection = connect(self.location, name="interlock lease")
+                    connection = connect(self.location, name="interlock lease", patience=PATIENCE)
                 self._renew(connection)
             except (psycopg.Error, JournalError):
                 if connection is not None:
@@ -218,7 +300,7 @@ class ServerLease:
                 connection.close()
 
     def _renew(self, connection: PostgresConnection) -> None:
-        begun = time.monotonic()
+        begun = now()
         row = connection.execute(_RENEW, (int(self.seconds * 1000), self.id)).fetchone()
         if row is None:
             self.end()
@@ -226,8 +308,31 @@ class ServerLease:
         with self._renewed:
             self._valid_until = begun + self.seconds
             self._renewed.notify_all()
-        if connection.execute(_END_EXPIRED, (self.id,)).fetchall() and self.on_expired is not None:
-            self.on_expired()
+        self._end_silent(connection)
+        (last,) = connection.execute(_LAST_END, (self.id,)).fetchone() or (None,)
+        if last != self._last_end:
+            self._last_end = last
+            _call(self.on_expired)
+
+    def _end_silent(self, connection: PostgresConnection) -> None:
+        """End the servers whose leases are over and were not renewed while this one looked on.
+
+        Where the database's clock went back, leases seem to hold for long: what was not renewed for
+        longer than it lasts is over, too.
+        """
+        at = now()
+        seen: dict[str, tuple[int, float]] = {}
+        silent: list[tuple[str, int]] = []
+        for server, lease, over in connection.execute(_LEASES, (self.id,)).fetchall():
+            known = self._seen.get(server)
+            since = known[1] if known is not None and known[0] == lease else at
+            seen[server] = lease, since
+            if at - since >= (self.seconds / 2 if over else self.seconds * 1.25):
+                silent.append((server, lease))
+        self._seen = seen
+        if silent:
+            ids, leases = [each[0] for each in silent], [each[1] for each in silent]
+            connection.execute(_END_EXPIRED, (ids, leases))
 
     # As a lock of the journal
 
@@ -250,7 +355,7 @@ class ServerLease:
     def _once(self, statement: str, values: tuple[object, ...], then: str | None = None) -> None:
         """Tell the others something that the lease's end tells them, too, where this fails."""
         with suppress(driver().Error):
-            connection = connect(self.location)
+            connection = connect(self.location, patience=PATIENCE)
             try:
                 connection.execute(statement, values)
                 if then is not None:
@@ -259,15 +364,10 @@ class ServerLease:
                 connection.close()
 
 
-def orphans(connection: PostgresConnection, limit: int) -> list[str]:
-    """Sessions that did not end and that no living server owns, the oldest first."""
-    return [str(session) for (session,) in connection.execute(_ORPHANS, (limit,)).fetchall()]
-
-
-def owner_of(connection: PostgresConnection, session: str) -> tuple[str, str, str | None] | None:
-    """The id, name and URL of the living server that owns a session."""
+def owner_of(connection: PostgresConnection, session: str) -> SessionOwner | None:
+    """The living server that owns a session."""
     row: Any = connection.execute(_OWNER, (session,)).fetchone()
-    return None if row is None else (str(row[0]), str(row[1]), row[2])
+    return None if row is None else SessionOwner(str(row[0]), str(row[1]), row[2])
 
 
 def list_servers(location: PostgresLocation) -> list[ServerLine]:
@@ -282,6 +382,11 @@ def list_servers(location: PostgresLocation) -> list[ServerLine]:
     except psycopg.Error as error:
         raise unreachable(location, error) from error
     return [ServerLine(*row) for row in rows]
+
+
+def _call(callback: Callable[[], None] | None) -> None:
+    if callback is not None:
+        threading.Thread(target=callback, name="servers ended", daemon=True).start()
 
 
 def _name() -> str:

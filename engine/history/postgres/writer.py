@@ -1,31 +1,59 @@
 """The connection by which a server writes: a batch of events becomes one durable statement.
 
-Used by one thread at a time; who may call it when is the journal's business.
+A statement of which no answer came may have been taken, and may yet be. It sets the lane's number and is
+taken only where that is as it was, so that of two only the first is: it is sent again, and where nothing
+is left to it, it is looked up whose events are there.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
-from ..errors import SessionElsewhere
+from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionRefused
 from ..journal.batch_rows import BatchRows, BatchRowsMaker, SessionEnd, Written
+from ..journal.batch_writer import BatchWriter, Refusal, SessionOwner
 from ..journal.session_index import SessionLine
-from ..model.events import JournalEvent
-from .append import APPEND, Move, arrays
-from .connection import PostgresConnection, connect, driver, storable
-from .server import ServerLease, owner_of
+from ..model.events import JournalEvent, SessionOpened
+from .append import APPEND, Gap, Move, arrays
+from .connection import PostgresConnection, connect, driver, storable, unreachable
+from .server import Ownership, ServerLease, owner_of
+
+log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 30.0
 """Time for which a lost connection is tried again before a batch fails."""
+CLOSE_SECONDS = 5.0
+"""The same, once the journal is to be closed."""
+PATIENCE = 10.0
+"""Time for the answer to a batch."""
+LOOK_SECONDS = 3.0
+"""Time for the answer to a short question, for which a whole server waits."""
+MOST_BYTES = 64 << 20
+"""Text of events in one statement; PostgreSQL takes a gigabyte of all values together."""
 _PAUSE = 0.05
+_AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
+"""What the database says when another attempt may do: conflicts, deadlocks, time that is up."""
+_UNFIT = ("22", "23", "54")
+"""Classes of what is wrong with the values themselves."""
+_ENDED = ("done", "failed")
+
+_ABSENT = """
+SELECT kept.session, (SELECT max(seq) FROM event WHERE event.session = kept.session)
+FROM unnest(CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bytea[])) AS kept(session, seq, hash)
+WHERE NOT EXISTS (SELECT FROM event WHERE event.session = kept.session AND event.seq = kept.seq
+    AND event.hash = kept.hash)
+AND NOT EXISTS (SELECT FROM pruned WHERE pruned.session = kept.session)
+"""
 
 
 class _Rows(BatchRowsMaker):
@@ -34,26 +62,33 @@ class _Rows(BatchRowsMaker):
     def __init__(self, lease: ServerLease) -> None:
         super().__init__()
         self._lease = lease
+        self.claimed: dict[str, Ownership] = {}
 
     def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
         assert isinstance(connection, PostgresConnection)
-        if connection.execute(sql.SELECT_KIND, (event.session,)).fetchone() is None:
-            return None
-        owned = self._lease.claim(connection, event.session)
+        session = event.session
+        owned = self.claimed.pop(session, None) or self._lease.claim(connection, session)
         if owned is None:
-            raise elsewhere(connection, event.session)
+            if connection.execute(sql.SELECT_KIND, (session,)).fetchone() is not None:
+                raise elsewhere(connection, session)
+            if isinstance(event.body, SessionOpened):
+                return None
+            raise SessionRefused(
+                f"Session '{session}' is not in the journal any more. Nothing was recorded.",
+                session=session,
+            )
         if owned.seq != event.seq - 1:
             raise SessionElsewhere(
-                f"Session '{event.session}' went on at another server: event {event.seq} cannot "
+                f"Session '{session}' went on at another server: event {event.seq} cannot "
                 f"follow event {owned.seq}. Nothing was recorded; resume the session.",
-                session=event.session,
+                session=session,
             )
-        head = connection.execute(sql.SELECT_SESSION, (event.session,)).fetchone()
+        head = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
         return SessionEnd(SessionLine.of_row(head), owned.hash, epoch=owned.epoch)
 
 
-class PostgresWriter:
-    """Commits batches to a database. A failed one leaves nothing behind and the writer usable.
+class PostgresWriter(BatchWriter):
+    """Commits batches to a database.
 
     `fenced` counts the writes that were refused since another server owned the session.
     """
@@ -62,94 +97,165 @@ class PostgresWriter:
         self._location = location
         self._lease = lease
         self._rows = _Rows(lease)
-        self._connection: PostgresConnection | None = connect(location, name="interlock journal")
-        self._last = lease.last_number(self._connection)
+        self._orphans: dict[str, Ownership] = {}
+        self._connection: PostgresConnection | None = None
+        self._asked: PostgresConnection | None = None
+        self._away: str | None = None
+        self._give_up: float | None = None
+        self._last: int | None = None
+        self._numbered = 0
+        self._ends: dict[str, tuple[int, bytes]] = {}
+        """The sessions' ends as they were acknowledged, but of those that have ended."""
+        self._diverged: dict[str, SessionDiverged] = {}
         self.fenced = 0
+        self._last = self._numbered = lease.last_number(self._open())
+
+    @property
+    def away(self) -> str | None:
+        return self._away
 
     def last_cursor(self, connection: Connection) -> int:
         """The cursor of this server's latest event, read on another connection."""
         assert isinstance(connection, PostgresConnection)
-        return self._lease.base() + self._lease.last_number(connection)
+        # A database that lost some of them does not get others of the same number.
+        return self._lease.base() + max(self._numbered, self._lease.last_number(connection))
 
-    def commit(self, batch: Sequence[Written]) -> dict[str, SessionElsewhere]:
+    def commit(self, batch: Sequence[Written]) -> dict[str, Refusal]:
         """Write `batch`; returns once it is durable and this server may answer.
 
-        Returns the errors of the sessions whose events were not taken, since another server owns them.
-        Raises `JournalDisturbed` once another server has ended this one, and `psycopg.Error` where the
-        database did not take the batch. After a lost connection it is looked up whether the batch is in:
-        the statement sets the lane's number, and the first of two leaves nothing to the second.
+        Returns the errors of the sessions whose events were not taken: other servers own them, or what
+        they hold cannot be stored. Raises `JournalDisturbed` once another server has ended this one, and
+        `psycopg.Error` where the database did not take the batch, or it cannot be found out.
         """
         if not batch:
             return {}
-        psycopg = driver()
+        refused: dict[str, Refusal] = {}
         until = time.monotonic() + RECONNECT_SECONDS
-        refused: dict[str, SessionElsewhere] = {}
+        while self._orphans:
+            session, owned = self._orphans.popitem()
+            self._forget(session)
+            self._rows.claimed[session] = owned
         try:
-            while True:
-                try:
-                    rows = self._made(batch, refused)
-                    break
-                except psycopg.OperationalError:
-                    self._rows.sessions.clear()
-                    self._reconnect(until)
-            if rows.events:
-                self._append(rows, refused, until)
+            for part in _parts(batch):
+                self._take(part, refused, until)
         except BaseException:
             self._rows.sessions.clear()
+            self._last = None
             raise
-        if not self._lease.holds() and not self._lease.wait_until_held():
+        if not self._lease.holds() and not self._lease.wait_until_held(RECONNECT_SECONDS):
             raise self._lease.taken()
         return refused
 
-    def _made(self, batch: Sequence[Written], refused: dict[str, SessionElsewhere]) -> BatchRows:
+    def _take(self, batch: Sequence[Written], refused: dict[str, Refusal], until: float) -> None:
+        """Write a batch; where the database refuses its values, all of it but for the faulty session."""
+        try:
+            self._write(batch, refused, until)
+        except (ValueError, LookupError, OverflowError, driver().Error) as error:
+            if not _is_unfit(error):
+                raise
+            self._rows.sessions.clear()
+            runs = _runs([each for each in batch if each.event.session not in refused])
+            if len(runs) > 1:
+                middle = len(runs) // 2
+                for half in (runs[:middle], runs[middle:]):
+                    self._take([each for run in half for each in run], refused, until)
+            elif runs:
+                event = runs[0][0].event
+                refused[event.session] = Refusal(_unfit(event, error), event.seq)
+
+    def _write(self, batch: Sequence[Written], refused: dict[str, Refusal], until: float) -> None:
+        psycopg = driver()
+        while True:
+            try:
+                rows = self._made(batch, refused)
+                break
+            except psycopg.Error as error:
+                self._rows.sessions.clear()
+                self._recover(error, until)
+        if rows.events:
+            self._append(rows, refused, until)
+
+    def _made(self, batch: Sequence[Written], refused: dict[str, Refusal]) -> BatchRows:
         """The rows of `batch` but for sessions of other servers, whose errors go into `refused`."""
         connection = self._open()
         while True:
-            mine = [each for each in batch if each.event.session not in refused]
+            mine: list[Written] = []
+            for each in batch:
+                session = each.event.session
+                if session in self._diverged and session not in refused:
+                    refused[session] = Refusal(self._diverged[session], each.event.seq)
+                if session not in refused:
+                    mine.append(each)
             try:
                 return self._rows.rows(connection, mine)
-            except SessionElsewhere as error:
+            except SessionRefused as error:
                 # The events before were counted in: what is known of their sessions is read again.
                 self._rows.sessions.clear()
-                refused[error.session] = error
+                first = next(each.event.seq for each in mine if each.event.session == error.session)
+                refused[error.session] = Refusal(error, first)
 
-    def _append(self, rows: BatchRows, refused: dict[str, SessionElsewhere], until: float) -> None:
+    def _append(self, rows: BatchRows, refused: dict[str, Refusal], until: float) -> None:
         psycopg = driver()
         ends = self._rows.sessions
         moves = [
             Move(line.id, ends[line.id].epoch, seq, head or b"", line.events, ends[line.id].head or b"")
-            for line in rows.lines
+            for line in sorted(rows.lines, key=_id)
             for seq, head in [rows.before[line.id]]
         ]
-        values = self._values(rows, moves)
-        last = int(values["last"])
+        values: dict[str, Any] | None = None
         again = False
         while True:
             try:
-                found = self._open().raw.execute(APPEND.encode(), values).fetchall()
-            except psycopg.OperationalError:
-                self._reconnect(until)
+                connection = self._open()
+                if values is None:
+                    values = self._values(rows, moves, self._last_number(connection))
+                found = connection.raw.execute(APPEND.encode(), values).fetchall()
+                if found:
+                    kept = {session for (session,) in found if session is not None}
+                    break
+                if self._lease.settled_number(connection) != values["last"] or not again:
+                    raise _Stale("what this server last wrote is not what the database has")
+                kept = self._kept(connection, moves)
+                break
+            except _Stale as error:
+                raise psycopg.OperationalError(str(error)) from None
+            except psycopg.Error as error:
+                self._recover(error, until)
                 again = True
-                continue
-            break
-        if found:
-            kept = {session for (session,) in found if session is not None}
-        elif again and self._lease.last_number(self._open()) == last:
-            kept = self._kept(moves)
-        else:
-            self._lease.last_number(self._open())
-            raise psycopg.OperationalError("what this server last wrote is not what the database has")
-        self._last = last
+        self._last = self._numbered = values["last"]
         for move in moves:
             if move.session in kept:
-                ends[move.session].epoch = move.epoch or 1
+                end = ends[move.session]
+                end.epoch = move.epoch or 1
+                self._ends[move.session] = move.new_seq, move.new_hash
+                if end.line.status in _ENDED:
+                    del self._ends[move.session]
             else:
                 self.fenced += 1
-                ends.pop(move.session, None)
-                refused[move.session] = elsewhere(self._open(), move.session)
+                self._forget(move.session)
+                error = self._diverged.get(move.session) or self._elsewhere(move.session)
+                refused[move.session] = Refusal(error, move.seq + 1)
 
-    def _values(self, rows: BatchRows, moves: Sequence[Move]) -> dict[str, Any]:
-        """The values of the statement that appends `rows`."""
+    def _last_number(self, connection: PostgresConnection) -> int:
+        if self._last is None:
+            self._last = self._lease.settled_number(connection)
+        return self._last
+
+    def _values(self, rows: BatchRows, moves: Sequence[Move], before: int) -> dict[str, Any]:
+        """The values of the statement that appends `rows`. Raises `_Stale` for numbers that are taken."""
+        base = self._lease.base()
+        cursors = [each.cursor for each in rows.events]
+        if cursors[0] <= base + before:
+            raise _Stale("what it sent before it lost the connection was taken late")
+        gaps: list[Gap] = []
+        start = base + max(before, self._numbered)
+        if cursors[-1] - start != len(cursors):
+            present = set(cursors)
+            gaps = [
+                Gap(cursor, "", rows.events[0].at)
+                for cursor in range(start + 1, cursors[-1])
+                if cursor not in present
+            ]
         lines: dict[int, DecisionLine] = {}
         results: list[CallEnded] = []
         for change in rows.decisions:
@@ -163,58 +269,237 @@ class PostgresWriter:
         return {
             "server": self._lease.id,
             "lane": self._lease.lane,
-            "before": self._last,
-            "last": rows.events[-1].cursor - self._lease.base(),
-            **arrays(m=moves, s=listed, e=rows.events, d=[*lines.values()], r=results),
+            "before": before,
+            "last": cursors[-1] - base,
+            **arrays(m=moves, s=listed, e=rows.events, d=[*lines.values()], r=results, g=gaps),
         }
 
-    def _kept(self, moves: Sequence[Move]) -> set[str]:
+    def _kept(self, connection: PostgresConnection, moves: Sequence[Move]) -> set[str]:
         """The sessions whose end is the one that a batch gave them."""
-        kept: set[str] = set()
-        for move in moves:
-            row = (
-                self._open()
-                .execute("SELECT seq, hash FROM owner WHERE session = ?", (move.session,))
-                .fetchone()
-            )
-            if row is not None and (row[0], bytes(row[1])) == (move.new_seq, move.new_hash):
-                kept.add(move.session)
-        return kept
+        named = [move.session for move in moves]
+        rows = connection.execute(
+            "SELECT session, seq, hash FROM owner WHERE session = ANY(?)", (named,)
+        ).fetchall()
+        there = {str(session): (int(seq), bytes(head)) for session, seq, head in rows}
+        ours = {move.session: (move.new_seq, move.new_hash) for move in moves}
+        return {session for session, end in ours.items() if there.get(session) == end}
+
+    def _elsewhere(self, session: str) -> SessionElsewhere:
+        with suppress(driver().Error, JournalError):
+            return elsewhere(self._open(), session)
+        return SessionElsewhere(
+            f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it.",
+            session=session,
+        )
+
+    def _forget(self, session: str) -> None:
+        self._rows.sessions.pop(session, None)
+        self._rows.claimed.pop(session, None)
+        self._ends.pop(session, None)
+
+    # The connection
 
     def _open(self) -> PostgresConnection:
+        """The connection; a new one, where the database has what it had acknowledged, after a loss."""
         if self._connection is None:
-            self._connection = connect(self._location, name="interlock journal")
+            connection = connect(self._location, name="interlock journal", patience=PATIENCE)
+            try:
+                self._compare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+            self._away = None
         return self._connection
 
-    def _reconnect(self, until: float) -> None:
+    def _compare(self, connection: PostgresConnection) -> None:
+        """Note which sessions the database knows less of than it had acknowledged.
+
+        That is so where a standby took over which did not have everything: what other servers and people
+        see of these sessions is not what was allowed.
+        """
+        if not self._ends:
+            return
+        sessions = [*self._ends]
+        seqs, hashes = zip(*self._ends.values(), strict=True)
+        values = sessions, [*seqs], [*hashes]
+        for session, seq in connection.execute(_ABSENT, values).fetchall():
+            had, _ = self._ends.pop(session)
+            self._diverged[session] = error = SessionDiverged(
+                f"Session '{visible(session)}' diverged: event {had} of it was acknowledged, and the "
+                f"database now ends it with event {seq or 0} or has another one there. It lost what it "
+                "had taken, as when a standby takes over that lacks the latest. The session takes "
+                "nothing more; look what its agent did, and resume it after a restart.",
+                session=session,
+            )
+            log.error("%s", error)
+
+    def _recover(self, error: Exception, until: float) -> None:
+        """Wait for another attempt after `error`. Raises it where there will be none, or none in time."""
+        psycopg = driver()
+        assert isinstance(error, psycopg.Error)
+        lost = self._connection is None or self._connection.raw.closed or self._connection.raw.broken
+        state = error.sqlstate
+        if not lost and state in _AGAIN and not self._is_late(until):
+            time.sleep(_PAUSE)
+            return
+        elsewhere = state in ("25006", "25P02") or (state or "").startswith(("08", "57P"))
+        if not lost and state is not None and not elsewhere:
+            raise error
+        if not lost and not isinstance(error, psycopg.OperationalError | psycopg.InternalError):
+            raise error
+        self._reconnect(error, until)
+
+    def _reconnect(self, error: Exception, until: float) -> None:
         """Wait for the database to answer again. Raises `psycopg.Error` once it took too long."""
         psycopg = driver()
-        self._drop()
         while True:
-            try:
-                self._open().execute("SELECT 1")
-            except psycopg.OperationalError:
-                self._drop()
-                if time.monotonic() > until:
-                    raise
-            else:
-                return
+            self._drop(error)
             if self._lease.ended:
                 raise self._lease.taken()
-            time.sleep(_PAUSE)
+            if self._is_late(until):
+                raise error
+            try:
+                self._open().execute("SELECT 1")
+            except psycopg.OperationalError as failed:
+                error = failed
+                time.sleep(_PAUSE)
+            else:
+                return
 
-    def _drop(self) -> None:
+    def _is_late(self, until: float) -> bool:
+        at = time.monotonic()
+        return at > until or (self._give_up is not None and at > self._give_up)
+
+    def _drop(self, error: Exception | None = None) -> None:
+        if error is not None:
+            self._away = " ".join(str(error).split()) or type(error).__name__
         if self._connection is not None:
             with suppress(driver().Error):
                 self._connection.close()
         self._connection = None
 
+    def returned(self) -> bool:
+        try:
+            self._open().execute("SELECT 1")
+        except driver().Error as error:
+            self._drop(error)
+            return False
+        return True
+
+    def hurry(self) -> None:
+        self._give_up = time.monotonic() + CLOSE_SECONDS
+
+    @contextmanager
+    def looking(self) -> Generator[PostgresConnection, None, None]:
+        psycopg = driver()
+        kept = False
+        try:
+            if self._asked is None or self._asked.raw.closed:
+                self._asked = connect(self._location, patience=LOOK_SECONDS)
+            try:
+                self._asked.execute("SELECT 1")
+            except psycopg.OperationalError:
+                self._asked.close()
+                self._asked = connect(self._location, patience=LOOK_SECONDS)
+            yield self._asked
+            kept = True
+        except psycopg.Error as error:
+            raise unreachable(self._location, error) from error
+        finally:
+            if not kept and self._asked is not None:
+                self._asked.close()
+                self._asked = None
+
     def close(self) -> None:
         self._drop()
+        if self._asked is not None:
+            self._asked.close()
+
+    # Sessions of other servers
+
+    def orphans(self, limit: int) -> list[str]:
+        with self._questions() as connection:
+            found = self._lease.claim_orphans(connection, limit)
+        self._orphans.update(found)
+        return [*found]
+
+    def owner(self, session: str) -> SessionOwner | None:
+        with self._questions() as connection:
+            return owner_of(connection, session)
+
+    def release(self, session: str) -> None:
+        self._orphans.pop(session, None)
+        self._forget(session)
+        with self._questions() as connection:
+            self._lease.let_go(connection, session)
+
+    @contextmanager
+    def _questions(self) -> Generator[PostgresConnection, None, None]:
+        psycopg = driver()
+        try:
+            connection = connect(self._location, patience=PATIENCE)
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            raise unreachable(self._location, error) from error
+
+
+class _Stale(Exception):  # noqa: N818 - says what was found
+    """The lane's number is not the one that a batch was to follow."""
+
+
+def _id(line: SessionLine) -> str:
+    return line.id
 
 
 def _text(value: object) -> Any:
     return storable(value) if type(value) is str else value
+
+
+def _parts(batch: Sequence[Written]) -> list[list[Written]]:
+    """A batch in parts that a statement can take."""
+    parts: list[list[Written]] = [[]]
+    size = 0
+    for each in batch:
+        length = len(each.body[0])
+        if size + length > MOST_BYTES and parts[-1]:
+            parts.append([])
+            size = 0
+        size += length
+        parts[-1].append(each)
+    return parts
+
+
+def _runs(batch: Sequence[Written]) -> list[list[Written]]:
+    """A batch in its stretches of one session each: what was handed over together stays together."""
+    runs: list[list[Written]] = []
+    for each in batch:
+        if not runs or runs[-1][0].event.session != each.event.session:
+            runs.append([])
+        runs[-1].append(each)
+    return runs
+
+
+def _is_unfit(error: Exception) -> bool:
+    """Tell whether the values of a batch are at fault, by what the database or its library says."""
+    psycopg = driver()
+    if not isinstance(error, psycopg.Error):
+        return True
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.DataError)
+    return error.sqlstate.startswith(_UNFIT)
+
+
+def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:
+    said = visible(" ".join(str(error).split()))
+    return SessionRefused(
+        f"Event {event.seq} of session '{visible(event.session)}' ('{event.body.type}') cannot be "
+        f"stored: {said}. Nothing was recorded of it; other sessions are not affected.",
+        session=event.session,
+    )
 
 
 def elsewhere(connection: PostgresConnection, session: str) -> SessionElsewhere:
@@ -223,6 +508,6 @@ def elsewhere(connection: PostgresConnection, session: str) -> SessionElsewhere:
     if owner is None:
         said = f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it."
         return SessionElsewhere(said, session=session)
-    where = owner[2] or owner[1]
+    where = owner.url or owner.name
     said = f"Session '{session}' is at another server: {where}. Nothing was recorded; go on there."
-    return SessionElsewhere(said, session=session, url=owner[2])
+    return SessionElsewhere(said, session=session, url=owner.url)

@@ -1,0 +1,168 @@
+"""Sessions and the servers that own them: who writes, who takes what an ended server left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalDisturbed, SessionElsewhere
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.history.postgres import server
+
+from ..support.recording import opening
+from .support.servers import end
+
+HELLO = MessageAdded(role="user", text="hello")
+DONE = SessionStatus(status="done")
+
+
+@pytest.fixture
+def two(postgresql: PostgresLocation) -> Iterator[tuple[Journal, Journal]]:
+    """Two servers of one database."""
+    with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+        yield one, other
+
+
+class TestOwner:
+    def test_a_session_is_its_servers(self, two: tuple[Journal, Journal]) -> None:
+        """A second server's event is refused, and it names the first one's URL."""
+        one, other = two
+        one.name_server("http://one:1")
+        one.write("s", opening(), HELLO)
+        with pytest.raises(SessionElsewhere, match="http://one:1") as refused:
+            other.write("s", HELLO)
+        assert refused.value.url == "http://one:1"
+        assert one.write("s", HELLO)[0].seq == 3
+
+    def test_an_owner_is_named_to_everybody(self, two: tuple[Journal, Journal]) -> None:
+        """Both servers name the owner, and nobody one of a session that is not there."""
+        one, other = two
+        one.name_server("http://one:1")
+        one.write("s", opening())
+        owner = other.owner("s")
+        assert owner is not None
+        assert owner.url == "http://one:1"
+        assert one.owner("s") == owner
+        assert other.owner("t") is None
+
+    def test_a_released_session_goes_on_elsewhere_and_back(self, two: tuple[Journal, Journal]) -> None:
+        """Each server goes on from the end that the other one left."""
+        one, other = two
+        one.write("s", opening())
+        one.release("s")
+        assert one.owner("s") is None
+        assert other.write("s", HELLO)[0].seq == 2
+        with pytest.raises(SessionElsewhere):
+            one.write("s", HELLO)
+        other.release("s")
+        assert one.write("s", HELLO)[0].seq == 3
+
+    def test_a_released_session_can_stay(self, two: tuple[Journal, Journal]) -> None:
+        """The server that released a session goes on with it where no other one did."""
+        one, _ = two
+        one.write("s", opening())
+        one.release("s")
+        assert one.write("s", HELLO)[0].seq == 2
+
+    def test_a_clean_end_releases_everything(self, postgresql: PostgresLocation) -> None:
+        """What a server left can be gone on with at once."""
+        with Journal.open(postgresql) as one:
+            one.write("s", opening())
+        with Journal.open(postgresql) as other:
+            assert other.write("s", HELLO)[0].seq == 2
+
+
+class TestOrphans:
+    def test_what_living_servers_own_is_none(self, two: tuple[Journal, Journal]) -> None:
+        """Nothing is taken from a server that lives."""
+        one, other = two
+        one.write("s", opening())
+        assert other.orphans(10) == []
+
+    def test_the_oldest_come_first_and_not_all_at_once(self, postgresql: PostgresLocation) -> None:
+        """Unfinished sessions of an ended server are taken, as many as asked for."""
+        with Journal.open(postgresql) as one:
+            for name in ("c", "b", "a"):
+                one.write(name, opening())
+            one.write("b", DONE)
+        with Journal.open(postgresql) as other:
+            assert other.orphans(1) == ["c"]
+            assert other.orphans(10) == ["a"]
+            assert other.orphans(10) == []
+            assert other.write("a", HELLO)[0].seq == 2
+
+    def test_each_goes_to_one_server(self, postgresql: PostgresLocation) -> None:
+        """Servers that ask at the same time share the sessions out."""
+        names = [f"s{number:02}" for number in range(40)]
+        with Journal.open(postgresql) as one:
+            for name in names:
+                one.write(name, opening())
+        with Journal.open(postgresql) as other, Journal.open(postgresql) as third:
+            found: dict[Journal, list[str]] = {other: [], third: []}
+
+            def take(journal: Journal) -> None:
+                while taken := journal.orphans(3):
+                    found[journal] += taken
+
+            threads = [threading.Thread(target=take, args=(each,)) for each in found]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for journal, taken in found.items():
+                for name in taken:
+                    journal.write(name, HELLO)
+            left = other.orphans(100) + third.orphans(100)  # one may have seen only locked ones
+            assert sorted(found[other] + found[third] + left) == names
+
+    def test_a_family_stays_together(self, postgresql: PostgresLocation) -> None:
+        """A subagent's session goes where that of its parent is."""
+        with Journal.open(postgresql) as one:
+            one.write("root", opening())
+            one.write("child", opening(kind="child", parent="root", parent_seq=1))
+        with Journal.open(postgresql) as other, Journal.open(postgresql) as third:
+            assert other.orphans(1) == ["root", "child"]
+            other.release("child")
+            assert third.orphans(10) == []
+            assert other.orphans(10) == ["child"]
+
+    def test_what_an_ended_server_held_is_found(self, two: tuple[Journal, Journal]) -> None:
+        """A server that another one ended writes nothing more; its sessions are taken."""
+        one, other = two
+        one.write("s", opening())
+        end(one)
+        assert other.orphans(1) == ["s"]
+        with pytest.raises((JournalDisturbed, SessionElsewhere)):
+            one.write("s", HELLO)
+        assert other.write("s", HELLO)[0].seq == 2
+
+    def test_a_file_has_all_that_is_unfinished(self, tmp_path: Path) -> None:
+        """A journal in a file gives its unfinished sessions, and has no owners."""
+        with Journal.open(tmp_path / "journal.db") as journal:
+            journal.write("a", opening())
+            journal.write("b", opening())
+            journal.write("b", DONE)
+            assert journal.orphans(10) == ["a"]
+            assert journal.owner("a") is None
+            journal.release("a")
+            assert journal.write("a", HELLO)[0].seq == 2
+
+
+class TestServersEnded:
+    def test_the_others_are_told(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A server is told that another one left, and can take what it had."""
+        monkeypatch.setattr(server, "LEASE_SECONDS", 0.4)
+        told = threading.Event()
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            one.write("s", opening())
+            other.on_servers_ended = told.set
+            one.close()
+            assert told.wait(20)
+            assert other.orphans(1) == ["s"]
