@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
@@ -81,8 +81,11 @@ class PostgresConnection:
         self.raw = connection
         self.text_factory: object = str
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Cursor[tuple[Any, ...]]:
+    def execute(
+        self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> Cursor[tuple[Any, ...]]:
         """Run a statement. Raises `psycopg.Error`."""
+        assert not isinstance(values, Mapping), "statements for both databases have no names"
         return self.raw.execute(translated(statement), _storable(values))
 
     def executemany(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
@@ -133,7 +136,8 @@ def _impatient(patience: float) -> Any:
 
     class Impatient(psycopg.Connection):
         def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
-            return super().wait(bounded(gen), *args, **options)
+            parent: Any = super()
+            return parent.wait(bounded(gen), *args, **options)
 
     return Impatient
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
@@ -27,6 +27,9 @@ from ..model.events import JournalEvent, SessionOpened
 from .append import APPEND, Gap, Move, arrays
 from .connection import PostgresConnection, connect, driver, storable, unreachable
 from .server import Ownership, ServerLease, owner_of
+
+if TYPE_CHECKING:
+    from psycopg import Error
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +86,7 @@ class _Rows(BatchRowsMaker):
                 f"follow event {owned.seq}. Nothing was recorded; resume the session.",
                 session=session,
             )
-        head = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
+        head: Any = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
         return SessionEnd(SessionLine.of_row(head), owned.hash, epoch=owned.epoch)
 
 
@@ -334,10 +337,9 @@ class PostgresWriter(BatchWriter):
             )
             log.error("%s", error)
 
-    def _recover(self, error: Exception, until: float) -> None:
+    def _recover(self, error: Error, until: float) -> None:
         """Wait for another attempt after `error`. Raises it where there will be none, or none in time."""
         psycopg = driver()
-        assert isinstance(error, psycopg.Error)
         lost = self._connection is None or self._connection.raw.closed or self._connection.raw.broken
         state = error.sqlstate
         if not lost and state in _AGAIN and not self._is_late(until):
@@ -488,9 +490,8 @@ def _is_unfit(error: Exception) -> bool:
     psycopg = driver()
     if not isinstance(error, psycopg.Error):
         return True
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.DataError)
-    return error.sqlstate.startswith(_UNFIT)
+    state = cast("Error", error).sqlstate
+    return isinstance(error, psycopg.DataError) if state is None else state.startswith(_UNFIT)
 
 
 def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:

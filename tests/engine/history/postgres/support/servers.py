@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.batch_rows import Written
+from interlock.engine.history.journal.encoding import encoded
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import EventBody, JournalEvent
+from interlock.engine.history.model.times import from_ms
 from interlock.engine.history.postgres.connection import PostgresConnection, connect
 from interlock.engine.history.postgres.server import ServerLease
 from interlock.engine.history.postgres.writer import PostgresWriter
@@ -44,3 +50,103 @@ def end(journal: Journal) -> None:
     """End a server as another one does that finds its lease over; it does not know yet."""
     location = lease(journal).location
     rows(location, "UPDATE server SET ended = lease WHERE id = ?", (lease(journal).id,))
+
+
+class Step:
+    """A statement on a connection of its own, which begins a transaction and can be left uncommitted."""
+
+    def __init__(self, location: PostgresLocation) -> None:
+        self.connection = connect(location)
+        self._process = self.connection.raw.info.backend_pid
+        self._location = location
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+        self.found: list[tuple[Any, ...]] = []
+
+    def run(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and leave its transaction open; what it gives."""
+        if self.connection.raw.info.transaction_status == 0:
+            self.connection.raw.execute("BEGIN")
+        if isinstance(values, dict):
+            cursor = self.connection.raw.execute(statement.encode(), values)
+        else:
+            cursor = self.connection.execute(statement, values)
+        self.found = cursor.fetchall() if cursor.description else []
+        return self.found
+
+    def start(self, statement: str, values: Any = ()) -> None:
+        """Run a statement in a thread, until it waits for another one's lock."""
+
+        def go() -> None:
+            try:
+                self.run(statement, values)
+            except Exception as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=go, daemon=True)
+        self._thread.start()
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE pid = ? AND wait_event_type = 'Lock'"
+        wait_for(lambda: bool(rows(self._location, waiting, (self._process,))))
+
+    def go_on(self) -> list[tuple[Any, ...]]:
+        """Wait for the statement that was started; what it gives. Raises what it raised."""
+        assert self._thread is not None
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        if self._error is not None:
+            raise self._error
+        return self.found
+
+    def commit(self) -> None:
+        self.connection.raw.commit()
+
+    def roll_back(self) -> None:
+        self.connection.raw.rollback()
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Return once a condition holds."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
+def append_values(journal: Journal, *bodies: EventBody, session: str) -> dict[str, Any]:
+    """The values of the statement by which a server would write events, which it does not send.
+
+    Its next commit starts from what the database has.
+    """
+    with journal._mutex:
+        head, cursor = journal._head(session), journal._last_cursor()
+    at = head.at + 1
+    batch = [
+        Written(
+            JournalEvent(
+                cursor=cursor + number, session=session, seq=head.seq + number, at=from_ms(at), body=body
+            ),
+            encoded(body),
+            at,
+        )
+        for number, body in enumerate(bodies, 1)
+    ]
+    made: list[dict[str, Any]] = []
+
+    class TakenError(Exception):
+        pass
+
+    def keep(rows: Any, moves: Any, before: int) -> dict[str, Any]:
+        made.append(values(rows, moves, before))
+        raise TakenError
+
+    values = writer(journal)._values
+    writer(journal)._values = keep
+    try:
+        with suppress(TakenError):
+            writer(journal).commit(batch)
+    finally:
+        del writer(journal)._values
+    return made[0]

@@ -1,0 +1,339 @@
+"""Two connections at once, statement by statement: the first one wins, the other one writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres.append import APPEND
+
+from ..support.recording import opening
+from .support.servers import Step, append_values, end, lease, rows
+
+HELLO = MessageAdded(role="user", text="hello")
+EVENTS = "SELECT seq FROM event WHERE session = ? ORDER BY seq"
+OWNER = "SELECT server, epoch, seq FROM owner WHERE session = ?"
+
+
+@pytest.fixture
+def two(postgresql: PostgresLocation) -> Iterator[tuple[Journal, Journal]]:
+    """Two servers; the first has a session `s` of one event."""
+    with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+        one.write("s", opening())
+        yield one, other
+
+
+@pytest.fixture
+def steps(postgresql: PostgresLocation) -> Iterator[tuple[Step, Step]]:
+    """Two connections."""
+    first, second = Step(postgresql), Step(postgresql)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def kept(found: list[tuple[object, ...]]) -> list[object]:
+    """The sessions that an append kept, `None` for the lane."""
+    return sorted((session for (session,) in found), key=str)
+
+
+class TestAppendAndClaim:
+    def test_a_claim_waits_for_the_append_before_it(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Who claims a session meanwhile goes on after the event that was first."""
+        (one, other), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        first.run(APPEND, values)
+        second.start(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        first.commit()
+        assert second.go_on()[0][1] == 2
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
+
+    def test_an_append_after_a_claim_writes_nothing(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """The event of a server that is no longer the owner is refused, and its cursor is marked."""
+        (one, other), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        assert first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        second.start(APPEND, values)
+        first.commit()
+        assert kept(second.go_on()) == [None]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
+        assert rows(postgresql, "SELECT cursor, session FROM fenced") == [(values["e_cursor"][0], "s")]
+
+    def test_a_claim_that_is_rolled_back_takes_nothing(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """An append that waited for a claim goes through once that is gone."""
+        (one, other), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        second.start(APPEND, values)
+        first.roll_back()
+        assert kept(second.go_on()) == [None, "s"]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
+
+    def test_a_claim_of_orphans_skips_what_is_written(
+        self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A session in which an event is just written is left for later."""
+        (one, other), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        first.run(APPEND, values)
+        orphans = server._CLAIM_ORPHANS.replace("%s", "?"), (lease(other).id, 9, lease(other).id)
+        assert second.run(*orphans) == []
+        first.commit()
+        second.commit()
+        assert [row[:3] for row in second.run(*orphans)] == [("s", 2, 2)]
+
+
+class TestTwoAppends:
+    def test_of_the_same_batch_one_counts(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A statement that was sent again waits for the first one and adds nothing to it."""
+        (one, _), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        first.run(APPEND, values)
+        second.start(APPEND, values)
+        first.commit()
+        assert second.go_on() == []
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
+
+    def test_the_second_counts_where_the_first_failed(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A statement that was sent again is taken where the first one was not."""
+        (one, _), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        first.run(APPEND, values)
+        second.start(APPEND, values)
+        first.roll_back()
+        assert kept(second.go_on()) == [None, "s"]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
+
+    def test_of_two_openings_one_counts(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Two servers that open the same session at once: the second one's is refused."""
+        (one, other), (first, second) = two, steps
+        values = [append_values(each, opening(), HELLO, session="t") for each in (one, other)]
+        first.run(APPEND, values[0])
+        second.start(APPEND, values[1])
+        first.commit()
+        assert kept(second.go_on()) == [None]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("t",)) == [(1,), (2,)]
+        assert rows(postgresql, OWNER, ("t",)) == [(lease(one).id, 1, 2)]
+
+    def test_a_refused_session_holds_up_no_other(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Of a batch only the events of sessions that went elsewhere are left out."""
+        (one, other), (first, _) = two, steps
+        mine = append_values(one, opening(), session="a")
+        theirs = append_values(one, HELLO, session="s")
+        both = {name: mine[name] + theirs[name] for name in mine if isinstance(mine[name], list)}
+        both["e_cursor"][1] += 1
+        assert len(both["m_session"]) == 2
+        rows(postgresql, "UPDATE owner SET server = ?, epoch = 9 WHERE session = 's'", (lease(other).id,))
+        assert kept(first.run(APPEND, {**mine, **both, "last": mine["last"] + 1})) == [None, "a"]
+        first.commit()
+        assert rows(postgresql, EVENTS, ("a",)) == [(1,)]
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
+
+
+class TestTwoClaims:
+    def test_the_second_takes_nothing(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Of two servers that claim a session at once, the first one has it."""
+        (one, other), (first, second) = two, steps
+        with Journal.open(postgresql) as third:
+            end(one)
+            first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+            second.start(server._CLAIM, (lease(third).id, "s", lease(third).id))
+            first.commit()
+            assert second.go_on() == []
+            second.commit()
+            assert rows(postgresql, OWNER, ("s",)) == [(lease(other).id, 2, 1)]
+
+    def test_a_server_that_began_later_is_not_robbed(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A claim takes nothing from a server that began while it waited."""
+        (one, other), (first, second) = two, steps
+        end(one)
+        first.run("UPDATE owner SET server = 'late', epoch = epoch + 1 WHERE session = 's'")
+        second.start(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        rows(postgresql, server._REGISTER, ("late", "late", "1", 60_000))
+        first.commit()
+        assert second.go_on() == []
+
+
+class TestLeases:
+    def test_an_end_waits_for_the_renewal_before_it(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A lease that is renewed just before another server ends it goes on."""
+        (one, _), (first, second) = two, steps
+        own = lease(one).id
+        [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
+        first.run(server._RENEW, (60_000, own))
+        second.start(server._END_EXPIRED, ([own], [over]))
+        first.commit()
+        assert second.go_on() == []
+        second.commit()
+        assert rows(postgresql, "SELECT ended FROM server WHERE id = ?", (own,)) == [(None,)]
+
+    def test_a_renewal_after_the_end_renews_nothing(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A server that was ended finds out by its next renewal."""
+        (one, _), (first, second) = two, steps
+        own = lease(one).id
+        [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
+        assert first.run(server._END_EXPIRED, ([own], [over]))
+        second.start(server._RENEW, (60_000, own))
+        first.commit()
+        assert second.go_on() == []
+
+    def test_of_two_ends_one_counts(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Two servers that end a third one at once: one of them did."""
+        (one, _), (first, second) = two, steps
+        own = lease(one).id
+        [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
+        first.run(server._END_EXPIRED, ([own], [over]))
+        second.start(server._END_EXPIRED, ([own], [over]))
+        first.commit()
+        assert second.go_on() == []
+
+    def test_a_leaving_server_is_ended_once(
+        self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A server that leaves while it is ended leaves its end as it is."""
+        (one, _), (first, second) = two, steps
+        first.run("UPDATE server SET ended = 7 WHERE id = ?", (lease(one).id,))
+        second.start(server._LEAVE, (lease(one).id,))
+        first.commit()
+        second.go_on()
+        second.commit()
+        assert second.run("SELECT ended FROM server WHERE id = ?", (lease(one).id,)) == [(7,)]
+
+
+class TestLanes:
+    def test_two_servers_take_two(self, postgresql: PostgresLocation, steps: tuple[Step, Step]) -> None:
+        """A lane that another server takes just now is passed over."""
+        for _ in range(2):
+            Journal.open(postgresql).close()
+        with Journal.open(postgresql), Journal.open(postgresql):
+            pass
+        first, second = steps
+        assert first.run(server._TAKE_LANE, ("a",))[0][0] == 1
+        assert second.run(server._TAKE_LANE, ("b",))[0][0] == 2
+
+    def test_a_new_one_is_one_servers(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """Of two servers that make a lane of the same number, the second one tries again."""
+        del two
+        first, second = steps
+        assert first.run(server._NEW_LANE, ("a",))[0][0] == 3
+        second.start(server._NEW_LANE, ("b",))
+        first.commit()
+        assert second.go_on() == []
+        second.commit()
+        assert second.run(server._NEW_LANE, ("b",))[0][0] == 4
+
+    def test_a_lane_that_was_just_taken_is_not_taken_again(
+        self, postgresql: PostgresLocation, steps: tuple[Step, Step]
+    ) -> None:
+        """A statement that saw a lane free does not take it from who was first."""
+        Journal.open(postgresql).close()
+        first, second = steps
+        # The second one has looked at the lane, and waits elsewhere before it locks it.
+        first.run("SELECT pg_advisory_xact_lock(4711)")
+        slow = server._TAKE_LANE.replace(
+            "FROM lane WHERE", "FROM lane WHERE pg_advisory_xact_lock(4711) IS NOT NULL AND", 1
+        )
+        assert slow != server._TAKE_LANE
+        second.start(slow, ("b",))
+        rows(postgresql, server._REGISTER, ("a", "a", "1", 60_000))
+        assert rows(postgresql, server._TAKE_LANE, ("a",))[0][0] == 1
+        first.commit()
+        assert second.go_on() == []
+        second.commit()
+        assert rows(postgresql, "SELECT server FROM lane WHERE lane = 1") == [("a",)]
+
+    def test_a_dead_servers_late_append_finds_its_lane_taken(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """What was sent before, and arrives after the lane went to another server, changes nothing."""
+        (one, _), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        assert first.run(server._TAKE_LANE, ("next",))[0][:2] == (1, 1)
+        second.start(APPEND, values)
+        first.commit()
+        assert second.go_on() == []
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
+
+    def test_a_lane_in_which_something_is_written_is_left(
+        self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """The lane of a dead server stays with it until what it sent last has come to its end."""
+        (one, _), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        end(one)
+        first.run(APPEND, values)
+        assert second.run(server._TAKE_LANE, ("next",)) == []
+        second.commit()
+        first.commit()
+        assert second.run(server._TAKE_LANE, ("next",))[0][:2] == (1, 2)
+
+
+class TestLeaving:
+    def test_a_session_that_was_taken_stays_taken(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """A server that leaves lets go of nothing that another one has taken meanwhile."""
+        (one, other), (first, second) = two, steps
+        end(one)
+        first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        second.start(server._LET_GO, (lease(one).id,))
+        first.commit()
+        second.go_on()
+        second.commit()
+        assert rows(postgresql, OWNER, ("s",)) == [(lease(other).id, 2, 1)]
+
+    def test_an_append_after_a_release_writes_nothing(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
+    ) -> None:
+        """What a server sent before it let a session go, and arrives later, is refused."""
+        (one, _), (first, second) = two, steps
+        values = append_values(one, HELLO, session="s")
+        first.run(server._LET_SESSION_GO, ("s", lease(one).id))
+        second.start(APPEND, values)
+        first.commit()
+        assert kept(second.go_on()) == [None]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,)]

@@ -1,0 +1,242 @@
+"""Connections that break at every moment of a write, and databases that do not answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres import writer as writing
+from interlock.engine.history.postgres.append import APPEND
+
+from ....support.postgres import own_server
+from ..support.recording import opening
+from .support.servers import Step, append_values, rows, wait_for, writer
+
+HELLO = MessageAdded(role="user", text="hello")
+MORE = MessageAdded(role="user", text="more")
+BODIES = "SELECT seq, body LIKE '%hello%' FROM event WHERE session = ? AND type = 'message' ORDER BY seq"
+
+
+@pytest.fixture
+def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
+    """A server with a session `s` of one event."""
+    with Journal.open(postgresql) as journal:
+        journal.write("s", opening())
+        yield journal
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that waits for less long than it does."""
+    monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(server, "PATIENCE", 1.0)
+
+
+def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
+    """The next append is what `act` does of it; then its connection is lost."""
+    raw = writer(journal)._open().raw
+
+    def execute(statement: Any, values: Any = None, **options: Any) -> Any:
+        if statement != APPEND.encode():
+            return psycopg.Connection.execute(raw, statement, values, **options)
+        act(raw, statement, values)
+        raw.close()
+        raise psycopg.OperationalError("the connection is lost")
+
+    raw.execute = execute
+
+
+class TestMoments:
+    def test_before_it_was_sent(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """A batch that never arrived is written once, by a new connection."""
+        breaking(journal, lambda raw, statement, values: None)
+        assert journal.write("s", HELLO)[0].seq == 2
+        assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
+
+    def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """A batch whose answer is lost is found, not written again."""
+        breaking(journal, psycopg.Connection.execute)
+        assert journal.write("s", HELLO)[0].seq == 2
+        assert journal.write("s", MORE)[0].seq == 3
+        assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
+
+    def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """A batch that commits after the server looked for it is written once all the same."""
+        ghost = Step(postgresql)
+        breaking(journal, lambda raw, statement, values: ghost.run(APPEND, values) and None)
+
+        def later() -> None:
+            waiting = (
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                "AND application_name = 'interlock journal' AND query LIKE '%WITH place%'"
+            )
+            wait_for(lambda: bool(rows(postgresql, waiting)))
+            ghost.commit()
+
+        thread = threading.Thread(target=later)
+        thread.start()
+        assert journal.write("s", HELLO)[0].seq == 2
+        thread.join()
+        ghost.close()
+        assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
+
+    def test_after_the_server_gave_up(
+        self, postgresql: PostgresLocation, journal: Journal, hasty: None
+    ) -> None:
+        """A batch that failed and is taken late does not stop the server."""
+        ghost = Step(postgresql)
+
+        def taken(raw: Any, statement: Any, values: Any) -> None:
+            ghost.run(APPEND, values)
+            writer(journal)._open = away
+
+        def away() -> Any:
+            raise psycopg.OperationalError("nobody there")
+
+        breaking(journal, taken)
+        with pytest.raises(JournalError, match="nothing is allowed"):
+            journal.write("s", HELLO)
+        del writer(journal)._open
+        ghost.commit()
+        ghost.close()
+        wait_for(lambda: writer(journal).away is None)
+        assert journal.write("s", MORE)[0].seq == 3
+        assert journal.write("t", opening())[0].seq == 1
+        assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
+
+    def test_late_between_numbering_and_writing(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """Numbers that a late batch has taken are not given again; the next write has others."""
+        values = append_values(journal, HELLO, session="s")
+        written = writer(journal)._made
+
+        def made(*given: Any) -> Any:
+            del writer(journal)._made
+            found = written(*given)
+            ghost = Step(postgresql)
+            ghost.run(APPEND, values)
+            ghost.commit()
+            ghost.close()
+            return found
+
+        writer(journal)._made = made
+        with pytest.raises(JournalError, match=r"not what the database has|taken late"):
+            journal.write("t", opening())
+        assert journal.write("t", opening())[0].seq == 1
+        assert rows(postgresql, "SELECT session, seq FROM event ORDER BY cursor") == [
+            ("s", 1),
+            ("s", 2),
+            ("t", 1),
+        ]
+
+
+class TestConflicts:
+    def test_a_deadlock_is_tried_again(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """What the database rolled back to end a conflict is sent again on the same connection."""
+        raw = writer(journal)._open().raw
+        tries: list[Any] = []
+
+        def execute(statement: Any, values: Any = None, **options: Any) -> Any:
+            if statement == APPEND.encode():
+                tries.append(values)
+                if len(tries) == 1:
+                    raise psycopg.errors.DeadlockDetected("deadlock detected")
+            return psycopg.Connection.execute(raw, statement, values, **options)
+
+        raw.execute = execute
+        assert journal.write("s", HELLO)[0].seq == 2
+        assert len(tries) == 2
+        assert writer(journal)._open().raw is raw
+
+    def test_a_full_disk_fails_at_once(self, journal: Journal) -> None:
+        """What another attempt does not mend is said at once, and the next write goes through."""
+        raw = writer(journal)._open().raw
+
+        def execute(statement: Any, values: Any = None, **options: Any) -> Any:
+            if statement == APPEND.encode():
+                del raw.execute
+                raise psycopg.errors.DiskFull("no space left on device")
+            return psycopg.Connection.execute(raw, statement, values, **options)
+
+        raw.execute = execute
+        with pytest.raises(JournalError, match="no space left"):
+            journal.write("s", HELLO)
+        assert journal.write("s", HELLO)[0].seq == 2
+
+
+class TestDatabaseAway:
+    def test_a_restart_is_waited_for(self) -> None:
+        """A write goes through once a database that was ended at once is there again."""
+        with own_server() as database:
+            location = PostgresLocation(database.url, "journal")
+            with Journal.open(location) as journal:
+                journal.write("s", opening())
+                database.stop(signal.SIGQUIT)
+                later = threading.Timer(0.5, database.start)
+                later.start()
+                assert journal.write("s", HELLO)[0].seq == 2
+                later.join()
+            assert rows(location, BODIES, ("s",)) == [(2, True)]
+
+    def test_a_write_fails_in_time_and_the_next_at_once(self, hasty: None) -> None:
+        """Nothing hangs where the database is gone: a write fails, and others without waiting; all is
+        well again afterwards."""
+        with own_server() as database:
+            location = PostgresLocation(database.url, "journal")
+            with Journal.open(location) as journal:
+                journal.write("s", opening())
+                database.stop(signal.SIGQUIT)
+                with pytest.raises(JournalError, match="could not be written"):
+                    journal.write("s", HELLO)
+                with pytest.raises(JournalError, match="does not answer"):
+                    journal.write("s", HELLO)
+                database.start()
+                wait_for(lambda: writer(journal).away is None)
+                assert journal.write("s", HELLO)[0].seq == 2
+
+    def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, hasty: None) -> None:
+        """A database that does not answer on its connections fails a write, and holds up no end."""
+        with own_server() as database:
+            location = PostgresLocation(database.url, "journal")
+            journal = Journal.open(location)
+            journal.write("s", opening())
+            assert database._process is not None
+            stopped = [database._process.pid, *_children(database._process.pid)]
+            try:
+                for each in stopped:
+                    _signal(each, signal.SIGSTOP)
+                with pytest.raises(JournalError, match="could not be written"):
+                    journal.write("s", HELLO)
+                begun = time.monotonic()
+                journal.close()
+                assert time.monotonic() - begun < 60
+            finally:
+                for each in stopped:
+                    _signal(each, signal.SIGCONT)
+
+
+def _children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, number)

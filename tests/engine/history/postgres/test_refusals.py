@@ -1,0 +1,203 @@
+"""Batches of which the database takes only some: what is faulty fails its own session."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.engine.history.audit.verify import verify
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import (
+    JournalError,
+    SessionDiverged,
+    SessionElsewhere,
+    SessionRefused,
+)
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import writer as writing
+
+from ..support.recording import opening
+from .support.servers import lease, rows, writer
+
+HELLO = MessageAdded(role="user", text="hello")
+TOO_LONG = "x" * 20_000
+"""An id that no index of PostgreSQL takes."""
+EVENTS = "SELECT session, seq FROM event WHERE length(session) < 9 ORDER BY cursor"
+
+
+@pytest.fixture
+def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
+    with Journal.open(postgresql) as journal:
+        yield journal
+
+
+def random_id() -> str:
+    """An id that cannot be compressed to what an index takes."""
+    import secrets
+
+    return secrets.token_hex(len(TOO_LONG) // 2)
+
+
+def in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
+    """Hand over while a commit is held up, so that all is one batch; the results, or errors."""
+
+    async def run() -> list[object]:
+        held = threading.Event()
+        begun = threading.Event()
+        commit = writer(journal).commit
+
+        def waiting(batch: object) -> object:
+            del writer(journal).commit
+            begun.set()
+            held.wait()
+            return commit(batch)
+
+        writer(journal).commit = waiting
+        first = journal.append("held", opening())
+        await asyncio.to_thread(begun.wait)
+        futures = [journal.append(session, *bodies) for session, bodies in written]
+        held.set()
+        await first
+        return await asyncio.gather(*futures, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+class TestFaultySession:
+    def test_only_its_own_callers_fail(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """An event that cannot be stored fails its session's callers; all others are recorded."""
+        faulty = random_id()
+        results = in_one_batch(
+            journal,
+            ("a", (opening(), HELLO)),
+            (faulty, (opening(),)),
+            ("b", (opening(),)),
+            (faulty, (HELLO,)),
+            ("a", (HELLO,)),
+        )
+        assert [isinstance(each, SessionRefused) for each in results] == [False, True, False, True, False]
+        assert "cannot be stored" in str(results[1])
+        assert rows(postgresql, EVENTS) == [("held", 1), ("a", 1), ("a", 2), ("b", 1), ("a", 3)]
+        assert journal.write("a", HELLO)[0].seq == 4
+
+    def test_the_record_has_no_holes(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """Numbers that refused events had are accounted for."""
+        in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
+        journal.write("a", HELLO)
+        journal.close()
+        assert verify(postgresql).problems == ()
+
+    def test_what_was_recorded_before_stays(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """What a session handed over before the faulty event is acknowledged."""
+        in_one_batch(journal, ("a", (opening(),)))
+        made = writer(journal)._rows.rows
+
+        def rows_of(connection: object, batch: list) -> object:
+            for each in batch:
+                if each.event.session == "a" and each.event.seq > 2:
+                    raise ValueError("faulty")
+            return made(connection, batch)
+
+        writer(journal)._rows.rows = rows_of
+        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)), ("a", (HELLO,)))
+        del writer(journal)._rows.rows
+        assert [isinstance(each, SessionRefused) for each in results] == [False, False, True]
+        assert journal.write("a", HELLO)[0].seq == 3
+
+    def test_a_session_that_is_gone(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """A session that was removed meanwhile fails alone."""
+        journal.write("a", opening())
+        writer(journal)._rows.sessions.clear()
+        for table in ("event", "owner"):
+            rows(postgresql, f"DELETE FROM {table} WHERE session = 'a'")
+        rows(postgresql, "DELETE FROM session WHERE id = 'a'")
+        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
+        assert isinstance(results[0], SessionRefused)
+        assert not isinstance(results[1], Exception)
+
+
+class TestSeveralStatements:
+    def test_a_large_batch_is_split(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A batch that is too much for one statement is written in several, in its order."""
+        monkeypatch.setattr(writing, "MOST_BYTES", 100)
+        journal.write("a", opening(), *[HELLO] * 9)
+        assert rows(postgresql, EVENTS) == [("a", number) for number in range(1, 11)]
+
+
+class TestElsewhere:
+    def test_others_of_the_batch_are_recorded(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """Sessions of another server fail, with those that a batch knew and those that it did not."""
+        with Journal.open(postgresql) as other:
+            journal.write("known", opening())
+            rows(
+                postgresql,
+                "UPDATE owner SET server = ?, epoch = 5 WHERE session = 'known'",
+                (lease(other).id,),
+            )
+            other.write("unknown", opening())
+            results = in_one_batch(
+                journal, ("known", (HELLO,)), ("unknown", (HELLO,)), ("a", (opening(),))
+            )
+            assert isinstance(results[0], SessionElsewhere)
+            assert isinstance(results[1], SessionElsewhere)
+            assert not isinstance(results[2], Exception)
+            assert writer(journal).fenced == 1
+        journal.write("a", HELLO)
+        journal.close()
+        assert verify(postgresql).problems == ()
+
+
+class TestDiverged:
+    def test_a_head_behind_memory_stops_its_session(
+        self, postgresql: PostgresLocation, journal: Journal, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A database that lost an acknowledged event stops that session, loudly, and no other one."""
+        journal.write("s", opening(), HELLO)
+        journal.write("t", opening())
+        rows(postgresql, "DELETE FROM event WHERE session = 's' AND seq = 2")
+        rows(
+            postgresql,
+            "UPDATE owner SET seq = 1, hash = (SELECT hash FROM event WHERE event.session = 's') "
+            "WHERE session = 's'",
+        )
+        rows(postgresql, "UPDATE session SET events = 1 WHERE id = 's'")
+        rows(postgresql, "UPDATE lane SET last = 1")
+        writer(journal)._drop()
+        assert journal.write("t", HELLO)[0].seq == 2
+        for _ in range(2):
+            with pytest.raises(SessionDiverged, match="'s' diverged: event 2 of it was acknowledged"):
+                journal.write("s", HELLO)
+        assert "'s' diverged" in caplog.text
+        assert journal.write("t", HELLO)[0].seq == 3
+
+    def test_another_event_in_its_place_stops_it_too(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """Another event of the same number is not what was acknowledged."""
+        journal.write("s", opening(), HELLO)
+        rows(postgresql, "UPDATE event SET hash = 'other' WHERE session = 's' AND seq = 2")
+        writer(journal)._drop()
+        with pytest.raises(SessionDiverged):
+            journal.write("s", HELLO)
+
+    def test_numbers_that_were_lost_are_not_given_again(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A lane that the database set back goes on where its server was."""
+        journal.write("s", opening(), HELLO)
+        last = journal.write("t", opening())[0].cursor
+        rows(postgresql, "DELETE FROM event WHERE session = 't'")
+        rows(postgresql, "DELETE FROM owner WHERE session = 't'")
+        rows(postgresql, "DELETE FROM session WHERE id = 't'")
+        rows(postgresql, "UPDATE lane SET last = 2")
+        with pytest.raises(JournalError):
+            journal.write("s", HELLO)
+        assert journal.write("s", HELLO)[0].cursor > last
