@@ -111,7 +111,7 @@ class PostgresWriter(BatchWriter):
         """The sessions' ends as they were acknowledged, but of those that have ended."""
         self._diverged: dict[str, SessionDiverged] = {}
         self.fenced = 0
-        self._last = self._numbered = lease.last_number(self._open())
+        self._numbered = lease.last_number(self._open())
 
     @property
     def away(self) -> str | None:
@@ -312,6 +312,7 @@ class PostgresWriter(BatchWriter):
                 connection.close()
                 raise
             self._connection = connection
+            self._last = None
             self._away = None
         return self._connection
 

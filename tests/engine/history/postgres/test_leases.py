@@ -1,0 +1,173 @@
+"""Leases of servers: renewed, over, ended by others, and what a server does that cannot renew its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalDisturbed
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres.server import ServerLease, list_servers
+
+from ..support.recording import opening
+from .support.servers import Step, end, lease, rows, wait_for, writer
+
+HELLO = MessageAdded(role="user", text="hello")
+ENDED = "SELECT ended FROM server WHERE id = ?"
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that are over soon."""
+    monkeypatch.setattr(server, "LEASE_SECONDS", 1.0)
+
+
+@pytest.fixture
+def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
+    with Journal.open(postgresql) as journal:
+        yield journal
+
+
+def silence(journal: Journal) -> None:
+    """A server renews nothing any more, as one that was paused."""
+    lease(journal)._renew = lambda connection: None
+
+
+class TestSilence:
+    def test_a_silent_server_is_ended_by_another(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """Who saw for a while that a lease over was not renewed ends it, and is told."""
+        told = threading.Event()
+        journal.on_servers_ended = told.set
+        with Journal.open(postgresql) as other:
+            other.write("s", opening())
+            silence(other)
+            assert told.wait(20)
+            wait_for(lambda: journal.orphans(9) == ["s"])
+            with pytest.raises(JournalDisturbed, match="start it again"):
+                other.write("s", HELLO)
+
+    def test_a_server_that_renews_is_not_ended(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """Two servers live side by side for longer than their leases."""
+        with Journal.open(postgresql) as other:
+            before = rows(postgresql, "SELECT sum(lease) FROM server")[0][0]
+            wait_for(lambda: rows(postgresql, "SELECT sum(lease) FROM server")[0][0] > before + 4000)
+            assert [line.ended for line in list_servers(postgresql)] == [None, None]
+            assert lease(journal).holds()
+            assert lease(other).holds()
+
+    def test_a_database_whose_clock_leaps_ends_nobody(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All leases seem over at once, and all servers that renew stay."""
+        with Journal.open(postgresql) as other:
+            late = server._LEASES.replace("lease < ", "lease < 3600000 + ")
+            assert late != server._LEASES
+            monkeypatch.setattr(server, "_LEASES", late)
+            before = rows(postgresql, "SELECT sum(lease) FROM server")[0][0]
+            wait_for(lambda: rows(postgresql, "SELECT sum(lease) FROM server")[0][0] > before + 4000)
+            assert rows(postgresql, ENDED, (lease(other).id,)) == [(None,)]
+            assert rows(postgresql, ENDED, (lease(journal).id,)) == [(None,)]
+
+    def test_a_lease_far_in_the_future_is_over_all_the_same(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A dead server's lease, given before the database's clock was set back, does not last on."""
+        rows(postgresql, server._REGISTER, ("dead", "dead", "1", 3_600_000))
+        wait_for(lambda: rows(postgresql, ENDED, ("dead",)) != [(None,)])
+
+
+class TestOwnClock:
+    def test_what_is_durable_waits_for_the_lease(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A server whose lease does not hold by its own clock answers only once it has renewed it."""
+        journal.write("s", opening())
+        held = Step(postgresql)
+        held.run("SELECT 1 FROM server WHERE id = ? FOR UPDATE", (lease(journal).id,))
+        wait_for(lambda: not lease(journal).holds())
+        answered = threading.Event()
+        thread = threading.Thread(target=lambda: (journal.write("s", HELLO), answered.set()))
+        thread.start()
+        wait_for(lambda: len(rows(postgresql, "SELECT 1 FROM event WHERE session = 's'")) == 2)
+        assert not answered.is_set()
+        held.roll_back()
+        thread.join(20)
+        assert answered.is_set()
+        held.close()
+
+    def test_a_server_that_was_ended_answers_nothing(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """What was durable before its server learned that it was ended is not acknowledged."""
+        journal.write("s", opening())
+        silence(journal)
+        wait_for(lambda: not lease(journal).holds())
+        end(journal)
+        del lease(journal)._renew
+        with pytest.raises(JournalDisturbed):
+            journal.write("s", HELLO)
+        with pytest.raises(JournalDisturbed):
+            journal.write("t", opening())
+
+    def test_sleep_counts(self) -> None:
+        """The clock goes on while the machine sleeps, where the system has such a clock."""
+        first = server.now()
+        assert server.now() >= first
+
+
+class TestRenewal:
+    def test_a_lost_connection_is_replaced(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """A renewal that fails is tried again on another connection."""
+        lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ?"
+        wait_for(lambda: bool(rows(postgresql, lost, ("interlock lease",))))
+        before = rows(postgresql, "SELECT lease FROM server")[0][0]
+        wait_for(lambda: rows(postgresql, "SELECT lease FROM server")[0][0] > before + 1000)
+        assert journal.write("s", opening())[0].seq == 1
+
+    def test_what_is_told_does_not_hold_it_up(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A server that is busy with sessions of others goes on renewing."""
+        busy, done = threading.Event(), threading.Event()
+
+        def take() -> None:
+            busy.set()
+            done.wait(30)
+
+        journal.on_servers_ended = take
+        Journal.open(postgresql).close()
+        assert busy.wait(20)
+        before = lease(journal)._valid_until
+        wait_for(lambda: lease(journal)._valid_until > before + 1)
+        done.set()
+
+
+class TestNames:
+    def test_servers_are_listed_with_their_sessions(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A list names each server's process, its URL, and how many sessions it has that did not end."""
+        journal.name_server("http://here:1")
+        journal.write("s", opening())
+        [line] = list_servers(postgresql)
+        assert line.id == lease(journal).id
+        assert "process" in line.name
+        assert (line.url, line.ended, line.sessions) == ("http://here:1", None, 1)
+
+    def test_a_lane_outlives_its_server(self, postgresql: PostgresLocation) -> None:
+        """The next server numbers on in the lane of one that left."""
+        with Journal.open(postgresql) as one:
+            first = one.write("s", opening())[0].cursor
+        with Journal.open(postgresql) as other:
+            assert other.write("s", HELLO)[0].cursor == first + 1
+            assert isinstance(lease(other), ServerLease)
+            assert writer(other).fenced == 0
