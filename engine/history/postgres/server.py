@@ -166,6 +166,7 @@ class ServerLease:
         self._ended = False
         self._released = False
         self._seen: dict[str, tuple[int, float]] = {}
+        self._looked = 0.0
         self._last_end: int | None = None
         self._stop = threading.Event()
         self._renewed = threading.Condition()
@@ -293,6 +294,7 @@ class ServerLease:
                     with suppress(psycopg.Error):
                         connection.close()
                 connection = None
+                self._seen = {}
             if self._ended:
                 break
         if connection is not None:
@@ -317,10 +319,14 @@ class ServerLease:
     def _end_silent(self, connection: PostgresConnection) -> None:
         """End the servers whose leases are over and were not renewed while this one looked on.
 
-        Where the database's clock went back, leases seem to hold for long: what was not renewed for
-        longer than it lasts is over, too.
+        While the database was away, or this one was paused, nobody can be said to have been silent. Where
+        the database's clock went back, leases seem to hold for long: what was not renewed for longer than
+        it lasts is over, too.
         """
         at = now()
+        if at - self._looked > self.seconds / 2:
+            self._seen = {}
+        self._looked = at
         seen: dict[str, tuple[int, float]] = {}
         silent: list[tuple[str, int]] = []
         for server, lease, over in connection.execute(_LEASES, (self.id,)).fetchall():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres.server import ServerLease, list_servers
 
+from ....support.postgres import own_server
 from ..support.recording import opening
 from .support.servers import Step, end, lease, rows, wait_for, writer
 
@@ -63,6 +65,19 @@ class TestSilence:
             assert [line.ended for line in list_servers(postgresql)] == [None, None]
             assert lease(journal).holds()
             assert lease(other).holds()
+
+    def test_a_database_that_was_away_ends_nobody(self) -> None:
+        """Nobody could renew while the database was away: nobody was silent."""
+        with own_server() as database:
+            location = PostgresLocation(database.url, "journal")
+            with Journal.open(location) as one, Journal.open(location) as other:
+                database.stop(signal.SIGQUIT)
+                wait_for(lambda: not lease(one).holds() and not lease(other).holds())
+                database.start()
+                wait_for(lambda: lease(one).holds() and lease(other).holds())
+                assert one.write("s", opening())[0].seq == 1
+                assert other.write("t", opening())[0].seq == 1
+                assert [line.ended for line in list_servers(location)] == [None, None]
 
     def test_a_database_whose_clock_leaps_ends_nobody(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch

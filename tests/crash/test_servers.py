@@ -1,0 +1,268 @@
+"""Servers of one database that are killed, paused, cut off, and whose database is ended at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from interlock.engine.history.audit.verify import check_file, verify_journal
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres.connection import connect
+
+from ..support.postgres import PostgresServer, own_server
+from .lives import seeds
+from .proxy import Proxy
+from .servers import FENCED
+
+SERVERS = 3
+WITHIN = 60.0
+
+
+class Process:
+    """A server process, its way to the database, and its list of what was acknowledged."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name = name
+        self.proxy = Proxy(cluster.port)
+        self.file = cluster.folder / name
+        self.file.touch()
+        url = f"postgresql://interlock@127.0.0.1:{self.proxy.port}/postgres?schema=journal"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.servers", url, str(self.file), name],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+        )
+        self.paused = False
+
+    def acknowledged(self) -> int:
+        """How much it was acknowledged so far."""
+        return self.file.stat().st_size
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, expected: int) -> None:
+        assert self.process.wait(WITHIN) == expected, f"{self.name} ended with {self.process.returncode}"
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.proxy.close()
+
+
+class Cluster:
+    """Some servers of one database."""
+
+    def __init__(self, database: PostgresServer, folder: Path) -> None:
+        assert database.port is not None
+        self.database = database
+        self.port = database.port
+        self.folder = folder
+        self.location = PostgresLocation(database.url, "journal")
+        self.epochs: dict[str, tuple[int, str | None]] = {}
+        self.problems: list[str] = []
+        self._names = iter(range(10**6))
+        self.servers: list[Process] = []
+
+    def start(self) -> Process:
+        process = Process(self, f"server{next(self._names)}")
+        self.servers.append(process)
+        return process
+
+    def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        connection = connect(self.location)
+        try:
+            return connection.execute(statement, values).fetchall()
+        finally:
+            connection.close()
+
+    def id_of(self, process: Process) -> str:
+        """The id under which a process wrote the database."""
+        found = self.ask("SELECT id FROM server WHERE name LIKE ?", f"%process {process.process.pid} %")
+        assert found, f"{process.name} is no server"
+        return str(found[-1][0])
+
+    def go_on(self) -> None:
+        """Wait until every server was acknowledged something more; look at the owners on the way."""
+        before = {each.name: each.acknowledged() for each in self.servers}
+        for each in self.servers:
+            wait_for(lambda each=each: self._went_on(each, before[each.name]), f"{each.name} goes on")
+        self.look()
+
+    def _went_on(self, process: Process, before: int) -> bool:
+        ended = process.process.poll()
+        assert ended is None, f"{process.name} ended with {ended}"
+        return process.acknowledged() > before
+
+    def look(self) -> None:
+        for session, epoch, server in self.ask("SELECT session, epoch, server FROM owner"):
+            known, owner = self.epochs.get(session, (0, None))
+            if epoch < known or (epoch == known and server not in (owner, None)):
+                self.problems.append(f"{session}: {owner} had epoch {known}, {server} has {epoch}")
+            self.epochs[session] = epoch, server
+
+    def ended(self, server: str) -> bool:
+        return self.ask("SELECT ended FROM server WHERE id = ?", server) != [(None,)]
+
+    def replace(self, process: Process, ending: int) -> None:
+        process.end(ending)
+        self.servers.remove(process)
+        self.start()
+
+    def close(self) -> None:
+        for each in self.servers:
+            each.signal(signal.SIGTERM)
+        for each in self.servers:
+            each.end(0)
+        self.look()
+
+    def judge(self) -> Counter[str]:
+        """Compare what was acknowledged with what is there; what was counted on the way."""
+        tally: Counter[str] = Counter()
+        there: dict[tuple[str, int], str] = {}
+        times: Counter[str] = Counter()
+        reader = open_reader(self.location)
+        for line in reader.sessions(None):
+            writers: list[str] = []
+            for event in reader.events(line.id):
+                if isinstance(event.body, MessageAdded):
+                    text = event.body.text or ""
+                    there[line.id, event.seq] = text
+                    times[text] += 1
+                    name = text.partition(".")[0]
+                    if not writers or writers[-1] != name:
+                        writers.append(name)
+            tally["sessions"] += 1
+            tally["moved"] += len(writers) > 1
+            if len(set(writers)) != len(writers):
+                self.problems.append(f"{line.id}: a server wrote after another one: {writers}")
+        self.problems += [f"{text}: is there {count} times" for text, count in times.items() if count > 1]
+        for file in self.folder.iterdir():
+            for line in file.read_text().splitlines():
+                session, seq, text = line.split()
+                tally["acknowledged"] += 1
+                if there.get((session, int(seq))) != text:
+                    self.problems.append(
+                        f"{file.name}: {session} {seq} {text} was acknowledged and is lost"
+                    )
+        checks = [check for check in verify_journal(self.location) if check.fault is not None]
+        self.problems += [f"{check.session}: {check.fault}" for check in checks]
+        if missing := check_file(self.location).missing:
+            self.problems.append(f"{missing} events that were numbered are missing")
+        tally["events"] = len(there)
+        tally["fenced"] = self.ask("SELECT count(*) FROM fenced")[0][0]
+        tally["taken"] = self.ask("SELECT count(*) FROM owner WHERE epoch > 1")[0][0]
+        return tally
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < until, f"it did not happen: {what}"
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def killed(cluster: Cluster, random: Random) -> None:
+    """One is killed."""
+    victim = random.choice(cluster.servers)
+    victim.signal(signal.SIGKILL)
+    cluster.replace(victim, -signal.SIGKILL)
+
+
+def paused(cluster: Cluster, random: Random) -> None:
+    """One is stopped until another has ended it, and goes on then: it answers nothing more."""
+    victim = random.choice(cluster.servers)
+    own = cluster.id_of(victim)
+    victim.signal(signal.SIGSTOP)
+    before = victim.acknowledged()
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    taken = (
+        "SELECT count(*) FROM owner JOIN session ON id = session WHERE server = ? AND status <> 'done'"
+    )
+    wait_for(lambda: cluster.ask(taken, own) == [(0,)], f"the sessions of {victim.name} are taken")
+    victim.signal(signal.SIGCONT)
+    cluster.replace(victim, FENCED)
+    # What was durable when it was stopped may be acknowledged to three threads.
+    late = victim.file.read_bytes()[before:].decode().splitlines()
+    writes = {line.split()[0] for line in late}
+    if len(writes) > 3:
+        cluster.problems.append(f"{victim.name} was acknowledged {late} after it was ended")
+
+
+def restarted(cluster: Cluster, random: Random) -> None:
+    """The database is ended at once, as after a crash, and started again."""
+    cluster.database.stop(signal.SIGQUIT)
+    time.sleep(random.choice((0, 0, 0.2, 1)))
+    cluster.database.start()
+
+
+def cut_off(cluster: Cluster, random: Random) -> None:
+    """One reaches the database no more until it is ended; what it sent arrives late, or is lost."""
+    victim = random.choice(cluster.servers)
+    own = cluster.id_of(victim)
+    victim.proxy.cut()
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    victim.proxy.mend(late=random.random() < 0.5)
+    cluster.replace(victim, FENCED)
+
+
+def blinked(cluster: Cluster, random: Random) -> None:
+    """One loses its connections for less than its lease, and goes on."""
+    victim = random.choice(cluster.servers)
+    victim.proxy.cut()
+    time.sleep(random.random() * 0.3)
+    victim.proxy.mend(late=random.random() < 0.5)
+    if victim.process.poll() == FENCED:  # this machine was too slow for it
+        cluster.replace(victim, FENCED)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with own_server(port=free_port()) as database:
+        folder = tmp_path / "acknowledged"
+        folder.mkdir()
+        cluster = Cluster(database, folder)
+        for _ in range(SERVERS):
+            cluster.start()
+        yield cluster
+        for each in cluster.servers:
+            each.process.kill()
+            each.process.wait()
+            each.proxy.close()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
+def test_nothing_acknowledged_is_lost(
+    cluster: Cluster,
+    way: Callable[[Cluster, Random], None],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Whatever ends how often: what was acknowledged is there, once, and in whole chains."""
+    for seed in seeds():
+        cluster.go_on()
+        way(cluster, Random(f"{way.__name__} {seed}"))
+    cluster.go_on()
+    cluster.close()
+    tally = cluster.judge()
+    record_property("tally", dict(tally))
+    print(way.__name__, len(seeds()), dict(tally))
+    assert cluster.problems == []
+    assert tally["acknowledged"] > 0
