@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +26,7 @@ def keep_files_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # The thorough run has Textual's caches as they ship, as has `make caches`, and files on a disk.
     if not THOROUGH and os.environ.get("TEXTUAL_CACHES") != "shipped":
         textual_caches.install()
@@ -36,6 +38,13 @@ def pytest_configure() -> None:
     settings.register_profile("usual", max_examples=50, deadline=None)
     settings.register_profile("thorough", max_examples=500, deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+    if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
+        from .support.postgres import map_files
+
+        def folder() -> Path:
+            return config._tmp_path_factory.getbasetemp()
+
+        map_files(cache(folder))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,11 +53,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Those marked `thorough` are left out but where a file is named on the command line.
     """
     items.sort(key=lambda item: "crash" not in item.path.parts)
+    if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
+        for item in items:
+            if (mark := item.get_closest_marker("sqlite")) is not None:
+                item.add_marker(pytest.mark.skip(reason=f"about SQLite's files: {mark.args[0]}"))
     if THOROUGH or any(".py" in name for name in config.args):
         return
     kept = [item for item in items if item.get_closest_marker("thorough") is None]
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
     items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Schemas of PostgreSQL that stood for a test's files go with its folder."""
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    yield
+    if folder is not None and os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
+        from .support.postgres import drop_below
+
+        drop_below(folder)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...engine.core.labels import checked_label
 from ..config.arguments import Parts
 from ..config.identity import operator_name
 from ..config.quantities import parse_dollars
+
+if TYPE_CHECKING:
+    from ...engine.history.database.location import Location
 
 EPILOG = (
     "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml in the "
@@ -36,7 +40,11 @@ def add_switch(parser: argparse.ArgumentParser, name: str, text: str) -> None:
 def add_database(parser: argparse.ArgumentParser) -> None:
     """Add the option for the journal."""
     parser.add_argument(
-        "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
+        "--db",
+        metavar="JOURNAL",
+        type=journal_location,
+        help="the journal: a file, or postgresql://USER@HOST/DATABASE (default: a file in the user's "
+        "data directory)",
     )
 
 
@@ -231,6 +239,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
     return int(text)
+
+
+def journal_location(text: str) -> Location:
+    """An option's journal: a file or a database."""
+    from ...engine.history.database.location import location_of
+    from ...engine.history.errors import JournalError
+
+    try:
+        return location_of(text)
+    except JournalError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def label(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Arguments that many commands share: the journal's file, masking, the terminal; and how they refuse."""
+"""Arguments that many commands share: the journal's place, masking, the terminal; and how they refuse."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
+    from ...engine.history.database.location import Location
     from ...engine.history.redaction.redaction import Redaction
 
 # argparse has no public name for it.
@@ -68,10 +69,15 @@ class CommandParser(argparse.ArgumentParser):
         return [*self.options, *(o for part in self.commands.values() for o in part.all_options())]
 
 
-def database(args: argparse.Namespace) -> Path:
-    """The journal's file: `--db`, or the one in the user's data directory."""
+def database(args: argparse.Namespace) -> Location:
+    """The journal's place: `--db`, or the file in the user's data directory."""
     if args.db is not None:
-        return args.db.expanduser()
+        return args.db.expanduser() if isinstance(args.db, Path) else args.db
+    return own_journal()
+
+
+def own_journal() -> Path:
+    """The journal's file in the user's data directory."""
     from platformdirs import user_data_path
 
     return user_data_path("interlock") / "interlock.db"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from ...engine.flows import FlowGraph
+from ...engine.history.database.location import Location
 from ...engine.history.fold.fold import fold
 from ...engine.history.journal.reader import open_reader
 from ...engine.sessions.flow.record import flow_record
@@ -22,7 +23,7 @@ FORMATS: Mapping[str, Draws] = {
 
 
 def draw_flow(
-    name: str, *, out_file: Path | None, live: str | None, database: Callable[[], Path], out: TextIO
+    name: str, *, out_file: Path | None, live: str | None, database: Callable[[], Location], out: TextIO
 ) -> int:
     """Draw `name` into `out_file`, whose suffix selects the format, or print it as Mermaid; returns 0.
 
@@ -49,7 +50,7 @@ def draw_flow(
     return 0
 
 
-def _live(run: str, name: str, graph: FlowGraph[Any, Any], database: Path) -> tuple[str, ...]:
+def _live(run: str, name: str, graph: FlowGraph[Any, Any], database: Location) -> tuple[str, ...]:
     """The live states of a recorded run of this flow."""
     reader = open_reader(database)
     state = fold(reader.events(reader.session(run).id))

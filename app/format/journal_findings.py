@@ -153,7 +153,7 @@ def _unsure(check: ChainCheck) -> str:
     if check.unvouched:
         return (
             f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "
-            "or it was changed or marked since. Import its export anew: --db FILE"
+            "or it was changed or marked since. Import its export anew: --db JOURNAL"
         )
     keys = ", ".join(map(fingerprint, sorted(check.keys)))
     return f"imported with a key this machine does not know: {keys}"

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ...engine.core.sanitize import visible
 from ...engine.flows import Graph
+from ...engine.history.database.location import Location
 from ...engine.history.errors import JournalError
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import ApprovalRequested
@@ -243,7 +244,7 @@ def same_journal(args: argparse.Namespace) -> str:
     return f" --db {shlex.quote(path)}" if visible(path) == path else ""
 
 
-def _print_resumption(database: Path, session: str, journal: str) -> None:
+def _print_resumption(database: Location, session: str, journal: str) -> None:
     try:
         run = open_reader(database).session(session)
     except JournalError:

@@ -7,10 +7,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeAlias
 
 from ...engine.core.sanitize import visible
+from ...engine.history.database.location import Location
 from ...engine.history.journal.journal import JournalError
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
@@ -69,7 +69,7 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
 
 
 def show(
-    database: Path,
+    database: Location,
     operator: str,
     start: Start | None,
     redaction: Redaction,
@@ -140,7 +140,7 @@ def show(
 
 
 def watch(
-    database: Path, operator: str, redaction: Redaction, appearance: Appearance | None = None
+    database: Location, operator: str, redaction: Redaction, appearance: Appearance | None = None
 ) -> int:
     """Show a journal that another process writes, or none any more, in a console that changes nothing.
 

@@ -34,6 +34,7 @@ from ...engine.gateway.protocol.tokens import (
 from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
+from ...engine.history.database.location import Location
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
 from ...engine.hub.hub import Hub, Nets
@@ -68,7 +69,7 @@ class ServerOptions:
     Rules whose `texts` were read before, to be checked, apply as they were then.
     """
 
-    database: Path
+    database: Location
     address: Address
     rules: tuple[str, ...]
     mode: Mode

@@ -10,11 +10,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from ...engine.core.rule import ApprovalRule
 from ...engine.core.sanitize import visible_words
+from ...engine.history.database.location import Location
 from ...engine.history.decisions.approval_stats import Tally, fatigue
 from ...engine.history.decisions.call_pages import call_pages
 from ...engine.history.errors import JournalError
@@ -48,7 +48,7 @@ class History:
     answers: Mapping[RuleKey, Answers] = field(default_factory=dict[RuleKey, Answers])
 
 
-def read_history(path: Path, stop: threading.Event) -> History:
+def read_history(path: Location, stop: threading.Event) -> History:
     """Read a journal, which is not changed.
 
     Raises `JournalError`, also once `stop` is set, and `ValueError` for an event that is none.
@@ -74,7 +74,7 @@ def is_proposable(name: str) -> bool:
     return _WORD.fullmatch(name) is not None and visible_words(name) == name
 
 
-def _calls(path: Path, sessions: list[str]) -> Iterator[CallDecided]:
+def _calls(path: Location, sessions: list[str]) -> Iterator[CallDecided]:
     left = MOST_CALLS
     for _, rows in call_pages(path, sessions):
         for _, _, kind, text in rows:
@@ -126,7 +126,7 @@ class LatestHistory:
     as it was: nothing rests on it.
     """
 
-    def __init__(self, path: Path, finish: Callable[[], None]) -> None:
+    def __init__(self, path: Location, finish: Callable[[], None]) -> None:
         self.history = History()
         self._path = path
         self._finish = finish

@@ -14,6 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from ...engine.core.lazy_names import installed_version
+from ...engine.history.database.location import Location
 from ...rules.compiler import MAX_FILE_BYTES
 from .analysis import Analysis, is_scenarios
 from .checks import PAUSE, Checks
@@ -262,7 +263,7 @@ async def close(server: RulesServer, params: types.DidCloseTextDocumentParams) -
     server.close(params.text_document.uri)
 
 
-def create_server(journal: Path, pause: float = PAUSE) -> RulesServer:
+def create_server(journal: Location, pause: float = PAUSE) -> RulesServer:
     """A server with all that it answers; in `journal` it looks for names and answers."""
     # Whole texts: where an editor and Python differ in what a line is, no change is applied amiss.
     whole = types.TextDocumentSyncKind.Full
@@ -288,7 +289,7 @@ def create_server(journal: Path, pause: float = PAUSE) -> RulesServer:
     return server
 
 
-def serve(journal: Path) -> None:
+def serve(journal: Location) -> None:
     """Serve an editor over the standard streams until it ends the connection.
 
     What anything else prints goes to the error stream: the editor takes all output for the protocol.

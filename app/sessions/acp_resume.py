@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from pydantic import JsonValue
 
 from ...engine.core.sanitize import visible
+from ...engine.history.database.location import Location, absolute
 from ...engine.history.model.events import JournalEvent, SessionOpened, SessionResumed
 from ...engine.hub.api import HubApi
 from ...engine.hub.hub import Hub
@@ -27,11 +27,11 @@ def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
     return source is not None and isinstance(source.get(SOURCE), str)
 
 
-def acp_command(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
+def acp_command(session_id: str, events: Sequence[JournalEvent], database: Location | None) -> str:
     """The command that resumes this session, to be completed; `database` is the journal it is in."""
     # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
     words = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
-    journal = None if database is None else database.absolute()
+    journal = None if database is None else absolute(database)
     opening = _last_opening(events)
     workdir = None if opening is None else opening.workdir
     for option, path in (("--cwd", workdir), ("--db", journal)):
@@ -42,8 +42,8 @@ def acp_command(session_id: str, events: Sequence[JournalEvent], database: Path 
     return f"interlock acp {shlex.join(words)} --rules FILES -- COMMAND"
 
 
-def local_journal(hub: HubApi) -> Path | None:
-    """The file that the command has to name, where it is one of this machine."""
+def local_journal(hub: HubApi) -> Location | None:
+    """The journal that the command has to name, where it is one of this machine."""
     return hub.database if isinstance(hub, Hub) else None
 
 

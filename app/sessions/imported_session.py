@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pydantic import JsonValue
 
 from ...engine.core.sanitize import visible
+from ...engine.history.database.location import Location, absolute
 from ...engine.history.model.state import Origin
 from ..flows.spec import is_flow
 from .acp_resume import is_acp
@@ -58,12 +58,12 @@ def _record_values(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]
             yield key, visible(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
-def refusal(origin: Origin, at: int | None, database: Path | None) -> list[str]:
+def refusal(origin: Origin, at: int | None, database: Location | None) -> list[str]:
     """Lines of the refusal to resume an imported session whose agent was not named."""
     return [*record_lines(origin), remedy(origin, at, database)]
 
 
-def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
+def remedy(origin: Origin, at: int | None, database: Location | None) -> str:
     """Sentence that says what to do instead."""
     if is_flow(origin.source):
         return "A run of a flow does not go on from an import: begin one with interlock flow run FLOW"
@@ -77,12 +77,12 @@ def is_resumable(origin: Origin) -> bool:
     return not is_flow(origin.source) and not is_acp(origin.source)
 
 
-def resume_command(origin: Origin, at: int | None, database: Path | None) -> str:
+def resume_command(origin: Origin, at: int | None, database: Location | None) -> str:
     """The command that resumes it, to be completed; `database` is the journal it is in."""
     words = [origin.session if visible(origin.session) == origin.session else "SESSION"]
     if at is not None:
         words += ["--at", str(at)]
-    journal = None if database is None else str(database.absolute())
+    journal = None if database is None else str(absolute(database))
     if journal is not None and visible(journal) == journal:
         words += ["--db", journal]
     return f"interlock resume {shlex.join(words)} --agent FILE --rules FILES"

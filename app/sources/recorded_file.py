@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
+from ...engine.history.database.location import Location
 from ...engine.history.journal.known_labels import KnownLabels
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import JournalEvent
@@ -20,14 +20,14 @@ from ..config.rules_compiler import LANGUAGE
 class RecordedFile(BacktestSource, HistoryApi):
     """The journal in `database`, read and never written; another process may be writing it meanwhile."""
 
-    def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
+    def __init__(self, database: Location, redaction: Redaction | None = None) -> None:
         self._database = database
         self.redaction = (redaction or Redaction()).reading(LANGUAGE)
         self.language = LANGUAGE
         self._labels = KnownLabels()
 
     @property
-    def database(self) -> Path:
+    def database(self) -> Location:
         return self._database
 
     async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:

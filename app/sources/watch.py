@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from pathlib import Path
+from heapq import merge
 
 from ...engine.approvals.request_order import Unread, longest_first
 from ...engine.backtest.explain_recorded import explain_recorded_call
 from ...engine.core.clock import utc_now
+from ...engine.history.database.location import Location, resolved
 from ...engine.history.decisions.precedents import PrecedentIndex, Precedents
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 class WatchedJournal(RecordedFile):
     """The journal at `database`, followed. `look` first, then `follow`, which ends with `close`."""
 
-    def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
+    def __init__(self, database: Location, redaction: Redaction | None = None) -> None:
         super().__init__(database, redaction)
         self._views: dict[str, MaskedSessionState] = {}
         self._at: dict[str, int] = {}
@@ -66,17 +67,20 @@ class WatchedJournal(RecordedFile):
                 subscription.put(masked)
 
     def _read(self) -> list[JournalEvent]:
-        """New events of sessions that are open, or were when last seen, in the order of the journal."""
+        """New events of sessions that are open, or were when last seen, in the order of their times.
+
+        Those of a session stay in its order, also where several servers numbered them.
+        """
         reader = open_reader(self.database)
         started = sorted(reader.unfinished(), key=lambda summary: summary.opened)
         names = dict.fromkeys([*self._at, *(summary.id for summary in started)])
-        found: list[JournalEvent] = []
+        found: list[list[JournalEvent]] = []
         for session in names:
             new = list(reader.events(session, after=self._at.get(session, 0)))
             if new:
                 self._at[session] = new[-1].seq
-                found += new
-        return sorted(found, key=lambda event: event.cursor)
+                found.append(new)
+        return list(merge(*found, key=lambda event: (event.at, event.cursor)))
 
     def follow(self, every: float = EVERY) -> None:
         """Begin to poll the journal."""
@@ -129,11 +133,11 @@ class WatchedJournal(RecordedFile):
     def current_freeze(self) -> FreezeRecord | None:
         """The freeze that the writer of the journal goes by."""
         # Beside the journal itself, which its writer finds behind a link as well.
-        return FreezeLog(self.database.resolve(), utc_now).read()
+        return FreezeLog(resolved(self.database), utc_now).read()
 
     async def passkeys(self) -> PasskeyList:
         """The passkeys in the log beside the journal."""
-        found = await asyncio.to_thread(KeyLog(self.database.resolve()).read)
+        found = await asyncio.to_thread(KeyLog(resolved(self.database)).read)
         return passkey_list(found.in_force(), found.faults)
 
     def groups_of(self, name: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from ...engine.gateway.protocol.address import TOKEN, Address, check_private, se
 from ...engine.gateway.protocol.server_proof import digest_of
 from ...engine.gateway.protocol.token_paths import operator_token_file, token_file
 from ...engine.gateway.protocol.tokens import TokenError, TokenFile, check_secret, read_secret
+from ...engine.history.database.location import absolute
 from ...engine.hub.hub import Hub
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse, report_directory
@@ -170,7 +171,7 @@ def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:
     if not listen.port:  # Another port each time is another page each time.
         return Logins()
     own = args.connect is None
-    target = str(database(args).absolute()) if own else server_url(args.connect or None)
+    target = str(absolute(database(args))) if own else server_url(args.connect or None)
     return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {target}")))
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import cast
 
 from pydantic_core import from_json
 
 from ..core.frozen import maker
+from ..history.database.location import Location
 from ..history.decisions.call_pages import CallRow, call_pages
 from ..history.decisions.index import IN_TIME
 from ..history.journal.rows import event_of
@@ -187,7 +187,7 @@ class RecordedItems:
         self._steps: set[str] = set()
         self._openings = {} if openings is None else openings
 
-    def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
+    def of_rows(self, session: str, rows: Iterable[CallRow], path: Location) -> Iterator[Recorded]:
         """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
         steps, asked = self._steps, self._asked
         for row in rows:
@@ -205,7 +205,7 @@ class RecordedItems:
             if item is not None or (item := self._of_row(session, row, path)) is not None:
                 yield item
 
-    def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:
+    def _of_row(self, session: str, row: CallRow, path: Location) -> Recorded | None:
         seq, at, kind, text = row
         known = self._openings.get(text) if kind == "session.opened" else None
         if known is not None and not self._texts:
@@ -305,7 +305,7 @@ class RecordedItems:
         )
 
 
-def recordings(path: Path, sessions: Iterable[str], *, texts: bool = False) -> Iterator[Recording]:
+def recordings(path: Location, sessions: Iterable[str], *, texts: bool = False) -> Iterator[Recording]:
     """The sessions of these ids, whole, one after the other; with `texts` also what was said in them.
 
     Raises `JournalError` for a file or an event that cannot be read.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from math import ceil
-from pathlib import Path
 
 from ..core.condition import And, Compare, condition_text
+from ..history.database.location import Location
 from ..history.decisions.approval_stats import RuleFatigue, nets_of
 from ..history.fold.markings import skill_net
 from ..history.model.records import NetRecord, Record
@@ -58,7 +58,7 @@ class Saved(Record):
 
 
 def saved(
-    path: Path,
+    path: Location,
     rule: RuleFatigue,
     *,
     since: datetime | None = None,
@@ -110,7 +110,7 @@ def _grant(groups: Collection[int]) -> dict[str, int]:
 
 
 def _freed(
-    path: Path, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
+    path: Location, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
 ) -> Iterator[tuple[str, RecordedCall]]:
     """The calls that people approved and that would have been allowed without them."""
     for recording in recordings(path, rule.sessions, texts=True):
@@ -127,7 +127,7 @@ def _freed(
 class _Trials:
     """Judges of sessions under their own nets, but for one; sessions of the same nets share them."""
 
-    def __init__(self, path: Path, net: str, conditions: ReadCondition) -> None:
+    def __init__(self, path: Location, net: str, conditions: ReadCondition) -> None:
         self._path = path
         self._net = net
         self._conditions = conditions

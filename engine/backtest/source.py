@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from ..history.database.location import Location
 from ..history.decisions.approval_stats import Fatigue, RuleFatigue, fatigue
 from ..history.decisions.call_pages import count_calls, recorded_sessions
 from ..history.journal.reader import open_reader
@@ -85,7 +85,7 @@ class _Unwanted(Exception):  # noqa: N818 - ends work that nobody waits for
 
 def backtest_all(
     parts: ProgressStream[Backtested],
-    database: Path,
+    database: Location,
     nets: Mapping[str, SkillNet],
     session: str | None,
     since: datetime | None,
@@ -117,7 +117,7 @@ def backtest_all(
 
 def count_approvals(
     parts: ProgressStream[Statistics],
-    database: Path,
+    database: Location,
     since: datetime | None,
     language: Language,
     redaction: Redaction,
@@ -140,7 +140,7 @@ def count_approvals(
 
 def suggest_rules(
     parts: ProgressStream[Suggested],
-    database: Path,
+    database: Location,
     rules: Rules,
     since: datetime | None,
     language: Language,
@@ -158,7 +158,7 @@ def suggest_rules(
 
 def narrow_rule(
     parts: ProgressStream[Narrowed],
-    database: Path,
+    database: Location,
     rules: Rules,
     place: tuple[str, int],
     when: str,
@@ -200,7 +200,7 @@ def _telling(parts: ProgressStream[PartT], part: Callable[[int, int], PartT]) ->
 
 
 def chosen(
-    database: Path, session: str | None, since: datetime | None, *, texts: bool = False
+    database: Location, session: str | None, since: datetime | None, *, texts: bool = False
 ) -> tuple[Iterable[Recording], int]:
     """The recordings that are meant, and how many calls they hold.
 

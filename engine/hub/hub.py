@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
@@ -18,6 +17,7 @@ from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operator, Operators
+from ..history.database.location import Location
 from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.known_labels import KnownLabels
@@ -166,7 +166,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
     @classmethod
     def open(
         cls,
-        database: Path,
+        database: Location,
         *,
         spawn: Spawn = _as_task,
         redaction: Redaction | None = None,
@@ -192,7 +192,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         return cls(journal, spawn=spawn, redaction=redaction, policy=policy, language=language)
 
     @property
-    def database(self) -> Path:
+    def database(self) -> Location:
         return self._journal.path
 
     def name_server(self, url: str) -> None:

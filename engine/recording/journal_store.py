@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from ..agents import Message
 from ..agents.stores.base import Messages, StoredSession, StoredSessions
 from ..core.sanitize import visible
+from ..history.database.location import Location
 from ..history.fold.fold import FoldError, fold
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.reader import SessionNotFound
@@ -31,7 +31,7 @@ class JournalStore:
         self._beginning = asyncio.Lock()
 
     @classmethod
-    def open(cls, path: Path | str, *, agent: str = "agent", model: str = "unknown") -> JournalStore:
+    def open(cls, path: Location | str, *, agent: str = "agent", model: str = "unknown") -> JournalStore:
         """A store on the journal at `path`. Raises `JournalError` when it cannot be written."""
         return cls(Journal.open(path), agent=agent, model=model)
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from interlock.engine.history.database.location import absolute
+
 _WRITTEN: dict[Callable[[Path], object], bytes] = {}
 
 
 def copied(write: Callable[[Path], object], database: Path) -> Path:
     """`database` as `write` makes one at a path. It has to make the same at every call, and close it."""
+    if not isinstance(absolute(database), Path):
+        write(database)
+        return database
     content = _WRITTEN.get(write)
     if content is None:
         write(database)

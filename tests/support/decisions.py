@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from interlock.engine.history.database.compiled import INSERT_DECISION, DecisionLine
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -22,6 +24,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import RuleRecord, StepRecord
 
 from ..engine.history.support.recording import opening, sequence
+from .raw_database import raw_database
 
 NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)
 BEGUN = NOW - timedelta(minutes=40)
@@ -36,6 +39,9 @@ RULES = {
     ),
 }
 TOOLS = ("bash", "test", "lint", "deploy", "push", "rm", "read", "write", "edit", "web_fetch")
+
+
+Place = TypeVar("Place", Path, PostgresLocation)
 
 
 class Ticking:
@@ -146,24 +152,23 @@ def write_usual(journal: Journal) -> None:
     journal.write(docs, ended("d3", unknown=True))
 
 
-def usual(path: Path) -> Path:
+def usual(path: Place) -> Place:
     """A journal with the decisions of `write_usual`."""
     with Journal.open(path, clock=Ticking()) as journal:
         write_usual(journal)
     return path
 
 
-def many(path: Path, rows: int, *, sessions: int = 200, seed: int = 1) -> Path:
+def many(path: Place, rows: int, *, sessions: int = 200, seed: int = 1) -> Place:
     """A journal with so many lines of decisions, one a second, put there without their events."""
     with Journal.open(path, clock=lambda: BEGUN) as journal:
         for number in range(sessions):
             mode = "shadow" if number % 10 == 0 else "enforce"
             journal.write(f"agent-{number % 20}-{number:04x}", opened(f"agent-{number % 20}", mode))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("BEGIN")
-        connection.executemany(INSERT_DECISION, _lines(rows, sessions, random.Random(seed)))
-        connection.execute("COMMIT")
+    with closing(raw_database(path)) as to:
+        to.execute("BEGIN IMMEDIATE" if isinstance(to, sqlite3.Connection) else "BEGIN READ WRITE")
+        to.executemany(INSERT_DECISION, _lines(rows, sessions, random.Random(seed)))
+        to.execute("COMMIT")
     return path
 
 

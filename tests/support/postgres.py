@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.database import location
+from interlock.engine.history.database.location import Location, PostgresLocation
 
 from .memory import in_memory
 
@@ -229,7 +230,7 @@ def shared_server() -> PostgresServer:
 def _administration() -> Connection[tuple[Any, ...]]:
     import psycopg
 
-    return psycopg.connect(shared_server().url, autocommit=True)
+    return psycopg.connect(shared_server().url, autocommit=True, options="-c lock_timeout=2000")
 
 
 _numbers = count(1)
@@ -240,19 +241,58 @@ def fresh_location() -> PostgresLocation:
     return PostgresLocation(shared_server().url, f"t{os.getpid()}_{next(_numbers)}")
 
 
-def drop(location: PostgresLocation) -> None:
+def drop(schema: PostgresLocation) -> None:
     """Remove a schema and the connections that wait for questions about it."""
     from interlock.engine.history.postgres.pool import close_idle
 
-    close_idle(location)
-    _administration().execute(f"DROP SCHEMA IF EXISTS {location.schema} CASCADE".encode())
+    close_idle(schema)
+    _administration().execute(f"DROP SCHEMA IF EXISTS {schema.schema} CASCADE".encode())
+
+
+# Tests that name files: their journals in PostgreSQL instead
+
+SWITCH = "INTERLOCK_TEST_DATABASE"
+_mapped: dict[Path, PostgresLocation] = {}
+
+
+def is_on() -> bool:
+    """Tell whether the journals of all tests are in PostgreSQL in this run."""
+    return os.environ.get(SWITCH) == "postgresql"
+
+
+def map_files(root: Callable[[], Path]) -> None:
+    """Have every file that a test names as a journal, below a folder, be a schema instead.
+
+    Only in this process: what other processes are told to open stays a file.
+    """
+    known = location.location_of
+
+    def mapped(text: str | Path | PostgresLocation) -> Location:
+        found = known(text)
+        if not isinstance(found, Path):
+            return found
+        path = found.absolute()
+        if not path.is_relative_to(root()):
+            return found
+        if path not in _mapped:
+            _mapped[path] = fresh_location()
+        return _mapped[path]
+
+    location.location_of = mapped
+
+
+def drop_below(folder: Path) -> None:
+    """Remove the schemas that stand for the files below a folder."""
+    for path in [each for each in _mapped if each.is_relative_to(folder)]:
+        with suppress(Exception):  # one that is still in use ends with the server
+            drop(_mapped.pop(path))
 
 
 @contextmanager
 def fresh_schema() -> Iterator[PostgresLocation]:
     """A schema for a test, removed after it."""
-    location = fresh_location()
+    schema = fresh_location()
     try:
-        yield location
+        yield schema
     finally:
-        drop(location)
+        drop(schema)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...config.arguments import database, in_terminal, refuse_read_only
+from ...config.arguments import database, in_terminal, own_journal, refuse_read_only
 from ..options import add_hosting, add_switch
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def _use_own_journal(args: argparse.Namespace) -> None:
     """
     if "db" in args.typed:
         return
-    usual = database(args)
+    found = database(args)
+    usual = found if isinstance(found, Path) else own_journal()
     args.db = usual.with_name(f"{usual.stem}-demo{usual.suffix}")
     args.typed |= {"db"}
     args.journal_notice = f"The demo has a journal of its own: {args.db}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TextIO
 
 from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.database.location import Location
 from ....engine.history.journal.lock import is_written
 from ....engine.history.journal.reader import HistoryReader, open_reader
 from ....engine.history.model.events import JournalEvent, SessionOpened
@@ -18,7 +18,7 @@ NAMES = "status", "run", "flow", "started", "step", "stands at"
 EMPTY = "No runs of flows are recorded yet. Start one with: interlock demo --flow"
 
 
-def list_runs(database: Path, *, limit: int, out: TextIO) -> int:
+def list_runs(database: Location, *, limit: int, out: TextIO) -> int:
     """Print the latest `limit` runs, the most recent first; returns 0. Raises `JournalError`."""
     rows: list[Sequence[str]] = []
     if database.exists():

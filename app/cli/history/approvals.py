@@ -8,9 +8,9 @@ import shutil
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 
 from ....engine.backtest.savings import Saved, saved
+from ....engine.history.database.location import Location
 from ....engine.history.decisions.approval_stats import Fatigue, RuleFatigue, Tally, fatigue
 from ....engine.history.errors import JournalError
 from ....engine.history.journal.reader import open_reader
@@ -39,7 +39,9 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
     return 0
 
 
-def suggested(journal: Path, found: Fatigue, redaction: Redaction) -> Iterator[tuple[RuleFatigue, Saved]]:
+def suggested(
+    journal: Location, found: Fatigue, redaction: Redaction
+) -> Iterator[tuple[RuleFatigue, Saved]]:
     """Rules that are always approved, with changes that would save requests. Raises `JournalError`."""
     for rule in found.rules:
         less = saved(journal, rule, since=found.since, conditions=condition_of, redaction=redaction)

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.arguments import Parts, database, refuse
-from ..options import add_command, add_journal, add_operator, add_switch, label, positive
+from ..options import (
+    add_command,
+    add_journal,
+    add_operator,
+    add_switch,
+    journal_location,
+    label,
+    positive,
+)
 
 if TYPE_CHECKING:
     from ....engine.history.journal.reader import HistoryReader
@@ -106,7 +114,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _add_part(parts: Parts, name: str, text: str) -> argparse.ArgumentParser:
     part = add_command(parts, name, text)
     # Given before the part's name, they must not be forgotten again.
-    part.add_argument("--db", metavar="FILE", type=Path, default=argparse.SUPPRESS, help="the journal")
+    part.add_argument(
+        "--db", metavar="JOURNAL", type=journal_location, default=argparse.SUPPRESS, help="the journal"
+    )
     part.add_argument("--redact", metavar="A,B", default=argparse.SUPPRESS, help="more fields to mask")
     return part
 
@@ -139,11 +149,13 @@ def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> in
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
     from ....engine.history.journal.reader import open_reader
+    from ....engine.history.journal.schema import inspect
     from ...format.sessions import columns, heading, row
 
     path = database(args)
     try:
-        sessions = _latest(open_reader(path), args.limit or 50, args.label) if path.exists() else []
+        here = inspect(path)[0] != "fresh"
+        sessions = _latest(open_reader(path), args.limit or 50, args.label) if here else []
     except JournalError as error:
         return refuse("history", error)
     if not sessions and args.label is not None:

@@ -24,6 +24,7 @@ from ....engine.history.audit.importing import ExportError, import_session, read
 from ....engine.history.audit.prune import prune, stubs
 from ....engine.history.audit.signing import public_key, trusted_key
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
+from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
 from ....engine.history.journal.key_log import KeyLog
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 # Verifying
 
 
-def _verify(args: argparse.Namespace, journal: Path) -> int:
+def _verify(args: argparse.Namespace, journal: Location) -> int:
     if args.what:
         found = JournalFindings(tuple(_named(args.what, journal)))
     else:
@@ -89,7 +90,7 @@ def _verify(args: argparse.Namespace, journal: Path) -> int:
     return BROKEN if wrong else 0
 
 
-def _compared(path: Path, journal: Path) -> ExportComparison:
+def _compared(path: Path, journal: Location) -> ExportComparison:
     """Compare a file that was exported before with the journal's present content."""
     export = read_export(path)
     if export.check.fault is not None:
@@ -100,7 +101,7 @@ def _compared(path: Path, journal: Path) -> ExportComparison:
     return ExportComparison(path.name, compare(journal, export))
 
 
-def _named(names: list[str], journal: Path) -> Iterator[ChainCheck]:
+def _named(names: list[str], journal: Location) -> Iterator[ChainCheck]:
     for name in names:
         if os.path.isfile(name):  # unlike `Path`'s, also for what is too long for a file's name
             yield read_export(Path(name)).check
@@ -114,7 +115,7 @@ def _named(names: list[str], journal: Path) -> Iterator[ChainCheck]:
 # Moving sessions between files
 
 
-def _export(args: argparse.Namespace, journal: Path) -> int:
+def _export(args: argparse.Namespace, journal: Location) -> int:
     chosen = [args.session is not None, bool(args.all), args.since is not None]
     if sum(chosen) != 1:
         raise ValueError("name one SESSION, or --all, or --since WHEN")
@@ -130,7 +131,7 @@ def _export(args: argparse.Namespace, journal: Path) -> int:
     return 0
 
 
-def _exported(args: argparse.Namespace, journal: Path, session: str) -> Iterator[str]:
+def _exported(args: argparse.Namespace, journal: Location, session: str) -> Iterator[str]:
     """The lines of a session's export."""
     hidden = redaction(args)
     mask: Mask | None = None if args.unmasked else hidden.body
@@ -147,7 +148,7 @@ def _exported(args: argparse.Namespace, journal: Path, session: str) -> Iterator
             return iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
 
 
-def _export_many(args: argparse.Namespace, journal: Path) -> int:
+def _export_many(args: argparse.Namespace, journal: Location) -> int:
     """Export every session, or those since a time, subagents' among them, each into a file."""
     if args.out is None:
         raise ValueError("several sessions go into a directory: add -o DIRECTORY")
@@ -210,9 +211,9 @@ def _print(lines: Iterator[str], *, exact: bool) -> None:
         print(line)
 
 
-def _save(lines: Iterator[str], path: Path, journal: Path) -> None:
+def _save(lines: Iterator[str], path: Path, journal: Location) -> None:
     """Write lines into a file that only its owner can read: completely, or the old content stays."""
-    if path.exists() and journal.exists() and path.samefile(journal):
+    if isinstance(journal, Path) and path.exists() and journal.exists() and path.samefile(journal):
         raise ValueError(f"'{path}' is the journal itself; choose another file")
     if path.is_dir():
         raise ValueError(f"'{path}' is a directory; name a file in it")
@@ -236,7 +237,7 @@ def _save(lines: Iterator[str], path: Path, journal: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _import(args: argparse.Namespace, journal: Path) -> int:
+def _import(args: argparse.Namespace, journal: Location) -> int:
     export = read_export(args.file)
     import_session(export, journal, _key(args))
     masked = f", {export.check.masked} masked" if export.check.masked else ""
@@ -249,7 +250,7 @@ def _import(args: argparse.Namespace, journal: Path) -> int:
 # Keeping
 
 
-def _prune(args: argparse.Namespace, journal: Path) -> int:
+def _prune(args: argparse.Namespace, journal: Location) -> int:
     if not args.older_than:
         raise ValueError("say how old: --older-than 90d")
     now = datetime.now(UTC)
@@ -268,6 +269,8 @@ def _prune(args: argparse.Namespace, journal: Path) -> int:
         if questions := done.questions.get(stub.session):
             what += f", {count(questions, 'question')} still open"
         print(f"  {visible(stub.session)}  {what}")
+    for session in done.held:
+        print(f"  {visible(session)}  stays: it did not end, and a server has it")
     for check in done.kept:
         reason = check.fault.message if check.fault else "it has no events"
         print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(reason)}")
@@ -275,10 +278,16 @@ def _prune(args: argparse.Namespace, journal: Path) -> int:
     if done.lingers:
         print("  Somebody reads the journal: what was removed is overwritten when they stop")
         print("  and a console or another prune opens it again.")
-    copies = sorted(journal.parent.glob(f"{glob.escape(journal.name)}.*.bak"))
-    for copy in copies if done.pruned else []:
+    for copy in _copies(journal) if done.pruned else []:
         print(f"  A copy from before an upgrade may still have them:\n  {visible(str(copy))}")
     return BROKEN if done.kept else 0
+
+
+def _copies(journal: Location) -> list[Path]:
+    """Copies of a journal's file from before an upgrade."""
+    if not isinstance(journal, Path):
+        return []
+    return sorted(journal.parent.glob(f"{glob.escape(journal.name)}.*.bak"))
 
 
 def _old_enough(text: str) -> timedelta:
@@ -289,12 +298,14 @@ def _old_enough(text: str) -> timedelta:
     return length
 
 
-def _rebuild(_: argparse.Namespace, journal: Path) -> int:
+def _rebuild(_: argparse.Namespace, journal: Location) -> int:
     done = rebuild(journal)
     for session in done.mended:
         print(f"  {visible(session)}  had a line that its events do not make")
     if done.decisions:
         print("  the list of decisions was not what the events make")
+    if done.held:
+        print(f"  {count(len(done.held), 'session')} that a server has: not looked at")
     were = f"{len(done.mended)} mended" if done.mended else "all were right"
     print(f"Rebuilt the lines of {count(done.sessions, 'session')}: {were}.")
     return 0

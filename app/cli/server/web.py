@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ....engine.core.sanitize import visible
+from ....engine.history.database.location import Location
 from ...config.arguments import database, refuse
 from ..options import (
     add_appearance,
@@ -94,7 +94,7 @@ def _run_part(args: argparse.Namespace) -> int:
     return 0
 
 
-def _list_keys(journal: Path) -> int:
+def _list_keys(journal: Location) -> int:
     """Print the keys of a journal's log, and what does not count in it."""
     from ....engine.history.journal.key_log import KeyLog
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 
 from ...core.condition import Condition, holds
 from ...core.rule import ApprovalRule, RuleSource
+from ...history.database.location import Location
 from ...history.model.records import Record
 from ...history.model.times import from_ms, to_ms
 from ...history.redaction.redaction import Redaction
@@ -41,7 +41,7 @@ class Narrowing(Record):
 
 
 def narrow(
-    path: Path,
+    path: Location,
     rules: Mapping[str, str],
     file: str,
     line: int,

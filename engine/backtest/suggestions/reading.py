@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
+from ...history.database.location import Location
 from ...history.decisions.call_pages import count_calls, recorded_sessions
 from ..journal_reader import recordings
 from ..recording import Recorded, RecordedCall, Recording
@@ -18,7 +18,7 @@ class JournalReading:
     `texts` says that what was said is read as well.
     """
 
-    def __init__(self, path: Path, progress: Progress, *, times: int, texts: bool) -> None:
+    def __init__(self, path: Location, progress: Progress, *, times: int, texts: bool) -> None:
         self._path = path
         self._progress = progress
         self._texts = texts

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
 
 from ...core.condition import Condition
 from ...core.rule import Rule, RuleSource
+from ...history.database.location import Location
 from ...history.model.times import to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
@@ -47,7 +47,7 @@ class _Trial:
 
 
 def suggest(
-    path: Path,
+    path: Location,
     rules: Mapping[str, str],
     writer: RuleWriter,
     redaction: Redaction,

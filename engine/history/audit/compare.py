@@ -7,10 +7,10 @@ after an export, so only what the export has is compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..database.compiled import SELECT_HASHES, SELECT_STUB
 from ..database.connection import Connection
+from ..database.location import Location
 from ..journal.schema import reading
 from .importing import Export
 from .verify import ChainFault, require_journal
@@ -30,7 +30,7 @@ class Comparison:
     fault: ChainFault | None = None
 
 
-def compare(path: Path, export: Export) -> Comparison:
+def compare(path: Location, export: Export) -> Comparison:
     """Hold the journal at `path` against an export, whose chain has no fault. Raises `JournalError`.
 
     An event's hash is over all events before it, so that those are the same when it is.

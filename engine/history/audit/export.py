@@ -10,11 +10,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from pydantic import JsonValue
 
 from ..database.compiled import SELECT_LINKED, DecisionLine, LinkedRow
+from ..database.location import Location
 from ..decisions.index import LISTED, opened_calls
 from ..journal.rows import in_pages
 from ..journal.schema import reading
@@ -60,7 +60,7 @@ Of a call that a person edited `asked_input` is what the agent had asked for, `i
 """
 
 
-def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
+def linked_events(path: Location, session: str) -> Iterator[LinkedEvent]:
     """A session's events with their links, page by page. Raises `JournalError`."""
     require_journal(path)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
+from ..database.location import Location
 from ..decisions.index import rebuild_decisions
 from ..errors import FoldError, JournalError
 from ..fold.fold import fold
@@ -24,6 +25,8 @@ from ..journal.schema import MAGIC, name_of
 from ..journal.session_index import SessionLine
 from ..model.events import JournalEvent, event_body
 from ..model.times import from_ms, to_ms
+from ..postgres.connection import PostgresConnection
+from ..postgres.maintenance import add_unowned, next_numbers
 from .attestation import is_vouched, vouched
 from .canonical_json import canonical
 from .export import FORMAT, FORMAT_VERSION
@@ -192,7 +195,7 @@ def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
     )
 
 
-def import_session(export: Export, database: Path, key: Path) -> None:
+def import_session(export: Export, database: Location, key: Path) -> None:
     """Take an export into the journal at `database`, which is created if there is none.
 
     Its chain stays as it is; the key in the file `key`, made if there is none, vouches for its origin and
@@ -226,9 +229,13 @@ def import_session(export: Export, database: Path, key: Path) -> None:
             had = "is in" if known else "was pruned from"
             raise JournalError(
                 f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
-                "import it into another: --db FILE"
+                "import it into another: --db JOURNAL"
             )
-        cursor = int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
+        if isinstance(connection, PostgresConnection):
+            cursor = next_numbers(connection, len(export.events))
+            add_unowned(connection, export.session, len(export.events), export.events[-1].hash)
+        else:
+            cursor = int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
         line = SessionLine.of(events)
         line.imported = True
         connection.execute(sql.UPSERT_SESSION, line.row())

@@ -14,12 +14,15 @@ from pydantic import JsonValue
 
 from ..database import compiled as sql
 from ..database.connection import ALL_ROWS, Connection
+from ..database.location import Location, resolved
 from ..errors import JournalError
-from ..journal.maintenance import changing
+from ..journal.maintenance import changeable, changing
 from ..journal.rows import event_of
 from ..journal.schema import inspect, name_of, reading
 from ..journal.session_index import SessionLine
 from ..model.times import from_ms
+from ..postgres.connection import PostgresConnection
+from ..postgres.maintenance import remove_owners
 from .canonical_json import canonical
 from .signing import Signer, signed
 from .verify import ChainCheck, ChainFault, check_session, require_journal
@@ -60,29 +63,31 @@ class Pruning:
     """Sessions that were removed, and those kept because their chain is broken: that is evidence.
 
     `questions` counts the approval requests that were still open in a session that went, where any were:
-    they will not be asked again. What was removed `lingers` in the file while another process reads the
-    state from before: it is overwritten when the journal is next opened and closed without a reader.
+    they will not be asked again. `held` are old sessions that did not end and that a server has. What
+    was removed `lingers` in the file while another process reads the state from before: it is overwritten
+    when the journal is next opened and closed without a reader.
     """
 
     pruned: tuple[Stub, ...]
     kept: tuple[ChainCheck, ...]
     questions: Mapping[str, int] = field(default_factory=dict[str, int])
+    held: tuple[str, ...] = ()
     lingers: bool = False
 
 
-def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = False) -> Pruning:
+def prune(path: Location, *, before: int, by: str, at: int, key: Path, dry: bool = False) -> Pruning:
     """Remove the sessions of the journal at `path` that last changed before `before`.
 
     The stubs are signed with the key in the file `key`, which is made if there is none. Times are UTC
-    milliseconds. With `dry` the file is only read, also while it is written. Raises `JournalError`.
+    milliseconds. With `dry` the journal is only read, also while it is written. Raises `JournalError`.
     """
     if dry:
         require_journal(path)
         with reading(path) as connection:
             connection.execute("BEGIN")
-            return _chosen(connection, path, before, by, at)
+            return _chosen(connection, path, before, by, at, lock=False)
     with changing(path, shrink=True) as connection:
-        chosen = _chosen(connection, path, before, by, at)
+        chosen = _chosen(connection, path, before, by, at, lock=True)
         if chosen.pruned:
             signer = Signer.open(key)
             connection.executemany(
@@ -93,25 +98,37 @@ def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = F
                 ],
             )
             gone = [(stub.session,) for stub in chosen.pruned]
+            if isinstance(connection, PostgresConnection):
+                remove_owners(connection, [stub.session for stub in chosen.pruned])
             for statement in (sql.DELETE_DECISIONS_OF_SESSION, sql.DELETE_EVENTS, sql.DELETE_SESSION):
                 connection.executemany(statement, gone)
     return replace(chosen, lingers=bool(chosen.pruned) and _unfinished(path))
 
 
-def _unfinished(path: Path) -> bool:
+def _unfinished(path: Location) -> bool:
     """Tell whether the write-ahead log could not be moved into the file."""
-    path = path.resolve()
+    path = resolved(path)
+    if not isinstance(path, Path):
+        return False
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0
 
 
-def _chosen(connection: Connection, path: Path, before: int, by: str, at: int) -> Pruning:
+def _chosen(
+    connection: Connection, path: Location, before: int, by: str, at: int, *, lock: bool
+) -> Pruning:
     """The sessions to remove, and those that are old but have to stay."""
+    old = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
+    free = changeable(connection, [row[0] for row in old], lock=lock)
+    # Once more: until they were locked they may have gone on.
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
+    held = tuple(row[0] for row in rows if row[0] not in free)
     chosen: list[Stub] = []
     kept: list[ChainCheck] = []
     questions: dict[str, int] = {}
     for row in rows:
+        if row[0] not in free:
+            continue
         line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
         if check.fault is None and check.head is not None:
@@ -124,10 +141,10 @@ def _chosen(connection: Connection, path: Path, before: int, by: str, at: int) -
                 continue
             check = replace(check, fault=ChainFault(check.events, "changed", why))
         kept.append(check)
-    return Pruning(tuple(chosen), tuple(kept), questions)
+    return Pruning(tuple(chosen), tuple(kept), questions, held)
 
 
-def _unfit(connection: Connection, path: Path, line: SessionLine) -> str | None:
+def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:
     """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
@@ -141,7 +158,7 @@ def _unfit(connection: Connection, path: Path, line: SessionLine) -> str | None:
     return None
 
 
-def stubs(path: Path) -> Iterator[StubCheck]:
+def stubs(path: Location) -> Iterator[StubCheck]:
     """The stubs of the pruned sessions, each checked, oldest first. Raises `JournalError`."""
     if inspect(path)[0] == "fresh":
         raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import orjson
@@ -23,6 +22,7 @@ from pydantic import JsonValue
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
 from ..database.connection import Connection
+from ..database.location import Location
 from ..errors import JournalError
 from ..journal.key_log import KeyLog
 from ..journal.rows import in_pages
@@ -33,6 +33,8 @@ from .passkeys import KeyEntry
 from .proof_check import ProofCheck, ProofFault
 
 _BEFORE_ALL = -math.inf
+_LEAST = -(1 << 63)
+"""A number before those of all events: the columns of a file take more than whole numbers."""
 _MOST_GAPS = 10
 _WINDOW = 2000
 """Events after a fault that are looked at to say what kind of fault it is."""
@@ -122,7 +124,7 @@ def linked(row: LinkedRow) -> LinkedEvent:
     return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, own, vouch)
 
 
-def verify_journal(path: Path) -> Iterator[ChainCheck]:
+def verify_journal(path: Location) -> Iterator[ChainCheck]:
     """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
 
     Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read.
@@ -144,7 +146,7 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
             yield ChainCheck(str(session), 0, None, fault=ChainFault(1, "removed", message))
 
 
-def verify_session(path: Path, session: str) -> ChainCheck:
+def verify_session(path: Location, session: str) -> ChainCheck:
     """Check the one session of this id, of which the journal has a line. Raises `JournalError`."""
     require_journal(path)
     with reading(path) as connection:
@@ -153,10 +155,10 @@ def verify_session(path: Path, session: str) -> ChainCheck:
         return check_session(connection, *line, known=KeyLog(path).read().entries)
 
 
-def require_journal(path: Path) -> None:
+def require_journal(path: Location) -> None:
     """Raises `JournalError` where there is no journal."""
     if inspect(path)[0] == "fresh":
-        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db FILE")
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db JOURNAL")
 
 
 def check_session(
@@ -189,7 +191,7 @@ def check_session(
     return replace(found, imported=bool(imported))
 
 
-def check_file(path: Path) -> FileCheck:
+def check_file(path: Location) -> FileCheck:
     """Check that the file has as many events as it ever numbered, but for those that were pruned.
 
     Raises `JournalError`.
@@ -274,7 +276,8 @@ def _stored(connection: Connection, session: str) -> Iterator[LinkedEvent]:
     def page(after: float, size: int) -> list[LinkedRow]:
         return connection.execute(sql.SELECT_LINKED, (session, after, size)).fetchall()
 
-    return map(linked, in_pages(page, _BEFORE_ALL))
+    before = _BEFORE_ALL if isinstance(connection, sqlite3.Connection) else _LEAST
+    return map(linked, in_pages(page, before))
 
 
 def _hash(event: LinkedEvent | None) -> bytes | None:

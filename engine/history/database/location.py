@@ -33,7 +33,7 @@ class PostgresLocation:
     def of(cls, text: str) -> PostgresLocation:
         """Read `postgresql://user@host:port/database?schema=NAME&…`.
 
-        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema whose name
+        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema that
         would have to be quoted.
         """
         try:
@@ -92,6 +92,15 @@ def absolute(location: str | Path | PostgresLocation) -> Location:
     """The same location from any working directory. Raises as `location_of`."""
     found = location_of(location)
     return found.absolute() if isinstance(found, Path) else found
+
+
+def resolved(location: str | Path | PostgresLocation) -> Location:
+    """The same behind all links of a file: what is beside a journal is beside the file itself.
+
+    Raises as `location_of`.
+    """
+    found = location_of(location)
+    return found.resolve() if isinstance(found, Path) else found
 
 
 def _shown(url: str) -> str:

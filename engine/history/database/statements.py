@@ -127,6 +127,7 @@ SELECT_UNFINISHED_SESSIONS = (
     .order_by(*latest_first)
 )
 SELECT_SESSIONS_AS_OPENED = select(*columns(Session)).order_by(*in_opening_order)
+SELECT_SESSIONS_AS_ADDED = select(*columns(Session)).order_by(rowid)
 SELECT_SESSIONS_UNCHANGED_SINCE = (
     select(*columns(Session)).where(col(Session.updated) < bind).order_by(col(Session.updated), rowid)
 )
@@ -157,6 +158,8 @@ DELETE_SESSION = delete(Session).where(col(Session.id) == bind)
 
 of_session = col(Event.session) == bind
 after_seq = col(Event.seq) > bind
+behind = col(Event.cursor) > bind
+up_to = col(Event.cursor) <= bind
 plain_columns = columns(Event)[:6]
 has_nets = col(Event.type).in_(["session.opened", "session.resumed", "rules.replaced"])
 before = (
@@ -178,9 +181,8 @@ followed = select(
 last_cursor = func.coalesce(select(sequence.c.seq).where(sequence.c.name == "event").scalar_subquery(), 0)
 
 SELECT_EVENTS = select(*plain_columns).where(of_session, after_seq).order_by(col(Event.seq)).limit(bind)
-SELECT_SINCE = (
-    select(*plain_columns).where(col(Event.cursor) > bind).order_by(col(Event.cursor)).limit(bind)
-)
+SELECT_SINCE = select(*plain_columns).where(behind, up_to).order_by(col(Event.cursor)).limit(bind)
+SELECT_LINKED_SINCE = select(*columns(Event)).where(behind, up_to).order_by(col(Event.cursor)).limit(bind)
 SELECT_MESSAGES = (
     select(*plain_columns).where(of_session, col(Event.type) == "message").order_by(col(Event.seq))
 )
@@ -224,16 +226,14 @@ SELECT_USES = (
 )
 SELECT_NETS = select(col(Event.seq), col(Event.body)).where(of_session, has_nets).order_by(col(Event.seq))
 SELECT_APPROVALS = (
-    select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))
-    .where(col(Event.cursor) > bind, col(Event.at) >= bind, col(Event.type).in_(APPROVAL_TYPES))
+    select(*plain_columns)
+    .where(behind, up_to, col(Event.at) >= bind, col(Event.type).in_(APPROVAL_TYPES))
     .order_by(col(Event.cursor))
     .limit(bind)
 )
 SELECT_PRECEDENTS = (
-    select(col(Event.cursor), col(Event.session), col(Event.at), col(Event.type), col(Event.body))
-    .where(
-        col(Event.cursor) > bind, col(Event.type).in_((*APPROVAL_TYPES, "call.decided", "call.result"))
-    )
+    select(*plain_columns)
+    .where(behind, up_to, col(Event.type).in_((*APPROVAL_TYPES, "call.decided", "call.result")))
     .order_by(col(Event.cursor))
     .limit(bind)
 )
@@ -245,6 +245,9 @@ SELECT_TALKS = (
 )
 SELECT_HASHES = select(col(Event.seq), col(Event.hash)).where(of_session)
 SELECT_LAST_HASH = select(col(Event.hash)).where(of_session).order_by(col(Event.seq).desc()).limit(1)
+SELECT_LAST_LINK = (
+    select(col(Event.seq), col(Event.hash)).where(of_session).order_by(col(Event.seq).desc()).limit(1)
+)
 SELECT_LAST_EVENT = (
     select(col(Event.seq), col(Event.at)).where(of_session).order_by(col(Event.seq).desc()).limit(1)
 )
@@ -253,6 +256,7 @@ SELECT_LAST_RESUME = select(func.coalesce(func.max(col(Event.seq)), 0)).where(
     of_session, col(Event.type) == "session.resumed"
 )
 SELECT_LAST_CURSOR = select(last_cursor)
+SELECT_LANES = select(literal_column("0", Integer), last_cursor)
 SELECT_EVENT_SESSIONS = select(col(Event.session)).distinct()
 SELECT_STRAY_EVENT_SESSIONS = SELECT_EVENT_SESSIONS.where(col(Event.session).not_in(session_ids))
 SELECT_MISPLACED = (
@@ -281,6 +285,7 @@ COUNT_FILE = select(
     select(func.coalesce(func.sum(cast(col(Pruned.events), Integer)), 0)).scalar_subquery(),
 )
 INSERT_EVENT = insert_row(Event)
+SET_LAST_CURSOR = update(sequence).values(seq=bind).where(sequence.c.name == "event")
 DELETE_EVENTS = delete(Event).where(of_session)
 
 # Stubs of pruned sessions
@@ -374,7 +379,7 @@ SELECT_RUNNING_CALLS = (
         col(Decision.kind) == "call",
         ran,
     )
-    .order_by(col(Decision.cursor))
+    .order_by(col(Decision.seq))
 )
 SELECT_STRAY_DECISION_SESSIONS = (
     select(col(Decision.session)).where(col(Decision.session).not_in(session_ids)).distinct()

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from statistics import median
 from typing import Literal, TypeAlias, cast
 
@@ -20,12 +19,13 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from ..database.compiled import SELECT_APPROVALS, SELECT_NETS
+from ..database.location import Location
 from ..errors import JournalError
+from ..journal.lanes import Positions, Row, rows_behind
 from ..journal.schema import name_of, reading
 from ..model.events import RulesReplaced, SessionOpened, SessionResumed, event_body
 from ..model.records import NetRecord, Record, RuleRecord
 from ..model.times import to_ms
-from .call_pages import fetch_page
 
 QUICK = 2.0
 """Seconds within which a request cannot have been read."""
@@ -37,7 +37,6 @@ SESSIONS = 200
 """The latest sessions of a rule that are told by name."""
 
 _PAGE = 2_000
-_Row: TypeAlias = tuple[int, str, int, str, str]
 _Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
 
 
@@ -254,7 +253,9 @@ def _most(rule: RuleFatigue) -> tuple[int, str, str]:
     return -rule.tally.requests, rule.net, "" if rule.rule is None else rule.rule.text
 
 
-def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event | None = None) -> Fatigue:
+def fatigue(
+    path: Location, since: datetime | None = None, *, stop: threading.Event | None = None
+) -> Fatigue:
     """Count the approvals of the journal at `path`, those asked at `since` or later.
 
     Raises `JournalError` for a file or an event that cannot be read, also once `stop` is set.
@@ -263,7 +264,7 @@ def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event 
     for rows in _pages(path, 0 if since is None else to_ms(since)):
         if stop is not None and stop.is_set():
             raise JournalError("Nobody waits for the approvals to be counted any more.")
-        for cursor, session, at, kind, text in rows:
+        for cursor, session, _, at, kind, text in rows:
             try:
                 reader.take(session, at, kind, cast("dict[str, object]", from_json(text)))
             except (KeyError, TypeError, ValueError) as error:
@@ -275,20 +276,18 @@ def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event 
     return reader.result(since)
 
 
-def _pages(path: Path, since: int) -> Iterator[list[_Row]]:
+def _pages(path: Location, since: int) -> Iterator[list[Row]]:
     """Rows about requests, a page at a time; a page of long inputs ends early."""
-    done = 0
+    done: Positions = {}
     more = True
     while more:
         with reading(path) as connection:
-            rows: list[_Row] = []
-            more = fetch_page(connection.execute(SELECT_APPROVALS, (done, since, _PAGE)), rows, _PAGE)
+            rows, done, more = rows_behind(connection, SELECT_APPROVALS, done, _PAGE, (since,))
         if rows:
-            done = rows[-1][0]
             yield rows
 
 
-def nets_of(path: Path, session: str) -> dict[str, NetRecord]:
+def nets_of(path: Location, session: str) -> dict[str, NetRecord]:
     """Every net a session had, as it was last. Raises `JournalError`."""
     nets: dict[str, NetRecord] = {}
     with reading(path) as connection:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ..database import compiled as sql
 from ..database.connection import Rows
+from ..database.location import Location
 from ..journal.schema import reading
 from ..model.times import to_ms
 
@@ -34,7 +34,7 @@ SESSIONS = 200
 
 
 def call_pages(
-    path: Path, sessions: Iterable[str], *, after: int = 0, page: int = PAGE, messages: bool = False
+    path: Location, sessions: Iterable[str], *, after: int = 0, page: int = PAGE, messages: bool = False
 ) -> Iterator[tuple[str, list[CallRow]]]:
     """Events that bear on how calls are judged, session by session, after event `after` of each.
 
@@ -70,7 +70,7 @@ def fetch_page(cursor: Rows, rows: list[Row], most: int) -> bool:
     return len(rows) == most or text >= PAGE_TEXT
 
 
-def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str]:
+def recorded_sessions(path: Location, since: datetime | None = None) -> Iterator[str]:
     """Sessions in which something was recorded at `since` or later, the first opened first.
 
     Subagents' are left out: their calls were decided, and are recorded, in the session above them.
@@ -88,7 +88,7 @@ def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str
         last = rows[-1][0]
 
 
-def count_calls(path: Path, since: datetime | None = None) -> int:
+def count_calls(path: Location, since: datetime | None = None) -> int:
     """The number of decided calls in the `recorded_sessions`. Raises `JournalError` as they do."""
     with reading(path) as connection:
         return int(connection.execute(sql.COUNT_CALLS, (_ms(since),)).fetchone()[0])

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ..database import compiled as sql
 from ..database.connection import Connection
+from ..database.location import Location
 from ..fold.setting_changes import STEPS
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
@@ -125,7 +125,7 @@ class _Tally:
 
 
 def count_decisions(
-    path: Path,
+    path: Location,
     criteria: DecisionFilter = EVERYTHING,
     *,
     by: GroupBy | None = None,
@@ -176,7 +176,7 @@ def _rule(connection: Connection, net: str | None) -> str | None:
     return None if row is None else row[0]
 
 
-def shadow_summary(path: Path, criteria: DecisionFilter = EVERYTHING) -> ShadowSummary:
+def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> ShadowSummary:
     """Sum up what enforce mode would have done with the calls of a filter that were made in shadow mode.
 
     Raises `JournalError`.

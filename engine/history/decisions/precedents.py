@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from pydantic import JsonValue
@@ -23,7 +22,9 @@ from pydantic_core import from_json
 
 from ...core.people import person_key
 from ..database.compiled import SELECT_PRECEDENTS
+from ..database.location import Location
 from ..errors import JournalError
+from ..journal.lanes import Positions, lane_of, rows_behind
 from ..journal.reader import open_reader
 from ..journal.schema import name_of, reading
 from ..model.events import ApprovalRequested
@@ -31,7 +32,6 @@ from ..model.records import Record
 from ..model.state import ApprovalState
 from ..redaction.redaction import Redaction
 from ..redaction.shell.masking import shell_texts
-from .call_pages import fetch_page
 
 RECENT = 20
 """Latest requests of a rule and tool among which the nearest is looked for."""
@@ -46,7 +46,6 @@ _HOST = re.compile(r"(?:://(?:[^/\s@'\"]*@)?|\b[\w.+-]+@)([\w-]+(?:\.[\w-]+)+|lo
 
 PastVerdict: TypeAlias = Literal["approved", "denied", "expired"]
 WordKind: TypeAlias = Literal["program", "path", "host"]
-_Row: TypeAlias = tuple[int, str, int, str, str]
 
 
 class NewWord(Record):
@@ -172,10 +171,10 @@ def _is_path(word: str) -> bool:
 class PrecedentIndex:
     """Index of the decided requests and the words of a journal at `path`, for threads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._cursor = 0
+        self._read: Positions = {}
         self._tallies: dict[bytes, _Tally] = {}
         self._recent: dict[tuple[str, str, str], deque[_Past]] = {}
         self._approved: dict[tuple[str, str], _Past] = {}
@@ -236,11 +235,9 @@ class PrecedentIndex:
     def _read_on(self) -> None:
         more = True
         while more:
-            rows: list[_Row] = []
             with reading(self._path) as connection:
-                found = connection.execute(SELECT_PRECEDENTS, (self._cursor, _PAGE))
-                more = fetch_page(found, rows, _PAGE)
-            for cursor, session, _, kind, text in rows:
+                rows, after, more = rows_behind(connection, SELECT_PRECEDENTS, self._read, _PAGE)
+            for cursor, session, _, _, kind, text in rows:
                 try:
                     self._take(cursor, session, kind, cast("dict[str, JsonValue]", from_json(text)))
                 except (KeyError, TypeError, ValueError) as error:
@@ -249,7 +246,8 @@ class PrecedentIndex:
                         f"{error or type(error).__name__}. The file was changed by something else; "
                         "restore a backup."
                     ) from error
-                self._cursor = cursor
+                self._read[lane_of(cursor)] = cursor
+            self._read = after
 
     def _take(self, cursor: int, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Move on by one event. Raises `KeyError`, `TypeError` or `ValueError` for what is none."""

@@ -13,19 +13,20 @@ steps are smaller then.
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ...core.people import person_key
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
+from ..database.location import Location
 from ..errors import JournalError
 from ..fold.setting_changes import Kind
 from ..journal.reader import open_reader
@@ -33,6 +34,7 @@ from ..journal.schema import name_of, reading
 from ..model.events import JournalEvent
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
+from ..postgres.connection import PostgresConnection
 from .filter import DecisionFilter, Result, Verdict
 
 PAGE_SIZE = 200
@@ -100,16 +102,22 @@ class Scan(Record):
 
 @contextmanager
 def decision_connection(
-    path: Path, stop: threading.Event | None = None
+    path: Location, stop: threading.Event | None = None
 ) -> Generator[Connection, None, None]:
     """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
     is set."""
     with reading(path) as connection:
-        connection.create_function("input_of", 1, _input_of, deterministic=True)
-        connection.create_function("unclear_in", 1, _unclear_in, deterministic=True)
-        if stop is not None:
-            connection.set_progress_handler(stop.is_set, STOP_EVERY)
-        yield connection
+        if isinstance(connection, sqlite3.Connection):
+            connection.create_function("input_of", 1, _input_of, deterministic=True)
+            connection.create_function("unclear_in", 1, _unclear_in, deterministic=True)
+            if stop is not None:
+                connection.set_progress_handler(stop.is_set, STOP_EVERY)
+            yield connection
+        elif isinstance(connection, PostgresConnection) and stop is not None:
+            with connection.stopped_by(stop):
+                yield connection
+        else:
+            yield connection
 
 
 @dataclass(slots=True)
@@ -294,7 +302,7 @@ def _of_sessions(connection: Connection, where: Where, patterns: Sequence[str]) 
 class DecisionReader:
     """The decisions in the journal at `path`, as of each question. Methods raise `JournalError`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
 
     def scan(

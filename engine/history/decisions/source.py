@@ -7,6 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from ..database.location import Location
 from ..model.events import CallDecided, JournalEvent
 from ..redaction.redaction import Redaction
 from .counts import DecisionCounts, GroupBy, ShadowSummary, count_decisions, shadow_summary
@@ -25,13 +26,14 @@ class DecisionSource(ABC):
 
     @property
     @abstractmethod
-    def database(self) -> Path:
-        """The journal's file."""
+    def database(self) -> Location:
+        """The journal's place."""
 
     @property
     def location(self) -> str:
         """The journal's name, for people."""
-        return self.database.name
+        place = self.database
+        return place.name if isinstance(place, Path) else str(place)
 
     @property
     def server(self) -> str:

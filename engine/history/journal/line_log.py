@@ -1,7 +1,7 @@
 """Logs of lines that belong to a journal as a whole, only ever appended to.
 
-They hold what no session's record can. Beside an SQLite file each is a file, in PostgreSQL rows of the table
-`line`, to which several servers append.
+They hold what no session's record can. Beside an SQLite file each is a file, in PostgreSQL rows of a
+table, to which several servers append.
 """
 
 from __future__ import annotations

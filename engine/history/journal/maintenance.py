@@ -1,21 +1,30 @@
-"""Changes to a journal as a whole while no other process writes it: for import, pruning, rebuilding."""
+"""Changes to a journal as a whole: for import, pruning, rebuilding.
+
+No other process writes a file meanwhile. Servers go on with a database, and those of their sessions that
+did not end are left alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 from ...core.sanitize import visible
 from ..audit.attestation import vouch_in
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
+from ..database.connection import Connection
+from ..database.location import Location, absolute
 from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
+from ..postgres.connection import PostgresConnection, stored_row
+from ..postgres.maintenance import changing_database, lock_sessions
 from .lock import WriteLock
 from .rows import session_events
 from .schema import inspect, name_of, prepare, reading
@@ -25,18 +34,22 @@ from .writer import connect_writing
 
 @contextmanager
 def changing(
-    path: Path, *, create: bool = False, shrink: bool = False
-) -> Generator[sqlite3.Connection, None, None]:
+    path: Location, *, create: bool = False, shrink: bool = False
+) -> Generator[Connection, None, None]:
     """A connection in one transaction, which is durable when the context ends and undone when it raises.
 
     The journal is brought up to date first. With `shrink` the space of what was deleted is given back at
-    the end. Raises `JournalError` when there is none (unless `create`), when another process writes it,
-    and for whatever SQLite says.
+    the end. Raises `JournalError` when there is none (unless `create`), when another process writes its
+    file, and for whatever the database says.
     """
-    path = path.absolute()
+    path = absolute(path)
+    if not isinstance(path, Path):
+        with changing_database(path, create=create) as connection:
+            yield connection
+        return
     shown = name_of(path)
     if inspect(path)[0] == "fresh" and not create:
-        raise JournalError(f"There is no journal at '{shown}' yet. Name another: --db FILE")
+        raise JournalError(f"There is no journal at '{shown}' yet. Name another: --db JOURNAL")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()
@@ -72,6 +85,18 @@ def changing(
         lock.release()
 
 
+def changeable(connection: Connection, sessions: Sequence[str], *, lock: bool = True) -> frozenset[str]:
+    """Those of `sessions` that can be changed in the transaction; of a file all."""
+    if isinstance(connection, PostgresConnection):
+        return lock_sessions(connection, sessions, lock=lock)
+    return frozenset(sessions)
+
+
+def stored(connection: Connection, row: tuple[object, ...]) -> tuple[object, ...]:
+    """A row as the connection's database stores it."""
+    return stored_row(row) if isinstance(connection, PostgresConnection) else row
+
+
 # Rebuilding what follows from the events: they are the record, the rest is a convenience.
 
 
@@ -79,15 +104,17 @@ def changing(
 class Rebuilt:
     """Result of a rebuild: how many sessions there are, and the ids of those whose line was wrong.
 
-    `decisions` says whether lines of decisions were wrong and have been rewritten.
+    `decisions` says whether lines of decisions were wrong and have been rewritten. `held` are sessions
+    that a server has: their lines were not looked at.
     """
 
     sessions: int
     mended: tuple[str, ...]
     decisions: bool = False
+    held: tuple[str, ...] = ()
 
 
-def rebuild(path: Path) -> Rebuilt:
+def rebuild(path: Location) -> Rebuilt:
     """Rewrite every session's line and those of its decisions from its events, where they differ.
 
     A line without events is left: the verification names it. That a session was imported is known from
@@ -96,9 +123,10 @@ def rebuild(path: Path) -> Rebuilt:
     """
     mended: list[str] = []
     with changing(path) as connection:
-        listed = _decisions(connection)
         sessions = [s for (s,) in connection.execute(sql.SELECT_EVENT_SESSIONS).fetchall()]
-        for session in sessions:
+        free = changeable(connection, sessions)
+        listed = _decisions(connection, free)
+        for session in filter(free.__contains__, sessions):
             row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
                 line = SessionLine.of(session_events(connection, session, path))
@@ -109,28 +137,38 @@ def rebuild(path: Path) -> Rebuilt:
                 ) from error
             marked = row is not None and bool(row[-1])
             line = replace(line, imported=marked or _is_signed(connection, session))
-            if row is None or tuple(row) != line.row():
+            if row is None or tuple(row) != stored(connection, line.row()):
                 mended.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
         connection.execute("SAVEPOINT decisions")
-        rebuild_decisions(connection)
-        changed = _decisions(connection) != listed
+        if isinstance(connection, PostgresConnection):  # where each belongs to a session that there is
+            for session in free:
+                rebuild_decisions(connection, session)
+        else:
+            rebuild_decisions(connection)
+        changed = _decisions(connection, free) != listed
         if not changed:
             connection.execute("ROLLBACK TO decisions")
-    return Rebuilt(len(sessions), tuple(mended), changed)
+    held = tuple(session for session in sessions if session not in free)
+    return Rebuilt(len(free), tuple(mended), changed, held)
 
 
-def _is_signed(connection: sqlite3.Connection, session: str) -> bool:
+def _is_signed(connection: Connection, session: str) -> bool:
     """Tell whether a session's first event is signed, as it is when the session is imported."""
     row = connection.execute(sql.SELECT_FIRST_CONTENT, (session,)).fetchone()
     return vouch_in(row[0])[1] is not None
 
 
-def _decisions(connection: sqlite3.Connection) -> bytes:
-    """The SHA-256 digest of all lines of decisions."""
+def _decisions(connection: Connection, sessions: Collection[str]) -> bytes:
+    """The SHA-256 digest of all lines of decisions; of a database those of `sessions`."""
     found = hashlib.sha256()
-    for row in connection.execute(sql.SELECT_DECISIONS):
-        found.update(repr(row).encode())
+    if not isinstance(connection, PostgresConnection):
+        for row in connection.execute(sql.SELECT_DECISIONS):
+            found.update(repr(row).encode())
+        return found.digest()
+    for session in sorted(sessions):
+        for row in connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall():
+            found.update(repr(row).encode())
     return found.digest()
 
 
@@ -141,7 +179,7 @@ def _decisions(connection: sqlite3.Connection) -> bytes:
 # them.
 
 
-def index_mismatches(path: Path, skipped: Collection[str] = ()) -> Iterator[str]:
+def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[str]:
     """The ids of sessions whose line or decisions are not what their events make; nothing is changed.
 
     Those in `skipped` are not looked at, nor those with an event that this version cannot read, and of a
@@ -160,11 +198,11 @@ def index_mismatches(path: Path, skipped: Collection[str] = ()) -> Iterator[str]
                 line, decisions = _lines_of(session_events(connection, session, path))
             except (ValueError, JournalError):
                 continue
-            stored = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,))
-            if (
-                replace(line, imported=bool(row[-1])).row() != tuple(row)
-                or decisions != stored.fetchall()
-            ):
+            listed = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall()
+            made = replace(line, imported=bool(row[-1])).row()
+            decisions.sort(key=itemgetter(0))
+            wanted = [stored(connection, each) for each in decisions]
+            if stored(connection, made) != tuple(row) or wanted != listed:
                 yield session
         yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 

@@ -7,7 +7,7 @@ forgotten, and never holds up the writer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
 from ..model.state import SessionSummary
 from ..model.times import from_ms
+from .lanes import Positions, positions, rows_behind
 from .lazy_events import LazyEvents
 from .read_connections import Connections
 from .rows import PAGE, event_of
@@ -158,10 +159,30 @@ class HistoryReader:
             left = None if left is None else left - size
 
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
-        """The first `limit` events of all sessions behind `cursor`, in their order."""
+        """The first `limit` events of all sessions behind `cursor`, in the order of their cursors.
+
+        What several servers record does not come in that order: see `since_positions`.
+        """
         with self.connection() as connection:
-            rows = connection.execute(sql.SELECT_SINCE, (cursor, limit)).fetchall()
+            rows = connection.execute(sql.SELECT_SINCE, (cursor, ALL_ROWS, limit)).fetchall()
         return [event_of(row, self.path) for row in rows]
+
+    def positions(self) -> Positions:
+        """The last cursor of each lane, from which `since_positions` goes on."""
+        with self.connection() as connection:
+            return positions(connection)
+
+    def since_positions(
+        self, behind: Mapping[int, int], limit: int
+    ) -> tuple[list[JournalEvent], Positions]:
+        """Events of all sessions behind positions, and the positions behind these events.
+
+        There are at most `limit` of each lane, and none only where there is none yet. Who goes on from
+        the positions that it gave misses no event, and has each session's in their order.
+        """
+        with self.connection() as connection:
+            rows, after, _ = rows_behind(connection, sql.SELECT_SINCE, behind, limit)
+        return [event_of(row, self.path) for row in rows], after
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.connection import Connection
-from ..database.location import Location
+from ..database.location import Location, absolute
 from ..errors import JournalError
 
 BUSY_SECONDS = 5.0
@@ -61,6 +61,7 @@ def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
     Reads only. Raises `JournalError` for a file that is not a database, not a journal, damaged,
     written by a newer version, or unreadable.
     """
+    path = absolute(path)
     if not isinstance(path, Path):
         from ..postgres.schema import inspect as inspect_schema
 
@@ -314,6 +315,7 @@ def _sync_directory(directory: Path) -> None:
 @contextmanager
 def reading(path: Location) -> Generator[Connection, None, None]:
     """A read-only connection for one question. Raises `JournalError` for whatever the database says."""
+    path = absolute(path)
     if not isinstance(path, Path):
         from ..postgres.pool import reading as reading_database
 

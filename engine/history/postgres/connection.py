@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
 CONNECT_SECONDS = 5
+STOP_SECONDS = 0.1
+"""Time between looks at whether an answer is still wanted."""
 _ALIVE: dict[str, str | int] = {
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 2,
@@ -30,6 +34,12 @@ _LANE = f"cursor >> {sql.LANE_BITS}"
 _FIRST = f"(({_LANE}) << {sql.LANE_BITS})"
 _OTHERWISE = {
     sql.SELECT_LAST_CURSOR: "SELECT coalesce(max(cursor), 0) FROM event",
+    sql.SELECT_LANES: f"SELECT lane, (lane << {sql.LANE_BITS}) + last FROM lane",
+    # Cursors of several lanes say nothing of what came first.
+    sql.SELECT_USES: sql.SELECT_USES.replace(
+        "ORDER BY event.cursor", "ORDER BY event.at, event.session, event.seq"
+    ),
+    sql.SELECT_TALKS: sql.SELECT_TALKS.replace("max(event.cursor) DESC", "max(event.at) DESC"),
     # What every lane numbered; of a journal without servers, what it came with.
     sql.COUNT_FILE: (
         "SELECT (SELECT coalesce(sum(last), 0) FROM lane)::bigint, (SELECT count(*) FROM event), "
@@ -47,6 +57,10 @@ _OTHERWISE = {
     "BEGIN": "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 }
 """Statements that mean something else where servers share a database."""
+_FIRST_OF_EACH = (
+    "decision.cursor IN (SELECT min(decision.cursor) AS min_1 FROM decision",
+    "(decision.session, decision.seq) IN (SELECT decision.session, min(decision.seq) FROM decision",
+)
 _EACH = re.compile(r"\(SELECT (anon_\d+)\.value FROM json_each\(\?\) AS \1\)")
 
 
@@ -58,6 +72,7 @@ def translated(statement: str) -> LiteralString:
     """
     text = _OTHERWISE.get(statement, statement)
     text = _EACH.sub("(SELECT json_array_elements_text(CAST(? AS json)))", text)
+    text = text.replace(*_FIRST_OF_EACH).replace(" IN ()", " IN (NULL)")
     text = text.replace(" LIKE ", " ILIKE ").replace("%", "%%").replace("?", "%s")
     return cast("LiteralString", text)
 
@@ -67,8 +82,9 @@ def storable(text: str) -> str:
     return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
 
 
-def _storable(values: Iterable[object]) -> list[object]:
-    return [storable(value) if type(value) is str else value for value in values]
+def stored_row(values: Iterable[object]) -> tuple[object, ...]:
+    """Values as they are when they are read again."""
+    return tuple([storable(value) if type(value) is str else value for value in values])
 
 
 class PostgresConnection:
@@ -86,12 +102,35 @@ class PostgresConnection:
     ) -> Cursor[tuple[Any, ...]]:
         """Run a statement. Raises `psycopg.Error`."""
         assert not isinstance(values, Mapping), "statements for both databases have no names"
-        return self.raw.execute(translated(statement), _storable(values))
+        return self.raw.execute(translated(statement), stored_row(values))
+
+    def number(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """The number that a statement gives. Raises `psycopg.Error`."""
+        [(found,)] = self.execute(statement, values).fetchall()
+        return int(found)
 
     def executemany(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each of `values`. Raises `psycopg.Error`."""
         with self.raw.cursor() as cursor:
-            cursor.executemany(translated(statement), [_storable(each) for each in values])
+            cursor.executemany(translated(statement), [stored_row(each) for each in values])
+
+    @contextmanager
+    def stopped_by(self, stop: threading.Event) -> Generator[None, None, None]:
+        """Cancel what the connection is asked once `stop` is set: it then raises `psycopg.Error`."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(STOP_SECONDS):
+                if stop.is_set():
+                    self.raw.cancel_safe(timeout=CONNECT_SECONDS)
+
+        watcher = threading.Thread(target=watch, name="questions to stop", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
 
     def close(self) -> None:
         self.raw.close()

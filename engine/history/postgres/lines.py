@@ -1,4 +1,4 @@
-"""Logs of lines in a database, to which several servers append: each line knows how many came before it."""
+"""Logs of lines in a database, to which several servers append: a line knows how many came before it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PostgresLines(LineLog):
 
     def _count(self) -> int:
         with self._asking() as connection:
-            return int(connection.execute(_COUNT, (self._log,)).fetchone()[0])
+            return connection.number(_COUNT, (self._log,))
 
     @contextmanager
     def _asking(self) -> Generator[PostgresConnection, None, None]:

@@ -15,10 +15,21 @@ _VERSION_TABLE = (
     "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
 _FUNCTIONS = (
+    # Numbers such as NaN, which Python writes, are none of this JSON.
+    r"""
+    CREATE FUNCTION json_of(body text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN CAST(body AS json);
+    EXCEPTION WHEN others THEN
+        RETURN CAST(
+            regexp_replace(body, '([:,[]\s*)(NaN|-?Infinity)(?=\s*[],}])', '\1"\2"', 'g') AS json
+        );
+    END $$
+    """,
     """
     CREATE FUNCTION input_of(body text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
     BEGIN
-        RETURN CAST(CAST(body AS json) -> 'input' AS text);
+        RETURN CAST(json_of(body) -> 'input' AS text);
     EXCEPTION WHEN others THEN
         RETURN body;
     END $$
@@ -29,7 +40,7 @@ _FUNCTIONS = (
         IF position('"uninspectable":"' IN body) = 0 THEN
             RETURN 0;
         END IF;
-        RETURN CASE WHEN json_typeof(CAST(body AS json) -> 'uninspectable') = 'string' THEN 1 ELSE 0 END;
+        RETURN CASE WHEN json_typeof(json_of(body) -> 'uninspectable') = 'string' THEN 1 ELSE 0 END;
     EXCEPTION WHEN others THEN
         RETURN 0;
     END $$

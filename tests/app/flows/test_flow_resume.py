@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sqlite3
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
@@ -22,6 +21,7 @@ from interlock.engine.history.model.events import (
     SessionResumed,
 )
 from interlock.engine.hub.hub import Hub
+from tests.support.raw_database import raw_database
 
 from ...support.command import command
 from .shipping import bodies, flow, here, only_run, run
@@ -134,7 +134,7 @@ class TestList:
     def test_a_host_that_was_killed(self, here: Path) -> None:
         """A run that no process can host now is stopped; in a journal in use it may be running."""
         session = left(here)
-        with sqlite3.connect(here / "flow.db") as database:
+        with raw_database(here / "flow.db") as database:
             database.execute("UPDATE session SET status = 'running', error = NULL")
         [_, row] = flow(here, "list").stdout.splitlines()
         assert row.startswith("· stopped, can be resumed  ")

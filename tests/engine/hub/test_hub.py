@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.hub.hub import DIED, Hub, Streaming
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+from tests.support.raw_database import raw_database
 
 from ..support.shop import RULES, Shop, bodies, start, until
 
@@ -85,7 +85,7 @@ class TestApproval:
         seen: list[tuple[str, int]] = []
 
         def look(name: str) -> None:
-            kinds = sqlite3.connect(hub.database).execute("select type from event").fetchall()
+            kinds = raw_database(hub.database).execute("select type from event").fetchall()
             seen.append(
                 (name, sum(1 for (kind,) in kinds if kind in ("call.decided", "approval.decided")))
             )

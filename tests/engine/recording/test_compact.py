@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from interlock.engine.recording.conversation import conversation
 from interlock.engine.recording.journal_store import JournalStore
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+from tests.support.raw_database import raw_database
 
 from ..support.shop import RULES, Shop, bodies, bot, check, prompt, start
 
@@ -260,7 +260,7 @@ class TestGoingOn:
 
 
 def _backup(source: Path, target: Path) -> None:
-    with sqlite3.connect(source) as one, sqlite3.connect(target) as other:
+    with raw_database(source) as one, raw_database(target) as other:
         one.backup(other)
     one.close()
     other.close()

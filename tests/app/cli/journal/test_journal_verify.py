@@ -15,6 +15,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from tests.engine.history.support.keeping import tamper
 from tests.engine.history.support.recording import opening
+from tests.support.raw_database import raw_database
 
 from .journal_shell import DUMP, ID, OTHER, Shell, narrow
 
@@ -190,7 +191,7 @@ class TestVerify:
         """Content cannot be changed by saying that it is masked: here nothing is."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, SessionStatus(status="failed", error="true"))
-        connection = sqlite3.connect(shell.database)
+        connection = raw_database(shell.database)
         where = f"session = '{OTHER}' AND seq = 3"
         body, salt = connection.execute(f"SELECT body, salt FROM event WHERE {where}").fetchone()
         connection.execute(

@@ -19,6 +19,7 @@ from interlock.engine.history.audit.importing import Export, ExportError, import
 from interlock.engine.history.audit.prune import prune
 from interlock.engine.history.audit.signing import public_key
 from interlock.engine.history.audit.verify import LinkedEvent, check_file
+from interlock.engine.history.database.compiled import SELECT_SESSION
 from interlock.engine.history.fold.replay import Replay
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.maintenance import rebuild
@@ -130,7 +131,7 @@ class TestTaken:
     def test_its_line(self, export: Export, used: Path, tmp_path: Path) -> None:
         """Its line in the list is the one it had, and says that it is another journal's."""
         import_session(export, used, used.with_suffix(".pem"))
-        select = "SELECT * FROM session WHERE id = 's1'"
+        select = SELECT_SESSION.replace("?", "'s1'")
         (here,), (there,) = rows(used, select), rows(tmp_path / "source.db", select)
         assert here[:-1] == there[:-1]
         assert (here[-1], there[-1]) == (1, 0)
@@ -328,6 +329,7 @@ class TestRefused:
             import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
+    @pytest.mark.sqlite("a file that is no journal")
     def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
         """A file that is no journal is not written into."""
         target = tmp_path / "notes.txt"
@@ -476,6 +478,7 @@ class TestMalformed:
 
 
 class TestDisk:
+    @pytest.mark.sqlite("its file cannot be written")
     def test_no_room(self, used: Path, tmp_path: Path) -> None:
         """What cannot be written whole is not written: the journal is as before."""
         source = tmp_path / "large.db"
@@ -511,6 +514,7 @@ class TestDisk:
             import_session(export, target, target.with_suffix(".pem"))
         assert target.read_bytes() == before
 
+    @pytest.mark.sqlite("its file cannot be written")
     def test_no_directory(self, export: Export, tmp_path: Path) -> None:
         """A place below a file is no place for a journal."""
         (tmp_path / "file").write_text("")
@@ -519,6 +523,7 @@ class TestDisk:
 
 
 class TestTwoProcesses:
+    @pytest.mark.sqlite("servers go on with a database")
     def test_a_journal_in_use(self, export: Export, used: Path) -> None:
         """While another process writes the journal nothing is taken in, and the process is named."""
         with subprocess.Popen(
@@ -536,6 +541,7 @@ class TestTwoProcesses:
             holder.communicate("")
         import_session(export, used, used.with_suffix(".pem"))
 
+    @pytest.mark.sqlite("other processes")
     def test_both_at_once(self, lines: list[str], used: Path, tmp_path: Path) -> None:
         """Of two that take the same session in at the same time one does, and the other says why not."""
         file = saved(tmp_path / "s1.jsonl", lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +24,7 @@ from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.authenticator import PAGE, Authenticator, enroll
+from tests.support.raw_database import raw_database
 
 from ...support.shop import Shop, bot, until
 
@@ -63,7 +63,7 @@ async def recorded(tmp_path: Path) -> Path:
 
 def rewrite(path: Path, change: Callable[[str, dict[str, Any]], None]) -> None:
     """Change events as somebody would who has the file and knows how its chain is made."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(raw_database(path)) as connection:
         prev = None
         rows = connection.execute(
             "SELECT cursor, session, seq, at, type, body, salt FROM event ORDER BY seq"

@@ -25,6 +25,7 @@ from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.model.times import to_ms
+from tests.support.raw_database import raw_database
 
 from ..support.keeping import (
     BODIES,
@@ -82,6 +83,7 @@ class TestAge:
         assert pruned(database, key) == Pruning((), ())
         assert ids(database) == {"old", "late", "new"}
 
+    @pytest.mark.sqlite("what is in its files")
     def test_nothing_old(self, database: Path, key: Path) -> None:
         """Where nothing is old nothing changes, and no key is made."""
         before = contents(database), database.read_bytes()
@@ -102,6 +104,7 @@ class TestAge:
 
 
 class TestDryRun:
+    @pytest.mark.sqlite("what is in its files")
     def test_changes_nothing(self, database: Path, key: Path) -> None:
         """It says what would go, and no byte of the journal changes, nor is a key made."""
         before = database.read_bytes()
@@ -112,6 +115,7 @@ class TestDryRun:
         assert not key.exists()
         assert pruned(database, key).pruned == done.pruned
 
+    @pytest.mark.sqlite("what is in its files")
     def test_leaves_what_is_in_the_log(self, database: Path, key: Path) -> None:
         """What another process has in its write-ahead log stays there, and is seen."""
         with Journal.open(database, clock=lambda: NOW) as journal:
@@ -120,10 +124,11 @@ class TestDryRun:
             assert [stub.session for stub in pruned(database, key, dry=True).pruned] == ["old"]
             assert list(files(database))[:2] == before
 
+    @pytest.mark.sqlite("a file of an earlier release")
     def test_leaves_an_older_journal_as_it_is(self, tmp_path: Path, key: Path) -> None:
         """A journal from before the first release is refused, not a byte of it changed."""
         path = tmp_path / "older.db"
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
             connection.execute("UPDATE alembic_version SET version_num = '0005'")
             connection.commit()
@@ -135,6 +140,7 @@ class TestDryRun:
 
 
 class TestGone:
+    @pytest.mark.sqlite("what is in its files")
     def test_for_good(self, database: Path, key: Path) -> None:
         """Not a byte of what a pruned session said is left in the journal's files, which shrink."""
         assert any(SECRET.encode() in data for data in files(database))
@@ -155,6 +161,7 @@ class TestGone:
             assert after[table] == [row for row in before[table] if row[at] != "old"]
         assert after["sqlite_sequence"] == before["sqlite_sequence"]
 
+    @pytest.mark.sqlite("what is in its files")
     def test_from_the_log(self, database: Path, key: Path) -> None:
         """What was never moved from the write-ahead log into the file is gone likewise."""
         died = """
@@ -174,13 +181,15 @@ os._exit(0)
         assert {stub.session for stub in pruned(database, key).pruned} == {"old", "died"}
         assert not any(b"only-in-the-log" in data for data in files(database))
 
+    @pytest.mark.sqlite("what is in its files")
     def test_beside_a_reader(self, database: Path, key: Path) -> None:
         """A connection that reads nothing just now holds nothing back."""
-        with closing(sqlite3.connect(database)) as reader:
+        with closing(raw_database(database)) as reader:
             reader.execute("SELECT count(*) FROM event").fetchall()
             assert not pruned(database, key).lingers
             assert not any(SECRET.encode() in data for data in files(database))
 
+    @pytest.mark.sqlite("what is in its files")
     def test_beside_one_that_still_reads(self, database: Path, key: Path) -> None:
         """What somebody is reading cannot go at once: that is told, and it goes when they have done."""
         with closing(sqlite3.connect(database, isolation_level=None)) as reader:
@@ -191,6 +200,7 @@ os._exit(0)
         Journal.open(database).close()
         assert not any(SECRET.encode() in data for data in files(database))
 
+    @pytest.mark.sqlite("what is in its files")
     def test_without_room_to_shrink(self, database: Path, key: Path) -> None:
         """Where the file cannot be made smaller, what was removed is overwritten all the same."""
         recorded_at(database, NOW, "large", opening(), *[LARGE] * 8)
@@ -233,10 +243,11 @@ os._exit(0)
         assert "pruned before" in kept.fault.message
         assert contents(database) == before
 
+    @pytest.mark.sqlite("a file of an earlier release")
     def test_an_earlier_release(self, tmp_path: Path, key: Path) -> None:
         """Sessions that an earlier release recorded are removed as those of this one."""
         path = tmp_path / "earlier.db"
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
         assert len(pruned(path, key, before=NOW + 999 * DAY).pruned) == 3
         assert ids(path) == set()
@@ -289,7 +300,7 @@ class TestStub:
         pruned(database, key)
         (found,) = stubs(database)
         forged = replace(found.stub, **{column: ms})
-        with closing(sqlite3.connect(database)) as connection:
+        with closing(raw_database(database)) as connection:
             connection.execute(
                 f'UPDATE pruned SET "{column}" = ?, signature = ?',
                 (ms, Signer.open(key).sign(forged.message())),
@@ -433,6 +444,7 @@ class TestKey:
 
 
 class TestRefused:
+    @pytest.mark.sqlite("servers go on with a database")
     def test_while_a_console_runs(self, database: Path, key: Path) -> None:
         """The process that writes the journal is named, and nothing changes."""
         with Journal.open(database):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from interlock.engine.history.audit.verify import ChainCheck, check_file, verify
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.model.events import CallResult, MessageAdded, SessionStatus
 from tests.support.laws import examples
+from tests.support.raw_database import raw_database
 
 from ..support.recording import opening
 
@@ -42,7 +42,7 @@ def database(tmp_path: Path) -> Path:
 
 def tamper(path: Path, *statements: str) -> None:
     """Change the file as somebody would who has it."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(raw_database(path)) as connection:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
@@ -80,7 +80,7 @@ class TestWhole:
             "s1": (EVENTS, 0, None),
             "s2": (EVENTS, 0, None),
         }
-        with closing(sqlite3.connect(database)) as connection:
+        with closing(raw_database(database)) as connection:
             last = connection.execute("SELECT session, hash FROM event WHERE seq = ?", (EVENTS,))
             assert dict(last.fetchall()) == {s: c.head for s, c in checks.items()}
         assert check_file(database).missing == 0
@@ -92,6 +92,7 @@ class TestWhole:
         checks = found(database)
         assert [(c.events, c.fault) for c in checks.values()] == [(EVENTS + 2, None), (EVENTS, None)]
 
+    @pytest.mark.sqlite("its file is moved away")
     def test_after_a_refused_write(self, database: Path) -> None:
         """What could not be written leaves no link behind."""
         with Journal.open(database) as journal:
@@ -105,14 +106,15 @@ class TestWhole:
 
     def test_equal_events_have_different_hashes(self, database: Path) -> None:
         """Nobody learns from two hashes that the same was said: each content has a salt of its own."""
-        with closing(sqlite3.connect(database)) as connection:
+        with closing(raw_database(database)) as connection:
             rows = connection.execute("SELECT salt, hash FROM event").fetchall()
         assert len({salt for salt, _ in rows}) == len({own for _, own in rows}) == 2 * EVENTS
 
+    @pytest.mark.sqlite("a file of an earlier release")
     def test_a_journal_of_an_earlier_release(self, tmp_path: Path) -> None:
         """A journal of an earlier release has its chain, also once it was open for writing."""
         path = tmp_path / "earlier.db"
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
         before = list(verify_journal(path))
         Journal.open(path).close()
@@ -180,7 +182,7 @@ class TestTampering:
 
     def test_another_writing_of_the_same_json(self, database: Path) -> None:
         """Spaces, escapes and the order of members are nobody's change."""
-        with closing(sqlite3.connect(database)) as connection:
+        with closing(raw_database(database)) as connection:
             rows = connection.execute("SELECT cursor, body FROM event").fetchall()
             for cursor, body in rows:
                 value = dict(reversed(json.loads(body).items()))
@@ -272,6 +274,7 @@ class TestTampering:
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
 
+    @pytest.mark.sqlite("a lower number is of another lane in a database")
     def test_moved_in_the_file(self, database: Path) -> None:
         """An event that stands elsewhere among those of all sessions was moved, whatever its number."""
         tamper(
@@ -301,7 +304,7 @@ class TestTampering:
         with Journal.open(path) as journal:
             journal.write("s", opening(), *(said(n) for n in range(4)))
         seq = data.draw(st.integers(1, 5))
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             (body,) = connection.execute("SELECT body FROM event WHERE seq = ?", (seq,)).fetchone()
             at = data.draw(st.integers(0, len(body) - 1))
             new = data.draw(st.characters(codec="utf-8", exclude_categories=["Zs", "Cc"]))

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from interlock.engine.history.database import compiled
 from interlock.engine.history.database.compile import module
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.postgres.connection import translated
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.history.postgres.schema import prepare
 
+CONDITIONS = {
+    name: value
+    for name, value in vars(compiled).items()
+    if name.endswith(("_AMONG", "_CONTAINS", "_CONTAINED", "_POSITION", "_PEOPLE", "_MODE", "_CALL"))
+    and not name.startswith("SELECT")
+}
 SQL = {
     f"{name} {key}": statement
     for name, value in vars(compiled).items()
@@ -42,6 +55,27 @@ class TestCompiled:
         Journal.open(tmp_path / "j.db").close()
         with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
             connection.create_function("unclear_in", 1, bool)
-            statement = SQL[name].format(where="TRUE", types="?", values="?")
+            statement = whole(SQL[name])
             values = (None,) * statement.count("?")
             connection.execute(f"EXPLAIN {statement}", values)
+
+    def test_each_statement_is_known_to_postgresql(self, postgresql: PostgresLocation) -> None:
+        """Every statement, condition of a filter and translation of them can be prepared on a schema."""
+        prepare(postgresql)
+        faults: dict[str, str] = {}
+        with reading(postgresql) as connection:
+            listed = {n: f"SELECT cursor FROM decision WHERE {each}" for n, each in CONDITIONS.items()}
+            for name, statement in (SQL | listed).items():
+                numbers = count(1)
+                text = re.sub("%s", lambda _, n=numbers: f"${next(n)}", translated(whole(statement)))
+                try:
+                    connection.raw.execute(f"PREPARE each AS {text.replace('%%', '%')}".encode())
+                    connection.raw.execute("DEALLOCATE each")
+                except psycopg.Error as error:
+                    faults[name] = f"{error}\n{text}"
+        assert faults == {}
+
+
+def whole(statement: str) -> str:
+    """A statement with something in place of what is put into it."""
+    return statement.format(where="TRUE", types="'message'", values="?")

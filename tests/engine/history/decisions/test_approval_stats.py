@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.history.database.compiled import SELECT_APPROVALS
+from interlock.engine.history.database.connection import ALL_ROWS
 from interlock.engine.history.decisions.approval_stats import ENOUGH, SESSIONS, Fatigue, fatigue
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
@@ -29,6 +29,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import RuleRecord
 from tests.support.laws import examples
+from tests.support.raw_database import raw_database
 
 from ..support.recording import opening
 
@@ -231,7 +232,9 @@ class TestIndex:
     def test_only_requests_are_read(self, bench: Bench) -> None:
         """Counting goes by the index of events about requests, also of those since a time."""
         with closing(connect_readonly(bench.path)) as connection:
-            plan = connection.execute(f"EXPLAIN QUERY PLAN {SELECT_APPROVALS}", (0, 0, 9)).fetchall()
+            plan = connection.execute(
+                f"EXPLAIN QUERY PLAN {SELECT_APPROVALS}", (0, ALL_ROWS, 0, 9)
+            ).fetchall()
         assert "USING INDEX ix_event_approval" in plan[0][-1]
 
 
@@ -256,7 +259,7 @@ class TestReading:
         """An event that somebody made unreadable is named, not passed over."""
         bench.answer(bench.ask())
         bench.journal.close()
-        with closing(sqlite3.connect(bench.path)) as connection:
+        with closing(raw_database(bench.path)) as connection:
             connection.execute("UPDATE event SET body = '{}' WHERE type = 'approval.decided'")
             connection.commit()
         with pytest.raises(JournalError, match=r"event \d+ of the file cannot be read"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -35,6 +34,7 @@ from interlock.engine.history.decisions.reader import (
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from tests.support.decisions import NOW, Ticking, call, ended, many, opened, usual
+from tests.support.raw_database import raw_database
 
 ROWS = 70_000
 """A scan takes 2,000 lines, then 10,000, then 50,000, and is left with some."""
@@ -49,7 +49,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lines(large: Path) -> list[DecisionLine]:
     """All of them, newest first."""
-    with closing(sqlite3.connect(large)) as connection:
+    with closing(raw_database(large)) as connection:
         rows = connection.execute("SELECT * FROM decision ORDER BY at DESC, cursor DESC")
         return [DecisionLine(*row) for row in rows]
 
@@ -290,7 +290,7 @@ class TestOne:
     def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
         """A verdict that is none is named with its file."""
         path = usual(tmp_path / "j.db")
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.execute("UPDATE decision SET verdict = 'perhaps'")
             connection.commit()
         reader = DecisionReader(path)

@@ -36,6 +36,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.redaction.redaction import Redaction
 from tests.support.laws import examples
+from tests.support.raw_database import raw_database
 
 from ..support.recording import (
     NOON,
@@ -56,7 +57,7 @@ NET = sequence("test", "deploy")
 
 def stored(path: Path) -> list[DecisionLine]:
     """The lines in a journal, in the order of the record."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(raw_database(path)) as connection:
         rows = connection.execute("SELECT * FROM decision ORDER BY session, cursor").fetchall()
     return [DecisionLine(*row) for row in rows]
 
@@ -165,7 +166,7 @@ class TestLaw:
         journal.close()
         lines = made(path)
         assert stored(path) == lines
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.execute("UPDATE decision SET verdict = 'allow', result = NULL")
             assert rebuild_decisions(connection) == len(lines)
             connection.commit()
@@ -299,7 +300,7 @@ class TestRecorded:
     def test_by_an_earlier_release(self, tmp_path: Path) -> None:
         """The lines that a journal was left with are those its events make."""
         path = tmp_path / "earlier.db"
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
         Journal.open(path).close()
         lines = stored(path)
@@ -314,7 +315,7 @@ class TestRemoval:
         with Journal.open(path) as journal:
             for session in ("s1", "s2"):
                 journal.write(session, opening(NET), decided("c1", "test"))
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("DELETE FROM event WHERE session = 's1'")
             connection.execute("DELETE FROM session WHERE id = 's1'")
@@ -328,7 +329,7 @@ class TestRemoval:
             for session in ("s1", "s2"):
                 journal.write(session, opening(NET), decided("c1", "test"), result("c1", "test"))
         lines = stored(path)
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(raw_database(path)) as connection:
             connection.execute("DELETE FROM decision WHERE session = 's1'")
             assert rebuild_decisions(connection, "s1") == 1
             connection.commit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import timedelta
@@ -36,6 +35,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import ExtensionRecord, GrantRecord
 from interlock.engine.recording.records import net_record
+from tests.support.raw_database import raw_database
 
 from ..support.recording import NOON, approval, decided, opening, recorded, request, sequence
 
@@ -235,7 +235,7 @@ class TestFilter:
 
     def test_an_index_is_used(self, journal: Path) -> None:
         """Changes among a million calls are found without looking at the calls."""
-        with closing(sqlite3.connect(journal)) as connection:
+        with closing(raw_database(journal)) as connection:
             plan = connection.execute(
                 "EXPLAIN QUERY PLAN SELECT cursor FROM decision WHERE kind IN ('toggle') "
                 "AND kind <> 'call' AND at >= 0"
@@ -260,7 +260,7 @@ class TestJournal:
     def test_a_list_that_lies(self, journal: Path, change: str) -> None:
         """A change that was taken out of the list is noticed, and put back from the events."""
         lines = found(journal, "")
-        with closing(sqlite3.connect(journal)) as connection:
+        with closing(raw_database(journal)) as connection:
             connection.execute(change)
             connection.commit()
         assert list(index_mismatches(journal)) == ["s1"]

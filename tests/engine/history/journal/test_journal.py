@@ -7,7 +7,7 @@ import resource
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import CallDecided, MessageAdded, SessionOpened, SessionStatus
 from interlock.engine.history.model.records import CallRecord
+from tests.support.raw_database import raw_database
 
 from ..support.recording import NOON, answer, asks, decided, opening, request, result
 
@@ -159,6 +160,7 @@ class TestDurability:
         await journal.append("s1", HELLO)
         assert texts(journal.path) == ["kept", "hello"]
 
+    @pytest.mark.sqlite("pragmas of its connection")
     def test_power_cuts_are_provided_for(self, journal: Journal) -> None:
         """The writing connection syncs every commit and checks foreign keys."""
         connection = journal._writer._connection
@@ -182,6 +184,7 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
 class TestFailure:
+    @pytest.mark.sqlite("its file cannot be written")
     async def test_a_full_disk_refuses_and_recovers(self, journal: Journal) -> None:
         """Every waiter of a commit that failed learns it, nothing of it is seen, and space helps."""
         await journal.append("s1", MessageAdded(role="user", text="before"))
@@ -217,6 +220,7 @@ class TestFailure:
         assert event.seq == 2
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2]
 
+    @pytest.mark.sqlite("its file cannot be written")
     async def test_what_rests_on_what_was_lost_is_refused(self, journal: Journal) -> None:
         """G-63: events that come after one that could not be written, and say so, are not written either;
         those of others are, and so is what rests on the last that is in the file.
@@ -234,6 +238,7 @@ class TestFailure:
         await written
         assert (event.seq, event.cursor) == (lost.seq, other.cursor + 1)
 
+    @pytest.mark.sqlite("its file cannot be written")
     async def test_a_file_taken_away_refuses(self, journal: Journal) -> None:
         """A journal whose file was deleted acknowledges nothing."""
         journal.path.unlink()
@@ -301,9 +306,8 @@ class TestWhatIsKept:
     def test_bodies_are_told_apart_by_type(self, journal: Journal) -> None:
         """The type stands in a column of its own, for queries."""
         journal.write("s1", decided("c1", "deploy"))
-        with sqlite3.connect(journal.path) as connection:
+        with closing(raw_database(journal.path)) as connection:
             rows = connection.execute("SELECT type FROM event ORDER BY cursor").fetchall()
-        connection.close()
         kinds = (SessionOpened, CallDecided)
         assert [kind for (kind,) in rows] == [k.model_fields["type"].default for k in kinds]
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from interlock.engine.history.audit.export import Mask, as_jsonl, linked_events
 from interlock.engine.history.audit.verify import ChainCheck, verify_journal
+from interlock.engine.history.database.location import Location, PostgresLocation, absolute
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
 from interlock.engine.history.redaction.redaction import Redaction
+from tests.support.raw_database import raw_database
 
 from .recording import answer, approval, asks, decided, opening, request, result, step
 
@@ -41,13 +43,13 @@ BODIES: tuple[EventBody, ...] = (
 MASKED = (4, 8)
 
 
-def recorded_at(path: Path, when: datetime, session: str, *bodies: EventBody) -> None:
+def recorded_at(path: Location, when: datetime, session: str, *bodies: EventBody) -> None:
     """Record a session at one time into the journal at `path`."""
     with Journal.open(path, clock=lambda: when) as journal:
         journal.write(session, *(bodies or BODIES))
 
 
-def exported(path: Path, session: str = "s1", mask: Mask | None = MASK) -> list[str]:
+def exported(path: Location, session: str = "s1", mask: Mask | None = MASK) -> list[str]:
     """The lines of a session's export."""
     return list(as_jsonl(session, linked_events(path, session), mask))
 
@@ -58,23 +60,27 @@ def saved(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
-def tamper(path: Path, *statements: str) -> None:
-    """Change a journal as somebody would who has the file."""
-    with closing(sqlite3.connect(path)) as connection:
+def tamper(path: Location, *statements: str) -> None:
+    """Change a journal as somebody would who has the file, or may do anything in the database."""
+    with closing(raw_database(path)) as connection:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def rows(path: Path, select: str) -> list[tuple[object, ...]]:
+def rows(path: Location, select: str) -> list[tuple[object, ...]]:
     """What a database has."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(raw_database(path)) as connection:
         return connection.execute(select).fetchall()
 
 
-def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
+def contents(path: Location) -> dict[str, list[tuple[object, ...]]]:
     """All that a journal has, table by table."""
+    if isinstance(absolute(path), PostgresLocation):
+        names = ("session", "event", "decision", "pruned", "owner", "lane", "line", "fenced")
+        return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2") for table in names}
     tables = ("session", "event", "decision", "pruned", "sqlite_sequence")
     return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables[:-1]} | {
         tables[-1]: rows(path, "SELECT name, seq FROM sqlite_sequence")
@@ -82,7 +88,10 @@ def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def files(path: Path) -> Iterator[bytes]:
-    """The bytes of a journal's file and of what SQLite keeps beside it."""
+    """The bytes of a journal's file and of what SQLite keeps beside it; of a database its rows."""
+    if isinstance(absolute(path), PostgresLocation):
+        yield repr(contents(path)).encode()
+        return
     yield path.read_bytes()
     for beside in ("-wal", "-shm"):
         other = path.with_name(path.name + beside)
@@ -90,6 +99,6 @@ def files(path: Path) -> Iterator[bytes]:
             yield other.read_bytes()
 
 
-def verdicts(path: Path) -> dict[str, ChainCheck]:
+def verdicts(path: Location) -> dict[str, ChainCheck]:
     """What verification says of each session."""
     return {check.session: check for check in verify_journal(path)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume_checks import BranchError
 from interlock.engine.sessions.config import SessionConfig
 from tests.support.laws import examples
+from tests.support.raw_database import raw_database
 
 from ...history.support.recording import approval, limit, limit_per, registry, sequence, washing
 
@@ -128,8 +128,8 @@ class World:
             events.close()
         self.path = self.path.with_name(f"{len(list(self.path.parent.iterdir()))}.db")
         with (
-            closing(sqlite3.connect(self.hub.database)) as left,
-            closing(sqlite3.connect(self.path)) as found,
+            closing(raw_database(self.hub.database)) as left,
+            closing(raw_database(self.path)) as found,
         ):
             left.backup(found)
         waiting = {a.call_id for a in await self.hub.approvals()}

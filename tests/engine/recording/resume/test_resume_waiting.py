@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from interlock.engine.hub.hub import CallAnswer, ExternalAgent, Hub, ResumeError
 from interlock.engine.recording.session_end import end_left_open
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+from tests.support.raw_database import raw_database
 
 from ...support.shop import Shop, bodies, bot, check, until
 
@@ -47,7 +47,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def copied(hub: Hub, copy: Path) -> None:
     """What is in the record now, as a `kill -9` leaves it."""
-    with closing(sqlite3.connect(hub.database)) as source, closing(sqlite3.connect(copy)) as target:
+    with closing(raw_database(hub.database)) as source, closing(raw_database(copy)) as target:
         source.backup(target)
 
 

@@ -1,0 +1,58 @@
+"""`interlock journal`: a whole journal in another place, in a file or in PostgreSQL."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config.arguments import refuse
+from ..options import add_command, journal_location
+
+if TYPE_CHECKING:
+    from ....engine.history.database.location import Location
+
+LOGS = {"keys": "passkeys", "freeze": "freezes"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the parts."""
+    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+    copy = add_command(parts, "copy", "copy all of a journal that nobody writes into another one")
+    copy.add_argument(
+        "source",
+        metavar="FROM",
+        type=journal_location,
+        help="the journal: a file, or postgresql://USER@HOST/DATABASE",
+    )
+    copy.add_argument(
+        "target",
+        metavar="TO",
+        type=journal_location,
+        help="where to, made if there is none; it must have none of the sessions",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy a journal and print what was copied. Returns the exit code."""
+    from ....engine.core.sanitize import visible
+    from ....engine.history.audit.copying import copy_journal
+    from ....engine.history.errors import JournalError
+    from ...format.text import count
+
+    source, target = _here(args.source), _here(args.target)
+    try:
+        copied = copy_journal(source, target)
+    except (JournalError, OSError) as error:
+        return refuse("journal copy", error)
+    parts = [count(copied.sessions, "session"), count(copied.events, "event")]
+    if copied.stubs:
+        parts.append(count(copied.stubs, "stub"))
+    parts += [f"{count(n, 'line')} of {LOGS[name]}" for name, n in copied.lines.items() if n]
+    print(f"Copied {', '.join(parts)} to {visible(str(target))}.")
+    print("Every chain was checked there, and ends as it did.")
+    return 0
+
+
+def _here(place: Location) -> Location:
+    return place.expanduser() if isinstance(place, Path) else place

@@ -1,0 +1,201 @@
+"""A whole journal in another place: from a file into PostgreSQL, or back.
+
+Events keep all that their chains are made of, sessions and stubs all that they have; only cursors are
+numbered anew, in the order of each session. What is in the target is checked before it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from ...core.sanitize import visible
+from ..database import compiled as sql
+from ..database.compiled import LinkedRow
+from ..database.connection import Connection
+from ..database.location import Location, absolute, resolved
+from ..decisions.index import rebuild_decisions
+from ..errors import JournalError
+from ..journal.key_log import KeyLog
+from ..journal.lanes import Positions, Row, positions, rows_behind
+from ..journal.line_log import LOGS, LineLog, LogName, line_log
+from ..journal.lock import WriteLock
+from ..journal.maintenance import changing
+from ..journal.schema import name_of, reading
+from ..postgres.connection import PostgresConnection
+from ..postgres.maintenance import add_unowned, next_numbers
+from .verify import check_file, check_session, require_journal
+
+_PAGE = 500
+_MOST_OF_A_LOG = 1 << 30
+_LIVING = "SELECT name FROM server WHERE ended IS NULL ORDER BY started LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied; `lines` of the logs of freezes and passkeys by their names."""
+
+    sessions: int
+    events: int
+    stubs: int
+    lines: dict[LogName, int]
+
+
+def copy_journal(source: Location, target: Location) -> Copied:
+    """Copy all of a journal into another one, which is made if there is none.
+
+    Everything is copied or, but for lines of logs, nothing. Raises `JournalError` where the source is
+    written meanwhile, has a broken chain or lacks events, and where the target has one of its sessions or
+    logs of its own.
+    """
+    source, target = absolute(source), absolute(target)
+    if resolved(source) == resolved(target):
+        raise JournalError(f"'{name_of(source)}' cannot be copied into itself. Name another journal.")
+    with _unwritten(source):
+        missing = check_file(source).missing
+        if missing:
+            raise JournalError(
+                f"Journal '{name_of(source)}' lacks {missing} of the events that it numbered, which the "
+                "copy would not show. Nothing was copied; see: interlock history verify"
+            )
+        began = _positions(source)
+        with changing(target, create=True) as connection:
+            copied = _copy(source, target, connection)
+            if _positions(source) != began:
+                raise JournalError(
+                    f"Journal '{name_of(source)}' was written meanwhile. Nothing was copied; stop its "
+                    "servers and try again."
+                )
+    return copied
+
+
+@contextmanager
+def _unwritten(source: Location) -> Generator[None, None, None]:
+    """Keep others from writing a file. Raises `JournalError` where somebody writes the journal."""
+    require_journal(source)
+    if isinstance(source, Path):
+        lock = WriteLock.acquire(source.resolve(), maintenance=True)
+        try:
+            yield
+        finally:
+            lock.release()
+        return
+    with reading(source) as connection:
+        server = connection.execute(_LIVING).fetchone()
+    if server is not None:
+        raise JournalError(
+            f"Journal '{name_of(source)}' is written by a server: {visible(server[0])}. "
+            "Stop it, and copy then."
+        )
+    yield
+
+
+def _positions(source: Location) -> Positions:
+    with reading(source) as connection:
+        return positions(connection)
+
+
+def _copy(source: Location, target: Location, connection: Connection) -> Copied:
+    with reading(source) as own:
+        sessions = own.execute(sql.SELECT_SESSIONS_AS_ADDED).fetchall()
+        stubs = own.execute(sql.SELECT_STUBS).fetchall()
+    logs = {name: _lines(source, target, name) for name in LOGS}
+    names = [str(row[0]) for row in sessions]
+    _check_free(connection, target, [*names, *(str(row[0]) for row in stubs)])
+    numbered = sum(row[7] for row in sessions) + sum(row[4] for row in stubs)
+    first = _first_number(connection, numbered)
+    connection.executemany(sql.INSERT_STUB, stubs)
+    connection.executemany(sql.UPSERT_SESSION, [(*row[:-1], bool(row[-1])) for row in sessions])
+    # Numbers of what was pruned come first: the numbers come out even in the copy, too.
+    cursors = count(first + sum(row[4] for row in stubs))
+    events = 0
+    for rows in _pages(source):
+        events += len(rows)
+        connection.executemany(
+            sql.INSERT_EVENT, [LinkedRow(*row)._replace(cursor=next(cursors)) for row in rows]
+        )
+    if isinstance(connection, PostgresConnection):
+        for name in names:
+            row = connection.execute(sql.SELECT_LAST_LINK, (name,)).fetchone()
+            add_unowned(connection, name, row[0], row[1])
+    elif numbered:
+        connection.execute(sql.SET_LAST_CURSOR, (first + numbered - 1,))
+    for name in names:
+        rebuild_decisions(connection, name)
+    _check(source, target, connection, names)
+    for name, lines in logs.items():
+        _append(line_log(target, name), lines)
+    return Copied(len(sessions), events, len(stubs), {name: len(lines) for name, lines in logs.items()})
+
+
+def _pages(source: Location) -> Iterator[Sequence[Row]]:
+    behind: Positions = {}
+    more = True
+    while more:
+        with reading(source) as connection:
+            rows, behind, more = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, _PAGE)
+        if rows:
+            yield rows
+
+
+def _first_number(connection: Connection, numbered: int) -> int:
+    """The first of so many cursors that the target has not given away."""
+    if isinstance(connection, PostgresConnection):
+        return next_numbers(connection, numbered) + 1
+    return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0]) + 1
+
+
+def _check_free(connection: Connection, target: Location, names: Iterable[str]) -> None:
+    for name in names:
+        if (
+            connection.execute(sql.SELECT_LENGTH, (name,)).fetchone()
+            or connection.execute(sql.SELECT_STUB, (name,)).fetchone()
+        ):
+            raise JournalError(
+                f"Journal '{name_of(target)}' has, or had, session '{visible(name)}'. "
+                "Nothing was copied; name another journal."
+            )
+
+
+def _check(source: Location, target: Location, connection: Connection, names: Sequence[str]) -> None:
+    """Raises `JournalError` unless each chain is whole in the target, and ends as in the source."""
+    known = KeyLog(source).read().entries
+    with reading(source) as own:
+        for name in names:
+            line = connection.execute(sql.SELECT_LENGTH, (name,)).fetchone()
+            found = check_session(connection, *line, known=known)
+            last = own.execute(sql.SELECT_LAST_HASH, (name,)).fetchone()
+            if found.fault is not None or last is None or last[0] != found.head:
+                why = "it ends otherwise" if found.fault is None else found.fault.message
+                raise JournalError(
+                    f"Session '{visible(name)}' is not whole in '{name_of(target)}': {visible(why)}. "
+                    f"Nothing was copied; see: interlock history --db {name_of(source)} verify"
+                )
+
+
+# Logs
+
+
+def _lines(source: Location, target: Location, name: LogName) -> list[str]:
+    """The lines of a log that the target lacks. Raises `JournalError` where it has others."""
+    try:
+        text, present = (line_log(each, name).read(_MOST_OF_A_LOG) for each in (source, target))
+    except OSError as error:
+        raise JournalError(f"A log of {name} cannot be read: {error}. Nothing was copied.") from error
+    if not present or present == text:
+        return [] if present else (text or b"").decode("utf-8", "strict").splitlines()
+    raise JournalError(
+        f"Journal '{name_of(target)}' has a log of {name} of its own, which cannot be joined with that "
+        f"of '{name_of(source)}'. Nothing was copied; name another journal."
+    )
+
+
+def _append(log: LineLog, lines: Iterable[str]) -> None:
+    try:
+        for line in lines:
+            log.append(line)
+    except OSError as error:
+        raise JournalError(f"'{log.name}' cannot be written: {error}. Nothing was copied.") from error

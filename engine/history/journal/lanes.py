@@ -1,0 +1,138 @@
+"""Going on behind what was read: of each lane its events come in the order of their commits.
+
+In a file all events are in one lane. The servers of a database number in a lane each, and events of two
+lanes have no order between them; a session's have one, also where another server went on with it. Who
+continues later keeps a position in each lane.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..database.compiled import LANE_BITS, SELECT_LANES
+from ..database.connection import ALL_ROWS, Connection
+from ..decisions.call_pages import fetch_page
+from ..postgres.connection import PostgresConnection
+
+Row: TypeAlias = tuple[Any, ...]
+"""An event: its cursor, its session, its number, and what else a statement selects."""
+Positions: TypeAlias = dict[int, int]
+"""The last cursor that was read in each lane."""
+
+_MOVED = """
+SELECT session FROM owner
+WHERE epoch > 1 AND session IN (SELECT json_array_elements_text(CAST(? AS json)))
+"""
+_LAST_BEFORE = f"""
+SELECT max(cursor) FROM event WHERE session = ? AND seq < ? GROUP BY cursor >> {LANE_BITS}
+"""
+"""The last events of a session before another one, in each lane."""
+
+
+def lane_of(cursor: int) -> int:
+    """The lane in which a cursor was numbered."""
+    return max(cursor, 0) >> LANE_BITS
+
+
+def positions(connection: Connection) -> Positions:
+    """The last cursor of each lane."""
+    return {int(lane): int(last) for lane, last in connection.execute(SELECT_LANES).fetchall()}
+
+
+@dataclass(slots=True)
+class _Part:
+    """Rows of one lane from behind `begin` to `end`; after them `more` may come before the end."""
+
+    rows: list[Row]
+    more: bool
+    begin: int
+    end: int
+    given: int = 0
+
+    @property
+    def head(self) -> Row | None:
+        """The first row that was not given out yet."""
+        return self.rows[self.given] if self.given < len(self.rows) else None
+
+    @property
+    def position(self) -> int:
+        """The cursor up to which all rows were given out."""
+        if self.given < len(self.rows):
+            return self.rows[self.given][0] - 1
+        if self.more:
+            return self.rows[-1][0] if self.rows else self.begin
+        return self.end
+
+
+def rows_behind(
+    connection: Connection,
+    statement: str,
+    behind: Mapping[int, int],
+    limit: int,
+    values: Sequence[object] = (),
+) -> tuple[list[Row], Positions, bool]:
+    """Rows behind positions, the positions behind these rows, and whether more may follow now.
+
+    No event is skipped, ever, and a session's rows come in its order. `statement` takes a cursor, one
+    that is the last, `values`, and how many rows of a lane at most.
+    """
+    if not isinstance(connection, PostgresConnection):
+        begin = behind.get(0, 0)
+        rows: list[Row] = []
+        more = fetch_page(connection.execute(statement, (begin, ALL_ROWS, *values, limit)), rows, limit)
+        return rows, {0: rows[-1][0] if rows else begin}, more
+    connection.execute("BEGIN")  # one state of the database, until the connection is given back
+    last = positions(connection)
+    parts: dict[int, _Part] = {}
+    for lane, end in last.items():
+        begin = behind.get(lane, lane << LANE_BITS)
+        if end > begin:
+            rows = []
+            more = fetch_page(connection.execute(statement, (begin, end, *values, limit)), rows, limit)
+            parts[lane] = _Part(rows, more, begin, end)
+    given = _merged(connection, parts)
+    after = {lane: parts[lane].position if lane in parts else end for lane, end in last.items()}
+    return given, after, any(part.position < part.end for part in parts.values())
+
+
+def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[Row]:
+    """Rows of several lanes in an order that is that of each session.
+
+    A row waits for the rows of its session in other lanes that come before it. Where those come behind
+    what was read of their lane, it is left for the next time.
+    """
+    moved = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
+    needs: dict[tuple[str, int], list[int]] = {}
+    given: list[Row] = []
+
+    def is_free(row: Row) -> bool:
+        session, seq = row[1], row[2]
+        if session not in moved:
+            return True
+        if (session, seq) not in needs:
+            rows = connection.execute(_LAST_BEFORE, (session, seq)).fetchall()
+            needs[session, seq] = [cursor for (cursor,) in rows if lane_of(cursor) != lane_of(row[0])]
+        before = needs[session, seq]
+        return all(
+            lane_of(cursor) not in parts or parts[lane_of(cursor)].position >= cursor for cursor in before
+        )
+
+    while heads := [part.head for part in parts.values() if part.head is not None]:
+        free = [row for row in heads if is_free(row)]
+        if not free and given:
+            break
+        # Of a database that somebody changed each may wait for another one.
+        row = min(free or heads, key=lambda each: (each[3], each[0]))
+        parts[lane_of(row[0])].given += 1
+        given.append(row)
+    return given
+
+
+def _moved(connection: PostgresConnection, parts: Mapping[int, _Part]) -> frozenset[str]:
+    """The sessions that more than one server may have recorded."""
+    sessions = {row[1] for part in parts.values() for row in part.rows}
+    rows = connection.execute(_MOVED, (json.dumps([*sessions]),)).fetchall()
+    return frozenset(str(session) for (session,) in rows)

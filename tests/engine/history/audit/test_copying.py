@@ -1,0 +1,162 @@
+"""A whole journal copied from a file into PostgreSQL and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.history.audit.copying import copy_journal
+from interlock.engine.history.audit.prune import prune, stubs
+from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.database.compiled import SELECT_LINKED
+from interlock.engine.history.database.connection import ALL_ROWS
+from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.freeze_log import FreezeLog
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.line_log import line_log
+from interlock.engine.history.journal.maintenance import index_mismatches
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.schema import reading
+from interlock.engine.history.model.events import SessionStatus
+from interlock.engine.history.model.records import FreezeRecord
+from interlock.engine.history.model.times import to_ms
+from tests.support.decisions import usual
+
+from ..support.keeping import NOW, recorded_at, tamper, verdicts
+
+pytestmark = pytest.mark.sqlite("from a file into a database")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A journal with sessions of all kinds, one that was pruned, and a freeze."""
+    path = usual(tmp_path / "source.db")
+    recorded_at(path, NOW.replace(year=2020), "old")
+    prune(path, before=to_ms(NOW.replace(year=2021)), by="maria", at=to_ms(NOW), key=tmp_path / "k.pem")
+    FreezeLog(path, lambda: NOW).begin(FreezeRecord(by="maria", at=NOW, reason="looked odd"))
+    return path
+
+
+def links(place: Location, session: str) -> list[tuple[object, ...]]:
+    """All of a session's rows but their cursors."""
+    with reading(place) as connection:
+        rows = connection.execute(SELECT_LINKED, (session, -1, ALL_ROWS)).fetchall()
+    return [tuple(row[1:]) for row in rows]
+
+
+def check_same(one: Location, other: Location) -> None:
+    """Both have the same, and nothing is wrong with it."""
+    listed = [open_reader(place).sessions(None) for place in (one, other)]
+    assert listed[0] == listed[1]
+    for summary in listed[0]:
+        assert links(one, summary.id) == links(other, summary.id)
+    assert [each.stub for each in stubs(one)] == [each.stub for each in stubs(other)]
+    assert all(each.good for each in stubs(other))
+    assert all(check.fault is None for check in verdicts(other).values())
+    assert check_file(other).missing == 0
+    assert list(index_mismatches(other)) == []
+    assert line_log(one, "freeze").read(1 << 20) == line_log(other, "freeze").read(1 << 20)
+
+
+class TestCopy:
+    def test_there_and_back(self, source: Path, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """All of a journal is in the copy, and in the copy of that."""
+        copied = copy_journal(source, postgresql)
+        assert (copied.sessions, copied.stubs, copied.lines) == (4, 1, {"freeze": 1, "keys": 0})
+        check_same(source, postgresql)
+        back = tmp_path / "back.db"
+        assert copy_journal(postgresql, back) == copied
+        check_same(source, back)
+
+    def test_goes_on(self, source: Path, postgresql: PostgresLocation) -> None:
+        """A server takes a session of the copy and adds to its chain."""
+        copy_journal(source, postgresql)
+        with Journal.open(postgresql) as journal:
+            journal.write("docs-writer-77c0", SessionStatus(status="running"))
+        assert all(check.fault is None for check in verdicts(postgresql).values())
+        assert check_file(postgresql).missing == 0
+
+    def test_beside_other_sessions(self, source: Path, postgresql: PostgresLocation) -> None:
+        """A journal that has others takes them in."""
+        recorded_at(postgresql, NOW, "other")
+        copy_journal(source, postgresql)
+        assert len(verdicts(postgresql)) == 5
+        assert check_file(postgresql).missing == 0
+
+
+class TestRefused:
+    def test_what_is_there(self, source: Path, postgresql: PostgresLocation) -> None:
+        """A target with one of the sessions is left as it is."""
+        recorded_at(postgresql, NOW, "docs-writer-77c0")
+        with pytest.raises(JournalError, match="has, or had, session 'docs-writer-77c0'"):
+            copy_journal(source, postgresql)
+        assert [*verdicts(postgresql)] == ["docs-writer-77c0"]
+        assert line_log(postgresql, "freeze").read(1 << 20) is None
+
+    def test_a_pruned_session(self, source: Path, postgresql: PostgresLocation) -> None:
+        """Nor does a session come back that was pruned there."""
+        copy_journal(source, postgresql)
+        with pytest.raises(JournalError, match="has, or had, session"):
+            copy_journal(source, postgresql)
+
+    def test_a_broken_chain(self, source: Path, postgresql: PostgresLocation) -> None:
+        """What is not whole is not copied, as the copy would look like the record."""
+        tamper(source, "UPDATE event SET at = at + 1 WHERE session = 'docs-writer-77c0' AND seq = 2")
+        with pytest.raises(JournalError, match="'docs-writer-77c0' is not whole"):
+            copy_journal(source, postgresql)
+        assert verdicts(postgresql) == {}
+
+    def test_missing_events(self, source: Path, postgresql: PostgresLocation) -> None:
+        """A copy is numbered anew, and would not show what the source lacks."""
+        tamper(
+            source,
+            "DELETE FROM event WHERE session = 'reader-3c'",
+            "DELETE FROM session WHERE id = 'reader-3c'",
+        )
+        with pytest.raises(JournalError, match="lacks 3 of the events"):
+            copy_journal(source, postgresql)
+
+    def test_another_log(self, source: Path, postgresql: PostgresLocation) -> None:
+        """Two logs are not joined: the chain of that of keys would break."""
+        Journal.open(postgresql).close()
+        line_log(postgresql, "freeze").append("{}")
+        with pytest.raises(JournalError, match="has a log of freeze of its own"):
+            copy_journal(source, postgresql)
+
+    def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
+        """A journal that goes on meanwhile would end in two ways."""
+        with Journal.open(source), pytest.raises(JournalError, match="is in use by"):
+            copy_journal(source, postgresql)
+        copy_journal(source, postgresql)
+        other = source.with_name("other.db")
+        with Journal.open(postgresql), pytest.raises(JournalError, match="is written by a server"):
+            copy_journal(postgresql, other)
+
+    def test_into_itself(self, source: Path) -> None:
+        """One journal is no copy."""
+        with pytest.raises(JournalError, match="into itself"):
+            copy_journal(source, source.parent / "." / ".." / source.parent.name / source.name)
+
+
+class TestCommand:
+    def test_says_what_it_did(
+        self, source: Path, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The command names what was copied, and that it was checked."""
+        assert main(["journal", "copy", str(source), str(postgresql)]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith("Copied 4 sessions, ")
+        assert "1 stub, 1 line of freezes to postgresql://interlock@/postgres" in out
+        assert main(["journal", "copy", str(source), str(postgresql)]) == 2
+        assert "Nothing was copied; name another journal." in capsys.readouterr().err
+
+    def test_refuses_other_databases(self, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A URL of another kind is an error that says what can be named, without its password."""
+        with pytest.raises(SystemExit):
+            main(["journal", "copy", str(source), "mysql://ada:hunter2@db/lock"])
+        said = capsys.readouterr().err
+        assert "postgresql://user@host/database" in said
+        assert "hunter2" not in said

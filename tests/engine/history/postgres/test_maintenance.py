@@ -1,0 +1,142 @@
+"""Changes to a database's journal while servers write it, and what is said of its lists."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.importing import import_session, read_export
+from interlock.engine.history.audit.prune import Pruning, prune, stubs
+from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.decisions.counts import count_decisions
+from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.decisions.reader import decision_connection
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.maintenance import index_mismatches, rebuild
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.history.model.times import to_ms
+from tests.support.decisions import call, ended, opened, usual
+
+from ..support.keeping import BODIES, NOW, exported, recorded_at, saved, tamper, verdicts
+
+OLD = NOW - timedelta(days=100)
+
+
+@pytest.fixture
+def served(postgresql: PostgresLocation) -> Iterator[Journal]:
+    """The journal of a server that runs."""
+    journal = Journal.open(postgresql, clock=lambda: OLD)
+    yield journal
+    journal.close()
+
+
+def pruned(place: PostgresLocation, key: Path, *, dry: bool = False) -> Pruning:
+    return prune(place, before=to_ms(NOW), by="maria", at=to_ms(NOW), key=key, dry=dry)
+
+
+class TestPrune:
+    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
+        """What ended goes, also of a server that runs; what did not end there stays, and is named."""
+        served.write("done", *BODIES)
+        served.write("open", opened("bot"))
+        key = tmp_path / "key.pem"
+        for dry in (True, False):
+            found = pruned(postgresql, key, dry=dry)
+            assert [stub.session for stub in found.pruned] == ["done"]
+            assert (found.kept, found.held) == ((), ("open",))
+        assert [each.stub.session for each in stubs(postgresql) if each.good] == ["done"]
+        assert check_file(postgresql).missing == 0
+        served.write("open", SessionStatus(status="running"))
+        with pytest.raises(JournalError):
+            served.write("done", SessionStatus(status="running"))
+        assert {c.session: c.fault for c in verdicts(postgresql).values()} == {"open": None}
+
+    def test_what_an_ended_server_had(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """A session that did not end goes with its server."""
+        recorded_at(postgresql, OLD, "open", opened("bot"))
+        assert [s.session for s in pruned(postgresql, tmp_path / "key.pem").pruned] == ["open"]
+
+
+class TestImport:
+    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
+        """An import is numbered apart from what servers record, and any server can resume it."""
+        served.write("own", opened("bot"))
+        recorded_at(tmp_path / "source.db", OLD, "s1")
+        export = read_export(saved(tmp_path / "s1.jsonl", exported(tmp_path / "source.db")))
+        import_session(export, postgresql, tmp_path / "key.pem")
+        served.write("own", SessionStatus(status="running"))
+        assert open_reader(postgresql).session("s1").imported
+        assert [c.fault for c in verdicts(postgresql).values()] == [None, None]
+        assert check_file(postgresql).missing == 0
+        served.write("s1", SessionStatus(status="running"))
+        assert verdicts(postgresql)["s1"].fault is None
+
+    def test_twice(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """A session that is there is not imported again, and nothing stays of the attempt."""
+        recorded_at(tmp_path / "source.db", OLD, "s1")
+        export = read_export(saved(tmp_path / "s1.jsonl", exported(tmp_path / "source.db")))
+        import_session(export, postgresql, tmp_path / "key.pem")
+        with pytest.raises(JournalError, match="is in journal"):
+            import_session(export, postgresql, tmp_path / "key.pem")
+        assert check_file(postgresql).missing == 0
+
+
+class TestRebuild:
+    def test_mends_what_was_changed(self, postgresql: PostgresLocation) -> None:
+        """Lines that events do not make are named, and made anew."""
+        usual(postgresql)
+        assert list(index_mismatches(postgresql)) == []
+        tamper(
+            postgresql,
+            "UPDATE session SET calls = 99 WHERE id = 'nightly-sync-02'",
+            "UPDATE decision SET verdict = 'allow' WHERE session = 'release-bot-1f3a'",
+        )
+        assert set(index_mismatches(postgresql)) == {"nightly-sync-02", "release-bot-1f3a"}
+        done = rebuild(postgresql)
+        assert (done.mended, done.decisions, done.held) == (("nightly-sync-02",), True, ())
+        assert list(index_mismatches(postgresql)) == []
+
+    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal) -> None:
+        """A session that a server goes on with is left alone."""
+        served.write("s", opened("bot"))
+        tamper(postgresql, "UPDATE session SET calls = 99 WHERE id = 's'")
+        done = rebuild(postgresql)
+        assert (done.sessions, done.mended, done.held) == (0, (), ("s",))
+
+
+class TestLists:
+    def test_are_those_of_a_file(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """The same sessions make the same lines in both databases, in values and in order."""
+        readers = [open_reader(usual(place)) for place in (postgresql, tmp_path / "j.db")]
+        one, other = ([each.sessions(), each.talks()] for each in readers)
+        assert one == other
+        one, other = ([count_decisions(r.path, by=by) for by in ("rule", "tool", None)] for r in readers)
+        assert one == other
+
+    def test_a_character_that_postgresql_does_not_store(self, postgresql: PostgresLocation) -> None:
+        """A text with NUL is stored with a visible one in its lists, which is no change to them."""
+        with Journal.open(postgresql) as journal:
+            journal.write("s", opened("bo\0t"), MessageAdded(role="user", text="a\0b"))
+            journal.write("s", call("c\0", "x\0", "ls\0"), ended("c\0"))
+        assert list(index_mismatches(postgresql)) == []
+        assert rebuild(postgresql).mended == ()
+        assert verdicts(postgresql)["s"].fault is None
+        assert [*open_reader(postgresql).events("s")][1].body.text == "a\0b"
+
+
+class TestStop:
+    def test_ends_a_question(self, postgresql: PostgresLocation) -> None:
+        """A question for whose answer nobody waits any more is cancelled in the database."""
+        Journal.open(postgresql).close()
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(JournalError, match="cancel"), decision_connection(postgresql, stop) as asked:
+            asked.execute("SELECT pg_sleep(60)").fetchall()
+        count_decisions(postgresql, DecisionFilter(words=("x",)), stop=threading.Event())
