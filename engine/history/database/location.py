@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from ...core.sanitize import visible
 from ..errors import JournalError
@@ -14,6 +14,7 @@ from ..errors import JournalError
 SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMA = "schema"
+_WHICH = "target_session_attrs"
 DEFAULT_SCHEMA = "interlock"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRET = frozenset({"password", "sslpassword"})
@@ -33,19 +34,22 @@ class PostgresLocation:
     def of(cls, text: str) -> PostgresLocation:
         """Read `postgresql://user@host:port/database?schema=NAME&…`.
 
-        Other parameters are libpq's. Raises `JournalError` for what is no URL, and for a schema that
-        would have to be quoted.
+        Other parameters are libpq's. There may be several hosts, divided by commas: a database and its
+        standbys, of which the one that takes writes is used. Raises `JournalError` for what is no URL,
+        and for a schema whose name would have to be quoted.
         """
         try:
             parts = urlsplit(text)
-            host, port = parts.hostname, parts.port
+            hosts = parts.netloc.rpartition("@")[2].split(",")
+            found = [urlsplit(f"//{each}") for each in hosts]
+            named = any(each.hostname is not None or each.port is not None for each in found)
         except ValueError as error:  # its text may have a part of a password
             raise JournalError(
                 f"'{visible(_shown(text))}' is no URL of a database: its host or port cannot be read. "
                 "Write it like postgresql://user@host:5432/database, and what is no letter or digit of a "
                 "password as %XX."
             ) from error
-        if not parts.path.strip("/") and host is None and port is None and not parts.query:
+        if not parts.path.strip("/") and not named and not parts.query:
             raise JournalError(
                 f"'{visible(_shown(text))}' names no database. "
                 "Write it like postgresql://user@host/database."
@@ -57,8 +61,12 @@ class PostgresLocation:
                 f"'{visible(schema)}' cannot be the schema of a journal: use lower-case letters, digits "
                 "and underscores, at most 63."
             )
-        query = urlencode([each for each in members if each[0] != _SCHEMA], quote_via=quote)
-        return cls(urlunsplit(parts._replace(scheme="postgresql", query=query)), schema)
+        kept = [each for each in members if each[0] != _SCHEMA]
+        if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
+            kept.append((_WHICH, "read-write"))
+        query = urlencode(kept, quote_via=quote)
+        # urlunsplit leaves out the slashes of a URL without a host, which libpq needs.
+        return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema)
 
     def __str__(self) -> str:
         shown = _shown(self.url)

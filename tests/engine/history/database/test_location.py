@@ -22,6 +22,14 @@ class TestLocationOf:
         found = location_of(f"{scheme}://ada@db:5433/lock?sslmode=require&schema=team_a")
         assert found == PostgresLocation("postgresql://ada@db:5433/lock?sslmode=require", "team_a")
 
+    def test_takes_the_writing_one_of_several_hosts(self) -> None:
+        """Of a database and its standbys the one is used that takes writes, unless the URL says another."""
+        which = "target_session_attrs=read-write"
+        found = location_of("postgresql://ada@one:1,two/lock")
+        assert found == PostgresLocation(f"postgresql://ada@one:1,two/lock?{which}")
+        found = location_of("postgresql:///lock?host=one,two&target_session_attrs=any")
+        assert found == PostgresLocation("postgresql:///lock?host=one%2Ctwo&target_session_attrs=any")
+
     @pytest.mark.parametrize("text", ["mysql://ada@db/lock", "sqlite:///j.db", "file:///data/j.db"])
     def test_refuses_other_schemes(self, text: str) -> None:
         """A URL of another kind names no folder: the error says what can be named."""

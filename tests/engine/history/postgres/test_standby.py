@@ -1,0 +1,143 @@
+"""A standby that takes over: with everything that was acknowledged, or without some of it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError, SessionDiverged
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres.durability import durability
+
+from ....support.memory import in_memory
+from ....support.postgres import REMEDY, PostgresServer, other_user, own_server
+from ..support.recording import opening
+from .support.servers import rows, wait_for
+
+HELLO = MessageAdded(role="user", text="hello")
+
+
+class Pair:
+    """A database and its standby, and the location that is whichever of the two takes writes."""
+
+    def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
+        self.primary = primary
+        self.standby = standby
+        ports = f"{primary.port},{standby.port}"
+        self.location = PostgresLocation(
+            f"postgresql:///postgres?user=interlock&host=127.0.0.1,127.0.0.1&port={ports}"
+            "&target_session_attrs=read-write",
+            "journal",
+        )
+        self.one = PostgresLocation(primary.url, "journal")
+        self.other = PostgresLocation(standby.url, "journal")
+
+    def set(self, location: PostgresLocation, name: str, value: str) -> None:
+        rows(location, f"ALTER SYSTEM SET {name} = '{value}'")
+        rows(location, "SELECT pg_reload_conf()")
+
+    def attached(self) -> int:
+        return int(rows(self.one, "SELECT count(*) FROM pg_stat_replication")[0][0])
+
+    def fail_over(self) -> None:
+        """End the database, and have the standby take its place."""
+        self.primary.stop(signal.SIGQUIT)
+        assert rows(self.other, "SELECT pg_promote()") == [(True,)]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    found = shutil.which("pg_basebackup") or next(
+        Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup"), None
+    )
+    if found is None:
+        pytest.skip(REMEDY)
+    with own_server(port=free_port()) as primary, tempfile.TemporaryDirectory(dir=in_memory()) as folder:
+        standby = PostgresServer(Path(folder), port=free_port(), durable=True)
+        user = other_user()
+        if user:
+            standby.folder.chmod(0o777)
+        source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "interlock"]
+        subprocess.run(
+            [found, *source, "-D", standby.data, "-R", "-X", "stream", "-c", "fast"],
+            check=True,
+            cwd=folder,
+            **user,
+        )
+        standby.start()
+        pair = Pair(primary, standby)
+        wait_for(lambda: pair.attached() == 1)
+        yield pair
+        standby.stop(signal.SIGQUIT)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+class TestSynchronous:
+    def test_nothing_is_lost(self, pair: Pair) -> None:
+        """What was acknowledged with a standby that each commit waits for is there when it takes over."""
+        pair.set(pair.one, "synchronous_standby_names", "*")
+        wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+        with Journal.open(pair.location) as journal:
+            assert durability(pair.location) == []
+            journal.write("s", opening(), HELLO)
+            pair.fail_over()
+            assert journal.write("s", HELLO)[0].seq == 3
+        assert len(list(open_reader(pair.other).events("s"))) == 3
+        assert [check.fault for check in verify_journal(pair.other)] == [None]
+
+    def test_what_no_standby_has_is_not_acknowledged(self, pair: Pair) -> None:
+        """A write that no standby has waits; it is acknowledged once one has it."""
+        with Journal.open(pair.location) as journal:
+            journal.write("s", opening())
+            pair.set(pair.one, "synchronous_standby_names", "*")
+            pair.standby.stop(signal.SIGQUIT)
+            wait_for(lambda: pair.attached() == 0)
+            answered = threading.Event()
+            writing = threading.Thread(
+                target=lambda: (journal.write("s", HELLO), answered.set()), daemon=True
+            )
+            writing.start()
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            wait_for(lambda: bool(rows(pair.one, waiting)))
+            assert not answered.is_set()
+            pair.standby.start()
+            writing.join(30)
+            assert answered.is_set()
+
+
+class TestAsynchronous:
+    def test_what_is_lost_is_noticed(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+        """A session of which the standby lacks an acknowledged event stops, loudly; others go on."""
+        with Journal.open(pair.location) as journal:
+            assert "standby" in durability(pair.location)[0]
+            journal.write("whole", opening())
+            journal.write("s", opening())
+            there = "SELECT count(*) FROM event"
+            wait_for(lambda: rows(pair.other, there) == [(2,)])
+            pair.set(pair.other, "primary_conninfo", "")
+            wait_for(lambda: pair.attached() == 0)
+            lost = journal.write("s", HELLO)[0]
+            assert rows(pair.other, there) == [(2,)]
+            pair.fail_over()
+            with pytest.raises(JournalError):  # the first may find its numbers gone
+                journal.write("s", HELLO)
+            with pytest.raises(SessionDiverged, match="event 2 of it was acknowledged"):
+                journal.write("s", HELLO)
+            assert "'s' diverged" in caplog.text
+            assert journal.write("whole", HELLO)[0].cursor > lost.cursor
