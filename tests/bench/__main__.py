@@ -19,6 +19,7 @@ MEASUREMENTS = (
     "agents",
     "call_path",
     "journal",
+    "cluster",
     "replay",
     "redaction",
     "backtest",

@@ -7,9 +7,9 @@ another one took its sessions changes nothing, whenever it arrives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import ForwardRef, NamedTuple
+from typing import Any, ForwardRef, NamedTuple
 
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
 from .server import DURABLE
@@ -108,14 +108,40 @@ SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT s
 """Gives a row without a session where the lane is still this server's, and one for each session kept."""
 
 
-def arrays(**parts: Sequence[Sequence[object]]) -> dict[str, list[object]]:
-    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d`, `r` and `g`."""
-    found: dict[str, list[object]] = {}
+def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
+    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d`, `r` and `g`.
+
+    They are written as PostgreSQL reads arrays: psycopg takes ten times as long, which is a third of all
+    that a batch takes.
+    """
+    found: dict[str, str] = {}
     for part, columns in _PARTS.items():
         rows = parts[part]
-        for place, name in enumerate(columns):
-            found[f"{part}_{name}"] = [row[place] for row in rows]
+        by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
+        for (name, kind), values in zip(columns.items(), by_column, strict=True):
+            write = _ELEMENT[kind]
+            found[f"{part}_{name}"] = (
+                f"{{{','.join(['NULL' if each is None else write(each) for each in values])}}}"
+            )
     return found
+
+
+def _text(value: str) -> str:
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{value}"'
+
+
+def _bytes(value: bytes) -> str:
+    return f'"\\\\x{value.hex()}"'
+
+
+_ELEMENT: dict[str, Callable[[Any], str]] = {
+    "text": _text,
+    "bytea": _bytes,
+    "bigint": str,
+    "boolean": str,
+}
 
 
 assert [each.name for each in fields(SessionRow)] == [*_SESSION]

@@ -1,0 +1,183 @@
+"""Durable decisions of several servers in one PostgreSQL, beside the bare statement and beside SQLite.
+
+`python -m tests.bench.cluster ours|raw|sqlite LOCATION` is one server: it says `ready`, waits for a line,
+and prints how many decisions it wrote and in what time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.postgres.append import APPEND, arrays
+from interlock.engine.history.postgres.connection import connect
+from interlock.engine.history.postgres.server import ServerLease
+
+from ..engine.history.support.recording import opening
+from ..support.postgres import PostgresServer, programs
+from .journal import CALLERS, _decision, _ready
+
+ROUNDS = 40
+TURNS = 3
+SERVERS = (1, 2, 3)
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """Rates are medians of turns; each way has its turn before any has its next.
+
+    "raw" executes the journal's own statement with rows that are ready, as many at a time as there are
+    callers, on as many connections as there are servers: beside it, what the journal costs is everything
+    else. The database and the servers share this machine's processors.
+    """
+    if programs() is None:
+        print("cluster: needs PostgreSQL's server: apt install postgresql", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        directory = Path(folder).resolve()
+        directory.chmod(0o755)
+        (directory / "pg").mkdir()
+        database = PostgresServer(directory / "pg", durable=True)
+        database.make()
+        database.start(shared_buffers="256MB", autovacuum="on")
+        rates: dict[tuple[str, int], list[float]] = {}
+        try:
+            for turn in range(TURNS):
+                rates.setdefault(("sqlite", 1), []).append(_run("sqlite", [directory / f"{turn}.db"]))
+                for servers in SERVERS:
+                    for way in ("ours", "raw"):
+                        place = PostgresLocation(database.url, f"{way}_{servers}_{turn}")
+                        rate = _run(way, [f"{place}"] * servers)
+                        rates.setdefault((way, servers), []).append(rate)
+        finally:
+            database.stop()
+        yield f"durable decisions, SQLite, {CALLERS} callers", median(rates["sqlite", 1]), "1/s"
+        for servers in SERVERS:
+            ours, raw = rates["ours", servers], rates["raw", servers]
+            yield f"PostgreSQL, {servers} × {CALLERS} callers", median(ours), "1/s"
+            yield "the statement alone, rows ready", median(raw), "1/s"
+            yield "ours / the statement", _ratio(ours, raw), "ratio (goal ≥ 0.8)"
+        yield "two servers / one", _ratio(rates["ours", 2], rates["ours", 1]), "ratio (goal ≥ 1.3)"
+        yield "three servers / one", _ratio(rates["ours", 3], rates["ours", 1]), "ratio"
+        yield "one server / SQLite", _ratio(rates["ours", 1], rates["sqlite", 1]), "ratio"
+        yield "processors", float(os.cpu_count() or 1), ""
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    return median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def _run(way: str, places: Sequence[object]) -> float:
+    """Decisions a second that servers write together."""
+    command = [sys.executable, "-m", "tests.bench.cluster", way]
+    running = [
+        subprocess.Popen(
+            [*command, str(place), str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for number, place in enumerate(places)
+    ]
+    for each in running:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    total, longest = 0, 0.0
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in running:
+        said, _ = each.communicate()
+        count, seconds = said.split()
+        total += int(count)
+        longest = max(longest, float(seconds))
+    return total / longest
+
+
+def _serve(way: str, place: str, number: int) -> None:
+    if way == "raw":
+        _raw(place, number)
+    else:
+        asyncio.run(_ours(place, number))
+
+
+def _begin() -> float:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    return time.perf_counter()
+
+
+async def _ours(place: str, number: int) -> None:
+    journal = Journal.open(place)
+    names = [f"s{number}-{each}" for each in range(CALLERS)]
+    await asyncio.gather(*(journal.append(each, opening()) for each in names))
+    bodies = [[_decision(each, turn) for turn in range(ROUNDS)] for each in range(CALLERS)]
+
+    async def call(each: int) -> None:
+        for body in bodies[each]:
+            await journal.append(names[each], body)
+
+    begun = _begin()
+    await asyncio.gather(*(call(each) for each in range(CALLERS)))
+    print(CALLERS * ROUNDS, time.perf_counter() - begun)
+    await asyncio.to_thread(journal.close)
+
+
+def _raw(place: str, number: int) -> None:
+    location = PostgresLocation.of(place)
+    with Journal.open(location) as journal:
+        names = [f"s{number}-{each}" for each in range(CALLERS)]
+        for each in names:
+            journal.write(each, opening())
+    lease = ServerLease.take(location)
+    connection = connect(location)
+    connection.execute("UPDATE owner SET server = ? WHERE session LIKE ?", (lease.id, f"s{number}-%"))
+    last = lease.last_number(connection)
+    owned = {
+        session: (epoch, seq, head)
+        for session, epoch, seq, head in connection.execute(
+            "SELECT session, epoch, seq, hash FROM owner WHERE server = ?", (lease.id,)
+        )
+    }
+    lines = {
+        row[0]: list(row)
+        for row in connection.execute(
+            "SELECT id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error, "
+            "kind, parent, parent_seq, source, imported FROM session WHERE id LIKE ?",
+            (f"s{number}-%",),
+        )
+    }
+    ready = [[_ready(each, turn) for each in range(CALLERS)] for turn in range(ROUNDS)]
+    begun = _begin()
+    for turn in ready:
+        before = last
+        moves: list[Any] = []
+        events: list[Any] = []
+        decisions: list[Any] = []
+        for session, (event, decision) in zip(names, turn, strict=True):
+            last += 1
+            epoch, seq, head = owned[session]
+            event[0] = decision[0] = lease.base() + last
+            event[1] = decision[1] = session
+            moves.append((session, epoch, seq, head, seq + 1, event[-1]))
+            owned[session] = epoch, seq + 1, event[-1]
+            lines[session][7] += 1
+            events.append(event)
+            decisions.append(decision)
+        values = arrays(m=moves, s=[lines[each] for each in names], e=events, d=decisions, r=[], g=[])
+        own = {"server": lease.id, "lane": lease.lane, "before": before, "last": last}
+        found = connection.raw.execute(APPEND.encode(), {**own, **values}).fetchall()
+        assert len(found) == CALLERS + 1
+    print(CALLERS * ROUNDS, time.perf_counter() - begun)
+    lease.release()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
