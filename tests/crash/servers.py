@@ -101,10 +101,10 @@ class Busy:
 def main() -> int:
     url, file, name = sys.argv[1:]
     server.LEASE_SECONDS = LEASE
-    server.PATIENCE = 0.5
     writer.PATIENCE = 1.0
     writer.LOOK_SECONDS = 1.0
     busy = Busy(url, Path(file), name)
+    server.PATIENCE = 0.5
     signal.signal(signal.SIGTERM, lambda *_: busy.stop())
     print("ready", flush=True)
     return busy.run()

@@ -28,7 +28,7 @@ from .proxy import Proxy
 from .servers import FENCED
 
 SERVERS = 3
-WITHIN = 60.0
+WITHIN = 180.0
 
 
 class Process:
