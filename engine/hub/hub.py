@@ -22,6 +22,7 @@ from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.known_labels import KnownLabels
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
+from ..history.model.positions import Positions
 from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
@@ -400,14 +401,15 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
 
         return await asyncio.to_thread(read)
 
-    async def since(self, cursor: int, limit: int) -> list[JournalEvent]:
-        """The first `limit` events of all sessions behind `cursor`, as they may be shown."""
+    async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
+        """The next events of all sessions behind `after`, about `limit` of them, as they may be shown."""
+        cursor = after.in_lane(0)
         found = await asyncio.to_thread(lambda: self._journal.reader().since(cursor, limit))
         return [self.redaction.event(event) for event in found]
 
-    async def cursor(self) -> int:
-        """The cursor of the latest recorded event."""
-        return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
+    async def positions(self) -> Positions:
+        """The position of the latest recorded event."""
+        return Positions([await asyncio.to_thread(lambda: self._journal.reader().last_cursor())])
 
     async def origin(self, session_id: str) -> Origin:
         found = await asyncio.to_thread(self._journal.reader().session, session_id)

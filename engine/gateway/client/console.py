@@ -26,6 +26,7 @@ from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
 from ...history.model.records import FreezeRecord
+from ...history.model.positions import Positions
 from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
 from ...hub.hub import (
@@ -195,9 +196,15 @@ class ConsoleClient(RemoteHub):
         Waits for slow answers no longer than a screen waits; of a long queue only for the beginning.
         """
         self._mirror.forget_connections()
-        subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
-        if self._mirror.cursor is None:
-            self._mirror.cursor = subscribed.after
+        seen = self._mirror.positions
+        known: dict[str, object] = {}
+        if seen is not None:
+            known["after"] = max(seen.cursors, default=0)
+        if seen is not None and seen.is_shared:
+            known["lanes"] = seen.cursors
+        subscribed = await self.link.ask(SUBSCRIBE, Subscribe.model_validate(known))
+        if seen is None:
+            self._mirror.positions = Positions(subscribed.lanes or (subscribed.after,))
         listed = await self._ask_which()
         self._listed = tuple(session for session, _ in listed.sessions)
         self._mirror.keep(self._listed)

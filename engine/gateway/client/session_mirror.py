@@ -13,6 +13,7 @@ from ...approvals.request_order import Unread
 from ...history.errors import FoldError
 from ...history.fold.fold import apply, new_state
 from ...history.model.events import ApprovalRequested, JournalEvent, SessionOpened
+from ...history.model.positions import Positions
 from ...history.model.state import ApprovalState, SessionState, mark_disconnected, mark_readers
 from ...hub.events import DisconnectedCalls, RequestReaders
 
@@ -23,7 +24,7 @@ class Mirror:
     """Copy of the live sessions. Pure: the caller fetches what it reports as missing."""
 
     def __init__(self) -> None:
-        self.cursor: int | None = None
+        self.positions: Positions | None = None
         self._states: dict[str, SessionState] = {}
         self._early: dict[str, list[JournalEvent]] = {}
         self._unread: dict[str, int] = {}
@@ -86,7 +87,9 @@ class Mirror:
 
     def take(self, event: JournalEvent) -> bool:
         """Apply an event. False when the session's state has to be fetched first."""
-        self.cursor = event.cursor
+        if self.positions is None:
+            self.positions = Positions()
+        self.positions.note(event.cursor)
         waiting = self._early.get(event.session)
         if waiting is not None:
             waiting.append(event)

@@ -143,15 +143,24 @@ class QueueStart(ServerMessage):
 
 
 class Subscribe(Payload):
-    """Subscribe to events. With `after`, starts with the journal's events after that cursor."""
+    """Subscribe to events. With `after`, starts with the journal's events after that cursor.
+
+    Where several servers write the journal, each numbers its events in a lane of its own: `lanes` are the
+    last cursors of all of them, as `Subscribed` and the events since then have them.
+    """
 
     after: Number | None = None
+    lanes: Annotated[tuple[Number, ...], Field(max_length=10_000)] = ()
 
 
 class Subscribed(ServerMessage):
-    """Cursor after which events follow; streamed text is sent only as it comes."""
+    """Cursor after which events follow; streamed text is sent only as it comes.
+
+    `lanes` has one cursor for each server that numbers events, where there can be several.
+    """
 
     after: int
+    lanes: tuple[int, ...] = ()
 
 
 class EventNotice(ServerMessage):

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from ...approvals.request_order import ApprovalQueue, longest_first
 from ...approvals.requests import Credential
 from ...history.errors import JournalError
+from ...history.model.positions import Positions
 from ...history.model.state import SessionState
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
@@ -163,11 +164,16 @@ class ConsoleHandlers:
     async def _subscribe(self, params: Subscribe) -> Subscribed:
         if self._feed is not None:
             raise WireError(Code.REFUSED, "this connection is subscribed already")
-        after = params.after if params.after is not None else await self._hub.cursor()
-        self._feed = asyncio.get_running_loop().create_task(self._send_events(after))
-        return Subscribed(after=after)
+        after = await self._hub.positions()
+        if params.lanes:
+            after = Positions(params.lanes)
+        elif params.after is not None:
+            after = after.moved(params.after)
+        lanes = after.cursors if after.is_shared else ()
+        self._feed = asyncio.get_running_loop().create_task(self._send_events(after.copy()))
+        return Subscribed(after=max(after.cursors, default=0), lanes=lanes)
 
-    async def _send_events(self, after: int) -> None:
+    async def _send_events(self, after: Positions) -> None:
         try:
             async for event in feed(self._hub, after, self._limits.backlog):
                 frame = self._frames.of(event)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
+from ...history.model.positions import Positions
 from ...hub.hub import DisconnectedCalls, FreezeChanged, Hub, HubEvent, RequestReaders
 from ..protocol.console_methods import (
     DISCONNECTED,
@@ -80,8 +81,8 @@ def _frame(event: HubEvent) -> bytes:
     return notice_frame(EVENT.name, EventNotice(event=event))
 
 
-async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
-    """All events after the cursor `after`, then new ones as they come; ends with the hub.
+async def feed(hub: Hub, after: Positions, backlog: int) -> AsyncIterator[HubEvent]:
+    """All events after the position `after`, then new ones as they come; ends with the hub.
 
     At most `backlog` events are buffered here.
     """
@@ -91,17 +92,14 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
         subscription = hub.subscribe(limit=backlog)
         try:
             async for event in _recorded(hub, after):
-                after = event.cursor
                 yield event
             for event in (*hub.disconnected_calls(), *hub.reading()):
                 yield event
             if fell_behind:
                 yield FreezeChanged(freeze=hub.current_freeze())
             async for event in subscription:
-                if isinstance(event, JournalEvent):
-                    if event.cursor <= after:
-                        continue
-                    after = event.cursor
+                if isinstance(event, JournalEvent) and not after.note(event.cursor):
+                    continue
                 yield event
             if not subscription.lost:
                 return  # the hub has closed
@@ -110,9 +108,10 @@ async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
             subscription.close()
 
 
-async def _recorded(hub: Hub, after: int) -> AsyncIterator[JournalEvent]:
+async def _recorded(hub: Hub, after: Positions) -> AsyncIterator[JournalEvent]:
+    """The recorded events after a position, which moves on to their end."""
     while page := await hub.since(after, PAGE):
         for event in page:
+            after.note(event.cursor)
             yield event
-        after = page[-1].cursor
         await asyncio.sleep(0)

@@ -121,6 +121,8 @@ POSTGRESQL_SCHEMA = (
     'CREATE INDEX ix_owner_server ON owner (server)',
     'CREATE TABLE fenced ( cursor BIGINT NOT NULL, server TEXT COLLATE "C" NOT NULL, session TEXT COLLATE "C" NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (cursor) )',
     'CREATE TABLE line ( log TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, text TEXT COLLATE "C" NOT NULL, PRIMARY KEY (log, number) )',
+    'CREATE TABLE act ( id TEXT COLLATE "C" NOT NULL, session TEXT COLLATE "C" NOT NULL, method TEXT COLLATE "C" NOT NULL, params TEXT COLLATE "C" NOT NULL, actor TEXT COLLATE "C" NOT NULL, origin TEXT COLLATE "C" NOT NULL, at BIGINT NOT NULL, lapsed BOOLEAN DEFAULT false NOT NULL, taken TEXT COLLATE "C", done BIGINT, result TEXT COLLATE "C", PRIMARY KEY (id) )',
+    'CREATE INDEX ix_act_session ON act (session)',
 )
 SELECT_SESSION = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session WHERE session.id = ?'
 SELECT_SESSIONS = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session ORDER BY session.updated DESC, rowid DESC LIMIT ?'

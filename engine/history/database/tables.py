@@ -265,4 +265,25 @@ class Line(ClusterTable, table=True):
     text: str
 
 
-CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (Server, Lane, Owner, Fenced, Line)
+class Act(ClusterTable, table=True):
+    """What an operator asks of a session at another server, for its owner to do; times are UTC ms.
+
+    `method` and `params` are those of the wire, `actor` says who acts: JSON. `origin` is the server that
+    took it in, which sets `lapsed` once the operator's token is no longer in force. Its owner notes itself in
+    `taken` before it acts, and the answer, JSON, in `result`.
+    """
+
+    id: str = Field(primary_key=True)
+    session: str = Field(index=True)
+    method: str
+    params: str
+    actor: str
+    origin: str
+    at: int
+    lapsed: bool = Field(default=False, sa_column_kwargs={"server_default": text("0")})
+    taken: str | None = None
+    done: int | None = None
+    result: str | None = None
+
+
+CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (Server, Lane, Owner, Fenced, Line, Act)

@@ -175,6 +175,11 @@ class Journal:
         """The clock that dates events."""
         return self._clock
 
+    @property
+    def lock(self) -> JournalLock:
+        """The right of this process to write: a lock on the file, or a server's place in a database."""
+        return self._lock
+
     def name_server(self, url: str) -> None:
         """Name the server that writes it, for processes that find it in use."""
         self._lock.name_server(url)

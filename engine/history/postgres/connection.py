@@ -30,6 +30,9 @@ _ALIVE: dict[str, str | int] = {
 }
 """A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
 
+NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+"""The database's time, in UTC milliseconds, by which servers compare times."""
+
 _LANE = f"cursor >> {sql.LANE_BITS}"
 _FIRST = f"(({_LANE}) << {sql.LANE_BITS})"
 _OTHERWISE = {

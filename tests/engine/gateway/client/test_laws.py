@@ -19,6 +19,7 @@ from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.agent_methods import CallAnswer
 from interlock.engine.history.model.events import ApprovalDecided, CallDecided, JournalEvent
+from interlock.engine.history.model.positions import Positions
 from interlock.engine.hub.hub import Subscription
 from tests.support.laws import examples
 
@@ -171,7 +172,7 @@ async def live(directory: Path, script: list[Step]) -> None:
         for console in consoles:
             await console.open()
             ends.push_async_callback(console.close)
-        first = await server.hub.cursor()
+        first = max((await server.hub.positions()).cursors)
         told = [console.subscribe() for console in consoles]
         world = World(directory, network, server, life, sessions, consoles, told)
         for step in script:
@@ -181,7 +182,7 @@ async def live(directory: Path, script: list[Step]) -> None:
 
 
 async def hold_true(world: World, first: int) -> None:
-    recorded = await world.server.hub.since(0, 100_000)
+    recorded = await world.server.hub.since(Positions(), 100_000)
     for call in world.calls:
         decided = [
             event.body

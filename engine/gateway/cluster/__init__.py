@@ -1,0 +1,1 @@
+"""Servers that share one database: each shows the sessions of all, and acts on its own."""

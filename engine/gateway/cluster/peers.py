@@ -1,0 +1,127 @@
+"""The sessions that are live at other servers of one database, as this server shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...approvals.request_order import longest_first
+from ...history.database.location import PostgresLocation
+from ...history.errors import FoldError
+from ...history.fold.fold import new_state
+from ...history.journal.reader import HistoryReader
+from ...history.model.events import JournalEvent, SessionOpened
+from ...history.model.positions import Positions
+from ...history.model.state import ApprovalState, SessionState
+from ...history.postgres.following import PeerSession, events_after, live_elsewhere, positions
+from ...history.postgres.server import ServerLease
+from ...history.redaction.redaction import Redaction
+from ...recording.masked_view import MaskedSessionState
+from ...recording.session_end import ENDED
+
+AT_ONCE = 1000
+"""Events of one lane that are read at once."""
+
+log = logging.getLogger(__name__)
+
+
+class PeerSessions:
+    """States of sessions at other servers, folded from the journal. `look` brings them up to date."""
+
+    def __init__(self, lease: ServerLease, reader: HistoryReader, redaction: Redaction) -> None:
+        assert isinstance(lease.location, PostgresLocation)
+        self._lease = lease
+        self._reader = reader
+        self._redaction = redaction
+        self._seen: Positions | None = None
+        self._views: dict[str, MaskedSessionState] = {}
+        self._servers: dict[str, PeerSession] = {}
+
+    async def look(self) -> list[JournalEvent]:
+        """Take in what other servers recorded since the last look; those events, as they may be shown.
+
+        Raises `JournalError`.
+        """
+        location, lane = self._lease.location, self._lease.lane
+        if self._seen is None:
+            self._seen = await asyncio.to_thread(positions, location)
+        shown: list[JournalEvent] = []
+        while True:
+            found = await asyncio.to_thread(events_after, location, self._seen, AT_ONCE, but=lane)
+            for event in found:
+                if self._seen.note(event.cursor) and (masked := await self._take(event)) is not None:
+                    shown.append(masked)
+            if len(found) < AT_ONCE:
+                break
+        await self._note_servers()
+        return shown
+
+    async def _note_servers(self) -> None:
+        """Load sessions that are not known yet, and forget those of servers that have ended."""
+        listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
+        self._servers = {each.session: each for each in listed}
+        for session in self._servers.keys() - self._views.keys():
+            await self._load(session)
+        for session in [each for each in self._views if each not in self._servers]:
+            self.forget(session)
+
+    async def _take(self, event: JournalEvent) -> JournalEvent | None:
+        """Move a session on by an event, which is returned as it is shown."""
+        view = self._views.get(event.session)
+        if view is None and isinstance(event.body, SessionOpened) and event.seq == 1:
+            view = self._views[event.session] = MaskedSessionState(
+                new_state(event.session), self._redaction
+            )
+        if view is None:
+            # One that goes on, which its list of servers tells.
+            return self._redaction.event(event)
+        if event.seq <= view.state.seq:
+            return self._redaction.event(event)
+        try:
+            if event.seq == view.state.seq + 1:
+                return view.apply(event)
+        except FoldError:
+            log.exception("Event %d of session '%s' does not fit", event.seq, event.session)
+        await self._load(event.session)
+        return self._redaction.event(event)
+
+    async def _load(self, session: str) -> None:
+        """Read a session from its record."""
+        view = MaskedSessionState(new_state(session), self._redaction)
+        events = await asyncio.to_thread(lambda: list(self._reader.events(session)))
+        try:
+            for event in events:
+                view.apply(event)
+        except FoldError:
+            log.exception("Session '%s' cannot be followed", session)
+            return
+        if view.state.status not in ENDED:
+            self._views[session] = view
+
+    def forget(self, session: str) -> None:
+        """Show a session no longer: it ended, or this server has it now."""
+        self._views.pop(session, None)
+        self._servers.pop(session, None)
+
+    def find(self, session: str) -> MaskedSessionState | None:
+        """The state of a session, if it is at another server."""
+        return self._views.get(session)
+
+    def of_request(self, approval_id: str) -> str | None:
+        """The session in which a request is open, if it is at another server."""
+        for session, view in self._views.items():
+            if approval_id in view.state.approvals:
+                return session
+        return None
+
+    def server_of(self, session: str) -> PeerSession | None:
+        """The server at which a session is."""
+        return self._servers.get(session)
+
+    def states(self) -> list[SessionState]:
+        """The states, as they are shown."""
+        return [view.shown for view in self._views.values()]
+
+    def requests(self) -> list[ApprovalState]:
+        """The open requests, as they are shown."""
+        return longest_first(a for view in self._views.values() for a in view.shown.approvals.values())

@@ -1,0 +1,377 @@
+"""A hub on a database that other servers write, too: one queue, whichever server a console is at.
+
+Sessions of other servers are shown from the journal. What an operator asks of one is written down in the
+database, where the server that owns the session finds it, acts, and writes the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+from pydantic import BaseModel, JsonValue, RootModel, TypeAdapter
+
+from ...approvals.request_order import longest_first
+from ...approvals.requests import ApprovalPolicy, Credential
+from ...backtest.rules_compiler import Language
+from ...core.approvers import Operator
+from ...history.database.location import Location, PostgresLocation
+from ...history.errors import JournalError
+from ...history.journal.journal import Journal
+from ...history.model.events import JournalEvent
+from ...history.model.positions import Positions
+from ...history.model.state import ApprovalState, SessionState
+from ...history.postgres.acts import Act, Acts
+from ...history.postgres.bell import Bell
+from ...history.postgres.following import events_after, positions
+from ...history.postgres.server import ServerLease
+from ...history.redaction.redaction import Redaction
+from ...hub.api import HubApi, Outcome
+from ...hub.hub import Hub, UnknownSessionError
+from ...hub.operations import Operation, operations
+from ...recording.session_end import end_left_open
+from ..protocol.console_methods import OPERATIONS, method_of, params_of
+from ..protocol.framing import Nothing
+from .peers import PeerSessions
+
+EVERY = 0.5
+"""Seconds after which a server looks at the journal even though no bell rang."""
+ANSWER_SECONDS = 15.0
+"""Time for which an operator waits for the server that owns a session."""
+_OPERATOR = TypeAdapter(Operator | None)
+
+log = logging.getLogger(__name__)
+
+
+class SharedHub(Hub):
+    """A hub whose journal is in a database. `share` begins to follow the other servers.
+
+    Declared operations on one session or request are forwarded where another server owns it; they are
+    added below.
+    """
+
+    def __init__(self, journal: Journal, **options: Any) -> None:
+        assert isinstance(journal.lock, ServerLease)
+        super().__init__(journal, **options)
+        self._lease = journal.lock
+        self._peers = PeerSessions(self._lease, journal.reader(), self.redaction)
+        self._acts = Acts(self._lease)
+        self._rung = asyncio.Event()
+        self._looked = asyncio.Condition()
+        self._bell: Bell | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._acting: dict[str, asyncio.Task[None]] = {}
+        self._posted: dict[str, Credential] = {}
+        self._in_force: dict[str, bool] = {}
+
+    async def share(self) -> None:
+        """Follow the other servers from now on, after a first look. Raises `JournalError`."""
+        loop = asyncio.get_running_loop()
+
+        def rung() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._rung.set)
+
+        self._bell = Bell(self._lease.location, rung)
+        await self._look()
+        self._following = loop.create_task(self._follow(), name="other servers")
+
+    async def close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+        for each in list(self._acting.values()):
+            each.cancel()
+        try:
+            await super().close()
+        finally:
+            if self._bell is not None:
+                self._bell.ring()
+                await asyncio.to_thread(self._bell.close)
+
+    # Following
+
+    async def _follow(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._rung.wait()
+            self._rung.clear()
+            try:
+                await self._look()
+            except JournalError as error:
+                log.warning("the other servers cannot be followed: %s", error)
+
+    async def _look(self) -> None:
+        for event in await self._peers.look():
+            self.note_end(event.body)
+            self._hand_over(event)
+        for hosted in self._live:
+            self._peers.forget(hosted.id)
+        await self._check_tokens()
+        for act in await asyncio.to_thread(self._acts.pending):
+            if act.id not in self._acting:
+                self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
+        async with self._looked:
+            self._looked.notify_all()
+
+    def _hand_over(self, shown: Any) -> None:
+        super()._hand_over(shown)
+        if self._bell is not None and isinstance(shown, JournalEvent) and self._is_own(shown):
+            self._bell.ring()
+
+    def _is_own(self, event: JournalEvent) -> bool:
+        return event.cursor >> 40 == self._lease.lane
+
+    # What all servers have
+
+    async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
+        found = await asyncio.to_thread(events_after, self._lease.location, after, limit)
+        return [self.redaction.event(event) for event in found]
+
+    async def positions(self) -> Positions:
+        return await asyncio.to_thread(positions, self._lease.location)
+
+    async def sessions(self) -> list[SessionState]:
+        return [*await super().sessions(), *self._peers.states()]
+
+    async def session(self, session_id: str) -> SessionState:
+        view = self._peers.find(session_id)
+        return await super().session(session_id) if view is None else view.shown
+
+    async def approvals(self) -> list[ApprovalState]:
+        return longest_first([*await super().approvals(), *self._peers.requests()])
+
+    def steers(self, session_id: str) -> bool:
+        view = self._peers.find(session_id)
+        return super().steers(session_id) if view is None else view.state.kind != "outside"
+
+    def takes_edits(self, session_id: str) -> bool:
+        return True if self._peers.find(session_id) is not None else super().takes_edits(session_id)
+
+    def server_of(self, session_id: str) -> str | None:
+        """The server at which a session is live, by its URL or its name; `None` for this one."""
+        found = self._peers.server_of(session_id)
+        return None if found is None else found.url or found.name
+
+    # What operators ask of sessions at other servers
+
+    def _elsewhere(self, arguments: Mapping[str, object]) -> str | None:
+        """The session at another server that an operation is about."""
+        approval, session = arguments.get("approval_id"), arguments.get("session_id")
+        if isinstance(approval, str):
+            return self._peers.of_request(approval)
+        if isinstance(session, str) and self._peers.find(session) is not None:
+            return session
+        return None
+
+    async def _forward(
+        self, operation: Operation, session: str, arguments: Mapping[str, object]
+    ) -> object:
+        """Have the server that owns a session do something; what it answered."""
+        method = method_of(operation)
+        params = params_of(operation, **arguments)
+        credential = cast("Credential | None", arguments.get("credential"))
+        act = uuid4().hex
+        actor = {
+            "by": arguments.get("by"),
+            "console": arguments.get("console"),
+            "token": None if credential is None else act,
+            "operator": None if credential is None else _OPERATOR.dump_python(credential.operator, mode="json"),
+        }
+        if credential is not None:
+            self._posted[act] = credential
+        await asyncio.to_thread(
+            self._acts.post,
+            act,
+            session,
+            operation.wire_name,
+            params.model_dump_json(by_alias=True),
+            json.dumps(actor),
+        )
+        self._ring()
+        answer = await self._wait_for(act)
+        if answer is None:
+            withdrawn = await asyncio.to_thread(self._acts.withdraw, act)
+            answer = await asyncio.to_thread(self._acts.result, act)
+            if answer is None:
+                return self._unanswered(operation, session, withdrawn=withdrawn)
+        found = json.loads(answer)
+        if "error" in found:
+            raise _ERRORS.get(found["error"], JournalError)(found["message"])
+        result = method.result.model_validate(found["result"])
+        if isinstance(result, Nothing):
+            return None
+        return cast("RootModel[object]", result).root if isinstance(result, RootModel) else result
+
+    async def _wait_for(self, act: str) -> str | None:
+        """The answer to what was asked, `None` where it does not come in time."""
+        until = time.monotonic() + ANSWER_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            if (answer := await asyncio.to_thread(self._acts.result, act)) is not None:
+                return answer
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, EVERY)), self._looked:
+                    await self._looked.wait()
+        return None
+
+    def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
+        where = self.server_of(session) or "another server"
+        said = f"{where}, which has session '{session}', does not answer"
+        if not operation.done:
+            raise JournalError(said)
+        result = method_of(operation).result
+        assert issubclass(result, Outcome)
+        if withdrawn:
+            return result(ok=False, message=f"Not {operation.done}: {said}. Try again in some seconds")
+        return result(ok=False, message=f"Perhaps not {operation.done}: {said}. Look before you try again")
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
+    # What others ask of sessions here
+
+    async def _perform(self, act: Act) -> None:
+        """Do what an operator at another server asks, and write down the answer."""
+        try:
+            if not await asyncio.to_thread(self._acts.take, act):
+                return
+            answer = await self._answer(act)
+            await asyncio.to_thread(self._acts.answer, act.id, answer)
+        except JournalError as error:
+            log.warning("what '%s' asks of '%s' was not answered: %s", act.id, act.session, error)
+        finally:
+            self._acting.pop(act.id, None)
+            self._ring()
+
+    async def _answer(self, act: Act) -> str:
+        operation = OPERATIONS.get(act.method)
+        if operation is None or operation.name not in _FORWARDED:
+            return _error(ValueError(f"this server does not know '{act.method}'"))
+        if act.taken is not None and not operation.may_repeat:
+            return _error(
+                JournalError("the server that began with it has ended: look whether it was done")
+            )
+        method = method_of(operation)
+        try:
+            params = method.params.model_validate_json(act.params)
+            arguments = {name: getattr(params, name) for name in method.params.model_fields}
+            taken = inspect.signature(getattr(Hub, operation.name)).parameters
+            own = self._actor(act, json.loads(act.actor))
+            arguments |= {name: value for name, value in own.items() if name in taken}
+            result = await getattr(Hub, operation.name)(self, **arguments)
+        except Exception as error:
+            if not isinstance(error, tuple(_ERRORS.values())):
+                log.exception("what '%s' asks of '%s' failed", act.id, act.session)
+            return _error(error)
+        shown = result if isinstance(result, BaseModel) else None
+        value = None if result is None else shown or method.result.model_validate(result)
+        return json.dumps({"result": {} if value is None else value.model_dump(mode="json", by_alias=True)})
+
+    def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
+        """Who acts, as this server's operations want it. Their token is the other server's to judge."""
+        token = actor.get("token")
+        credential = None
+        if isinstance(token, str):
+            self._in_force[act.id] = True
+            credential = Credential(
+                act.id, self._is_in_force, _OPERATOR.validate_python(actor.get("operator"))
+            )
+        return {"by": actor.get("by"), "console": actor.get("console"), "credential": credential}
+
+    def _is_in_force(self, token: str, needed: Any) -> bool:
+        """Tell whether a token still counts, also one that was used at another server.
+
+        Its rights were judged there when it came. What that server last said of it holds; of one that has
+        ended nothing does.
+        """
+        if token in self._in_force:
+            return self._in_force[token]
+        check = self._live.tokens.check
+        return check is not None and check(token, needed)
+
+    async def _check_tokens(self) -> None:
+        """Tell other servers of tokens that are no longer in force, and ask them about theirs."""
+        for act, credential in list(self._posted.items()):
+            if not credential.in_force(credential.token, "decide"):
+                await asyncio.to_thread(self._acts.lapse, act)
+                del self._posted[act]
+        if self._in_force:
+            good = await asyncio.to_thread(self._acts.in_force, [*self._in_force])
+            self._in_force = {act: act in good for act in self._in_force}
+
+
+_ERRORS: dict[str, type[Exception]] = {
+    each.__name__: each for each in (JournalError, LookupError, UnknownSessionError, ValueError)
+}
+
+
+def _error(error: Exception) -> str:
+    kind = next((name for name, each in reversed(_ERRORS.items()) if isinstance(error, each)), "JournalError")
+    return json.dumps({"error": kind, "message": f"{error}"})
+
+
+def _forwarding(operation: Operation) -> Callable[..., object]:
+    """An operation that is forwarded where it is about a session at another server."""
+    own = getattr(Hub, operation.name)
+    signature = inspect.signature(own)
+
+    async def call(self: SharedHub, *args: object, **kwargs: object) -> object:
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        del arguments["self"]
+        session = self._elsewhere(arguments)  # pyright: ignore[reportPrivateUsage]
+        if session is None:
+            return await own(self, *args, **kwargs)
+        return await self._forward(operation, session, arguments)  # pyright: ignore[reportPrivateUsage]
+
+    return wraps(own)(call)
+
+
+_FORWARDED = [
+    name
+    for name, each in operations(HubApi).items()
+    if each.wire_name
+    and not each.is_job
+    and {"approval_id", "session_id"} & inspect.signature(each.function).parameters.keys()
+    and name not in ("origin", "recorded", "decision_event", "note_reading")
+]
+"""Operations on one live session or on one open request."""
+
+for _name in _FORWARDED:
+    setattr(SharedHub, _name, _forwarding(operations(HubApi)[_name]))
+
+
+def open_hub(
+    database: Location,
+    *,
+    redaction: Redaction | None = None,
+    policy: ApprovalPolicy | None = None,
+    language: Language | None = None,
+) -> Hub:
+    """A hub on a journal: on a file, or on a database that others write, too. Raises `JournalError`.
+
+    Of a database, `share` has to be called in the hub's loop.
+    """
+    if isinstance(database, Path):
+        return Hub.open(database, redaction=redaction, policy=policy, language=language)
+    assert isinstance(database, PostgresLocation)
+    journal = Journal.open(database)
+    try:
+        end_left_open(journal)
+        return SharedHub(journal, redaction=redaction, policy=policy, language=language)
+    except BaseException:
+        journal.close()
+        raise
+
+

@@ -1,0 +1,105 @@
+"""A bell between the servers of one database: it says that something is new, never what.
+
+Who hears it looks; who does not looks all the same, some moments later. It rings on a connection of its own
+and outside of any transaction that writes: a commit with a notification waits for those of all others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..database.location import PostgresLocation
+from .connection import PostgresConnection, connect, driver
+
+SILENCE_SECONDS = 5.0
+"""Time without a sound after which a listener rings itself, and connects again if it does not hear that."""
+_SOON = 0.002
+"""Seconds for which a ring waits for others: they become one."""
+
+
+class Bell:
+    """Rings and listens. `on_ring` is called in the bell's thread. Close it when done.
+
+    `deaf` says that nothing was heard of its own rings, as behind a pooler that swallows notifications.
+    """
+
+    def __init__(self, location: PostgresLocation, on_ring: Callable[[], object]) -> None:
+        self._location = location
+        self._channel = f"interlock_{location.schema}"
+        self._on_ring = on_ring
+        self._stop = False
+        self._wanted = threading.Event()
+        self.deaf = False
+        self._threads = [
+            threading.Thread(target=self._listen, name="bell", daemon=True),
+            threading.Thread(target=self._ring, name="bell rope", daemon=True),
+        ]
+        for each in self._threads:
+            each.start()
+
+    def ring(self) -> None:
+        """Let all servers look, this one as well; from any thread, returns at once."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        self._stop = True
+        self._wanted.set()
+        for each in self._threads:
+            each.join(SILENCE_SECONDS)
+
+    def _ring(self) -> None:
+        psycopg = driver()
+        connection: PostgresConnection | None = None
+        while True:
+            self._wanted.wait()
+            if self._stop:
+                break
+            time.sleep(_SOON)
+            self._wanted.clear()
+            try:
+                if connection is None:
+                    connection = connect(self._location, name="interlock bell")
+                connection.raw.execute(f"NOTIFY {self._channel}".encode())
+            except psycopg.Error:
+                _close(connection)
+                connection = None
+        _close(connection)
+
+    def _listen(self) -> None:
+        psycopg = driver()
+        while not self._stop:
+            connection: PostgresConnection | None = None
+            try:
+                connection = connect(self._location, name="interlock listener")
+                connection.raw.execute(f"LISTEN {self._channel}".encode())
+                self._on_ring()  # what rang before
+                self._hear(connection)
+            except psycopg.Error:
+                time.sleep(0.2)
+            finally:
+                _close(connection)
+
+    def _hear(self, connection: PostgresConnection) -> None:
+        """Listen until nothing is heard, not even the own ring. Raises `psycopg.Error`."""
+        asked, since = False, time.monotonic()
+        while not self._stop:
+            if any(True for _ in connection.raw.notifies(timeout=SILENCE_SECONDS / 5, stop_after=1)):
+                asked, self.deaf, since = False, False, time.monotonic()
+                self._on_ring()
+                continue
+            silent = time.monotonic() - since
+            if silent > SILENCE_SECONDS and not asked:
+                asked = True
+                self.ring()
+            elif silent > 2 * SILENCE_SECONDS:
+                self.deaf = True
+                return
+
+
+def _close(connection: PostgresConnection | None) -> None:
+    if connection is not None:
+        with suppress(driver().Error):
+            connection.close()
