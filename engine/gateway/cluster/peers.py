@@ -48,24 +48,20 @@ class PeerSessions:
         shown: list[JournalEvent] = []
         while True:
             found = await asyncio.to_thread(events_after, location, self._seen, AT_ONCE, but=lane)
+            listed = await asyncio.to_thread(live_elsewhere, location, self._lease.id)
+            self._servers = {each.session: each for each in listed}
             for event in found:
-                if self._seen.note(event.cursor) and (masked := await self._take(event)) is not None:
-                    shown.append(masked)
+                if self._seen.note(event.cursor):
+                    shown.append(await self._take(event))
             if len(found) < AT_ONCE:
                 break
-        await self._note_servers()
-        return shown
-
-    async def _note_servers(self) -> None:
-        """Load sessions that are not known yet, and forget those of servers that have ended."""
-        listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
-        self._servers = {each.session: each for each in listed}
         for session in self._servers.keys() - self._views.keys():
             await self._load(session)
         for session in [each for each in self._views if each not in self._servers]:
             self.forget(session)
+        return shown
 
-    async def _take(self, event: JournalEvent) -> JournalEvent | None:
+    async def _take(self, event: JournalEvent) -> JournalEvent:
         """Move a session on by an event, which is returned as it is shown."""
         view = self._views.get(event.session)
         if view is None and isinstance(event.body, SessionOpened) and event.seq == 1:
@@ -73,7 +69,7 @@ class PeerSessions:
                 new_state(event.session), self._redaction
             )
         if view is None:
-            # One that goes on, which its list of servers tells.
+            # One that goes on: it is loaded once it is listed.
             return self._redaction.event(event)
         if event.seq <= view.state.seq:
             return self._redaction.event(event)

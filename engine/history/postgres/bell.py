@@ -16,6 +16,8 @@ from .connection import PostgresConnection, connect, driver
 
 SILENCE_SECONDS = 5.0
 """Time without a sound after which a listener rings itself, and connects again if it does not hear that."""
+_LOOK_SECONDS = 0.25
+"""Time after which a listener looks whether it is to end."""
 _SOON = 0.002
 """Seconds for which a ring waits for others: they become one."""
 
@@ -53,10 +55,8 @@ class Bell:
     def _ring(self) -> None:
         psycopg = driver()
         connection: PostgresConnection | None = None
-        while True:
+        while not self._stop:
             self._wanted.wait()
-            if self._stop:
-                break
             time.sleep(_SOON)
             self._wanted.clear()
             try:
@@ -86,7 +86,7 @@ class Bell:
         """Listen until nothing is heard, not even the own ring. Raises `psycopg.Error`."""
         asked, since = False, time.monotonic()
         while not self._stop:
-            if any(True for _ in connection.raw.notifies(timeout=SILENCE_SECONDS / 5, stop_after=1)):
+            if any(True for _ in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)):
                 asked, self.deaf, since = False, False, time.monotonic()
                 self._on_ring()
                 continue

@@ -1,0 +1,118 @@
+"""Several servers on one database: one queue, whichever server a console is at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
+
+from ...support.external_agent import opened
+
+RULES = "require human-approval before deploy"
+
+
+async def becomes(found: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(20):
+        while not await found():
+            await asyncio.sleep(0.005)
+
+
+async def hub_on(location: PostgresLocation) -> SharedHub:
+    hub = await asyncio.to_thread(open_hub, location)
+    assert isinstance(hub, SharedHub)
+    await hub.share()
+    return hub
+
+
+@pytest.fixture
+async def two(postgresql: PostgresLocation) -> AsyncIterator[tuple[SharedHub, SharedHub]]:
+    here, there = await hub_on(postgresql), await hub_on(postgresql)
+    try:
+        yield here, there
+    finally:
+        await here.close()
+        await there.close()
+
+
+async def asked(hub: SharedHub, other: SharedHub) -> asyncio.Task[object]:
+    """A deploy of an agent at one server that waits for a person, once the other server shows it."""
+    await opened(hub, RULES)
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+    async def shown() -> bool:
+        return bool(await other.approvals())
+
+    await becomes(shown)
+    return task
+
+
+class TestOneQueue:
+    async def test_shows_sessions_of_the_other(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A console at either server sees the session and its state, and where it is."""
+        here, there = two
+        await opened(here, RULES)
+        await becomes(lambda: there.sessions())
+        [state] = await there.sessions()
+        assert state.id == "robin-1"
+        assert there.server_of("robin-1") and not here.server_of("robin-1")
+
+    async def test_passes_events_on(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Subscribers at one server hear what happens at the other, in its order, each event once."""
+        here, there = two
+        heard = there.subscribe()
+        task = await asked(here, there)
+        [request] = await there.approvals()
+        await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        await task
+        numbers: list[int] = []
+        async with asyncio.timeout(20):
+            async for event in heard:
+                if isinstance(event, JournalEvent):
+                    numbers.append(event.seq)
+                    if event.body.type == "call.decided":
+                        break
+        assert numbers == list(range(1, len(numbers) + 1))
+
+    async def test_is_answered_anywhere(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """An approval given at one server releases the call at the other, under the name of who gave it."""
+        here, there = two
+        task = await asked(here, there)
+        [request] = await there.approvals()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"  # type: ignore[attr-defined]
+        [decided] = [
+            each.body
+            for each in await there.recorded("robin-1")
+            if isinstance(each.body, ApprovalDecided)
+        ]
+        assert decided.by == "ada"
+
+    async def test_counts_the_first_answer(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Of two answers at two servers one counts, and the other is told so."""
+        here, there = two
+        task = await asked(here, there)
+        [request] = await there.approvals()
+        answers = await asyncio.gather(
+            here.decide(request.id, approved=False, by="ben", digest=request.digest, reason="no"),
+            there.decide(request.id, approved=True, by="ada", digest=request.digest),
+        )
+        assert sorted(each.ok for each in answers) == [False, True]
+        await task
+
+    async def test_refuses_what_was_not_shown(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """An answer to another digest counts for nothing at the owner, either."""
+        here, there = two
+        task = await asked(here, there)
+        [request] = await there.approvals()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest="another")
+        assert not outcome.ok
+        assert not task.done()
+        await there.decide(request.id, approved=False, by="ada", digest=request.digest)
+        await task
