@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from ...engine.core.sanitize import visible
+from ...engine.gateway.cluster.shared_hub import open_hub
 from ...engine.history.database.location import Location
 from ...engine.history.journal.journal import JournalError
 from ...engine.history.redaction.redaction import Redaction
@@ -43,8 +44,9 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
 
         hook, policy = notify_settings(), approval_settings().policy
         known = operators()
-        hub = Hub.open(path, redaction=hidden, policy=policy, language=LANGUAGE)
+        hub = open_hub(path, redaction=hidden, policy=policy, language=LANGUAGE)
         hub.know_operators(known)
+        await hub.share()
         async with notifications_of(
             hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)
         ):
@@ -94,8 +96,9 @@ def show(
     ways_on: list[str] = []
 
     async def session() -> int:
-        hub = Hub.open(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
+        hub = open_hub(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
         hub.know_operators(known)
+        await hub.share()
         app: InterlockConsole | None = None
 
         async def begin(hub: Hub) -> None:

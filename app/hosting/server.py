@@ -20,6 +20,7 @@ from ...engine.approvals.requests import ApprovalPolicy, Credential
 from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
+from ...engine.gateway.cluster.shared_hub import open_hub
 from ...engine.gateway.oidc.logins import OperatorLogins
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import agent_token_file, operator_token_file
@@ -85,6 +86,8 @@ class ServerOptions:
     texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
     """After how many seconds without a session and a connection it ends; `None` for never."""
+    advertised: str | None = None
+    """URL on which other machines reach it, for the list of servers that share a database."""
     answer: Answer | None = None
     """Answer to every request in place of operators, for tests; `None` for none."""
 
@@ -141,7 +144,10 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
 
         end = end_requested(hung_up)
         ready(address)
-        ends: list[asyncio.Task[object]] = [asyncio.ensure_future(end.wait())]
+        ends: list[asyncio.Task[object]] = [
+            asyncio.ensure_future(end.wait()),
+            asyncio.ensure_future(gateway.hub.lost()),
+        ]
         if serving.idle_exit is not None:
             ends.append(asyncio.ensure_future(wait_until_unused(gateway, serving.idle_exit)))
         try:
@@ -161,7 +167,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     known = await asyncio.to_thread(serving.operators)
     keyed = await asyncio.to_thread(with_keys, known, serving.database, sure=True)
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts, keyed)
-    hub = Hub.open(
+    hub = open_hub(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
 
@@ -187,7 +193,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
         )
-        hub.name_server(url_of(serving, address))
+        hub.name_server(serving.advertised or url_of(serving, address))
+        await hub.share()
         settle_collector()
         try:
             async with (

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from ..approvals.requests import Credential
 from ..history.errors import JournalError
+from ..history.journal.freeze_log import UNREADABLE
 from ..history.journal.journal import Journal
 from ..history.model.records import FreezeRecord
 from ..history.redaction.redaction import Redaction
@@ -71,6 +72,29 @@ class FreezeApi:
                     problem = problem or f"but the journal refused to say so: {error}"
         said = f"All agents are {record.words}; new calls wait"
         return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
+
+    async def follow_freeze(self) -> None:
+        """Take over what another server's operators froze, or lifted; see `SharedHub`.
+
+        A log that cannot be read now changes nothing. Raises `JournalError`.
+        """
+        freeze = self._live.freeze
+        if freeze.log is None:
+            return
+        async with freeze.turn:
+            found = await asyncio.to_thread(freeze.log.read)
+            if found is not None and found.by == UNREADABLE:
+                return
+            known, freeze.followed = freeze.followed, found
+            if found is not None and freeze.current is None:
+                freeze.begin(found)
+                for hosted in self._live:
+                    await hosted.note_freeze()
+            elif found is None and known is not None and freeze.current is not None:
+                lift = await asyncio.to_thread(freeze.log.lifted)
+                for hosted in self._live:
+                    await hosted.note_freeze(lift or known)
+                freeze.end()
 
     async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
         """Lift the freeze; see `HubApi.lift_freeze`. It stays where that cannot be recorded."""

@@ -200,6 +200,13 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         """Name the server on which this hub is reached, for processes that find its journal in use."""
         self._journal.name_server(url)
 
+    async def share(self) -> None:
+        """Follow the other servers that write the journal; a file has none."""
+
+    async def lost(self) -> None:
+        """Wait until this process may write the journal no more. Raises the `JournalError` then."""
+        await asyncio.get_running_loop().create_future()
+
     async def close(self) -> None:
         """End every session, then the journal. What could not be recorded is raised at the end."""
         problems = await self._live.close_all()

@@ -26,6 +26,8 @@ class CallFreeze:
         self.log = log
         self.on_change: Callable[[FreezeRecord | None], object] = _ignore
         self._current = None if log is None else log.read()
+        self.followed = self._current
+        """The freeze that the log last had, where other servers write it, too."""
         self._lifted = asyncio.Event()
         self.turn = asyncio.Lock()
         """Held by who freezes or lifts: one at a time."""

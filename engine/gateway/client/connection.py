@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from ..protocol.address import addressed
+from ..protocol.address import addressed, each_url
 from ..protocol.agent_methods import HELLO, Hello, Welcome
 from ..protocol.framing import Code, Notice, Response, WireError, problems, read_incoming, request_frame
 from ..protocol.log import socket_log
@@ -68,6 +68,9 @@ class RequestFailedError(GatewayError):
 class Link:
     """One client's connection to a server at `url`; see `address.server_url` for its forms.
 
+    With several URLs, of servers that share a database, the next one is tried whenever one cannot be
+    reached, or says that it does not have a session at the moment.
+
     `on_notice` is called with the server's notices. A lost connection is opened again by the next
     request; `on_connected` then sends what has to precede others, with `ask`. A request that was in
     progress when the connection was lost raises `UnreachableError`, or is sent again where it
@@ -91,14 +94,15 @@ class Link:
         read_only: bool = False,
     ) -> None:
         check_secret(token, "the token")
-        self.url = addressed(url)
+        self._urls = [addressed(each) for each in each_url(url)]
         self.welcome: Welcome | None = None
         self._token = token
         self._read_token = read_token
         self._read_only = read_only
         self._path = path
         self._name = name
-        self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
+        secure = any(each.startswith("wss:") for each in self._urls)
+        self._tls = (tls or ssl.create_default_context()) if secure else None
         self._on_notice = on_notice
         self._on_connected = on_connected
         self._on_lost = on_lost
@@ -109,6 +113,11 @@ class Link:
         self._number = 0
         self._connecting = asyncio.Lock()
         self._closed = False
+
+    @property
+    def url(self) -> str:
+        """The URL that is connected to, or tried next."""
+        return self._urls[0]
 
     async def open(self, patience: float = 0.0) -> Welcome:
         """Connect, retrying for `patience` seconds. Raises as `request`."""
@@ -192,10 +201,16 @@ class Link:
     async def _connect_patiently(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, FIRST_PAUSE
+        others = len(self._urls) - 1
         while True:
             try:
                 return await self._connect()
             except UnreachableError:
+                self._urls.append(self._urls.pop(0))
+                others -= 1
+                if not self._closed and others >= 0:
+                    continue
+                others = len(self._urls) - 1
                 if self._closed or loop.time() + pause > until:
                     raise
             except NotAdmittedError:
@@ -258,7 +273,7 @@ class Link:
                 )
             return await connect(
                 self.url + self._path,
-                ssl=self._tls,
+                ssl=self._tls if self.url.startswith("wss:") else None,
                 additional_headers=headers,
                 subprotocols=[SUBPROTOCOL],
                 compression=None,

@@ -25,8 +25,8 @@ from ...approvals.request_order import Unread, longest_first
 from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
-from ...history.model.records import FreezeRecord
 from ...history.model.positions import Positions
+from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
 from ...hub.hub import (

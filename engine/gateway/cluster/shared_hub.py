@@ -85,6 +85,14 @@ class SharedHub(Hub):
         await self._look()
         self._following = loop.create_task(self._follow(), name="other servers")
 
+    async def lost(self) -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._lease.on_ended = lambda: loop.call_soon_threadsafe(ended.set)
+        if not self._lease.ended:
+            await ended.wait()
+        raise self._lease.taken()
+
     async def close(self) -> None:
         if self._following is not None:
             self._following.cancel()
@@ -118,6 +126,7 @@ class SharedHub(Hub):
             self._hand_over(event)
         for hosted in self._live:
             self._peers.forget(hosted.id)
+        await self.follow_freeze()
         await self._check_tokens()
         for act in await asyncio.to_thread(self._acts.pending):
             if act.id not in self._acting:
@@ -183,13 +192,9 @@ class SharedHub(Hub):
         params = params_of(operation, **arguments)
         credential = cast("Credential | None", arguments.get("credential"))
         act = uuid4().hex
-        actor = {
-            "by": arguments.get("by"),
-            "console": arguments.get("console"),
-            "token": None if credential is None else act,
-            "operator": None if credential is None else _OPERATOR.dump_python(credential.operator, mode="json"),
-        }
+        actor: dict[str, object] = {name: arguments.get(name) for name in ("by", "console")}
         if credential is not None:
+            actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
             self._posted[act] = credential
         await asyncio.to_thread(
             self._acts.post,
@@ -234,7 +239,8 @@ class SharedHub(Hub):
         assert issubclass(result, Outcome)
         if withdrawn:
             return result(ok=False, message=f"Not {operation.done}: {said}. Try again in some seconds")
-        return result(ok=False, message=f"Perhaps not {operation.done}: {said}. Look before you try again")
+        said = f"Perhaps not {operation.done}: {said}. Look before you try again"
+        return result(ok=False, message=said)
 
     def _ring(self) -> None:
         if self._bell is not None:
@@ -275,9 +281,10 @@ class SharedHub(Hub):
             if not isinstance(error, tuple(_ERRORS.values())):
                 log.exception("what '%s' asks of '%s' failed", act.id, act.session)
             return _error(error)
-        shown = result if isinstance(result, BaseModel) else None
-        value = None if result is None else shown or method.result.model_validate(result)
-        return json.dumps({"result": {} if value is None else value.model_dump(mode="json", by_alias=True)})
+        if result is None:
+            return json.dumps({"result": {}})
+        shown = result if isinstance(result, BaseModel) else method.result.model_validate(result)
+        return json.dumps({"result": shown.model_dump(mode="json", by_alias=True)})
 
     def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
         """Who acts, as this server's operations want it. Their token is the other server's to judge."""
@@ -318,8 +325,8 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def _error(error: Exception) -> str:
-    kind = next((name for name, each in reversed(_ERRORS.items()) if isinstance(error, each)), "JournalError")
-    return json.dumps({"error": kind, "message": f"{error}"})
+    kinds = (name for name, each in reversed(_ERRORS.items()) if isinstance(error, each))
+    return json.dumps({"error": next(kinds, "JournalError"), "message": f"{error}"})
 
 
 def _forwarding(operation: Operation) -> Callable[..., object]:
@@ -373,5 +380,3 @@ def open_hub(
     except BaseException:
         journal.close()
         raise
-
-

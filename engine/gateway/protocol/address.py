@@ -18,6 +18,7 @@ PORT = 8737
 URL = "INTERLOCK_URL"
 TOKEN = "INTERLOCK_TOKEN"
 CA = "INTERLOCK_CA"
+_NEXT_URL = re.compile(r",(?=\s*(?:wss?|unix):)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,19 @@ def is_bare(host: str) -> bool:
 def server_url(chosen_url: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """URL of the server: the one given, `INTERLOCK_URL`, or the default address.
 
-    Raises `ValueError` for an invalid URL.
+    Of servers that share a database there may be several, with commas in between: see `each_url`. Raises
+    `ValueError` for an invalid URL.
     """
-    url = chosen_url or environ.get(URL) or Address().url
+    found = chosen_url or environ.get(URL) or Address().url
+    return ",".join(_checked(each.strip()) for each in each_url(found))
+
+
+def each_url(urls: str) -> list[str]:
+    """The URLs in a text that has commas in between; a path may have commas, too."""
+    return _NEXT_URL.split(urls)
+
+
+def _checked(url: str) -> str:
     if url.startswith("unix:"):
         return f"unix:{Address.parse(url).path}"
     try:
@@ -108,6 +119,11 @@ def addressed(url: str) -> str:
 
 def check_private(url: str) -> None:
     """Raises `ValueError` for a URL that would send an operator's token in clear over a network."""
+    for each in each_url(url):
+        _check_private(each)
+
+
+def _check_private(url: str) -> None:
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":

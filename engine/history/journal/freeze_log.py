@@ -38,19 +38,32 @@ class FreezeLog:
     def read(self) -> FreezeRecord | None:
         """The freeze in force; one by nobody where the log cannot be read or ends within a line."""
         try:
-            text = self.lines.read(MOST_READ)
+            entry = self._last()
         except OSError as error:
             return self._unreadable(error.strerror or str(error))
+        return entry.freeze if entry is not None and entry.step == "frozen" else None
+
+    def lifted(self) -> FreezeRecord | None:
+        """The end of the last freeze: by whom, when and why; `None` where it is in force.
+
+        Raises `OSError` where the log cannot be read.
+        """
+        entry = self._last()
+        return entry.freeze if entry is not None and entry.step == "lifted" else None
+
+    def _last(self) -> _Entry | None:
+        """The last line. Raises `OSError`; one that cannot be read is a freeze by nobody."""
+        text = self.lines.read(MOST_READ)
         if text is None:
             return None
         last = text[:-1].rpartition(b"\n")[2]
-        if not text.endswith(b"\n"):
-            return self._unreadable("its last line is not complete")
-        try:
-            entry = _Entry.model_validate_json(last)
-        except ValidationError:
-            return self._unreadable("its last line is none of a freeze")
-        return entry.freeze if entry.step == "frozen" else None
+        problem = "its last line is not complete"
+        if text.endswith(b"\n"):
+            try:
+                return _Entry.model_validate_json(last)
+            except ValidationError:
+                problem = "its last line is none of a freeze"
+        return _Entry(step="frozen", freeze=self._unreadable(problem))
 
     def begin(self, freeze: FreezeRecord) -> None:
         """Note a freeze; durable when this returns. Raises `OSError`."""

@@ -1,7 +1,7 @@
 """Position of a reader in the events of a journal: the last cursor of each lane.
 
-In a file all events are in one lane. Servers of one database number in a lane each, and lanes have no order
-among each other: who follows them goes by a position in each, so that nothing is skipped.
+In a file all events are in one lane. Servers of one database number in a lane each, and lanes have no
+order among each other: who follows them goes by a position in each, so that nothing is skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A bell between the servers of one database: it says that something is new, never what.
 
-Who hears it looks; who does not looks all the same, some moments later. It rings on a connection of its own
-and outside of any transaction that writes: a commit with a notification waits for those of all others.
+Who hears it looks; who does not looks all the same, some moments later. It rings on a connection of its
+own, outside of any transaction that writes: a commit with a notification waits for those of all others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..database.location import PostgresLocation
 from .connection import PostgresConnection, connect, driver
 
 SILENCE_SECONDS = 5.0
-"""Time without a sound after which a listener rings itself, and connects again if it does not hear that."""
+"""Time without a sound after which a listener rings itself; it connects again if it does not hear that."""
 _LOOK_SECONDS = 0.25
 """Time after which a listener looks whether it is to end."""
 _SOON = 0.002

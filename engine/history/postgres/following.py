@@ -45,10 +45,10 @@ def events_after(
 ) -> list[JournalEvent]:
     """The events after a position, those of lane `but` left out. Raises `JournalError`.
 
-    Of each lane at most `limit`, and each session's in order: what a session has in one lane was committed
-    before what it has in the next, so that its own numbers order all that was there at one moment. Where a
-    lane has more, only its events are given, and the others wait: then a session that moved to this lane
-    can miss some before, which the numbers show.
+    Of each lane at most `limit`, and each session's in order: what a session has in one lane was
+    committed before what it has in the next, so that its own numbers order all that was there at one
+    moment. Where a lane has more, only its events are given, and the others wait: then a session that moved
+    to this lane can miss some before, which the numbers show.
     """
     with reading(location) as connection:
         rows: list[EventRow] = []
@@ -85,5 +85,3 @@ def _ends(connection: PostgresConnection) -> dict[int, int]:
     """The last cursor of every lane, by the lane."""
     rows = connection.execute(_LANES).fetchall()
     return {int(lane): (int(lane) << sql.LANE_BITS) + int(last) for lane, last in rows}
-
-

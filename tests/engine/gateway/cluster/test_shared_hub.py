@@ -18,9 +18,11 @@ RULES = "require human-approval before deploy"
 
 async def becomes(found: Callable[[], Awaitable[object]]) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(20):
-        while not await found():
-            await asyncio.sleep(0.005)
+    for _ in range(4000):
+        if await found():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
 
 
 async def hub_on(location: PostgresLocation) -> SharedHub:
@@ -57,10 +59,11 @@ class TestOneQueue:
         """A console at either server sees the session and its state, and where it is."""
         here, there = two
         await opened(here, RULES)
-        await becomes(lambda: there.sessions())
+        await becomes(there.sessions)
         [state] = await there.sessions()
         assert state.id == "robin-1"
-        assert there.server_of("robin-1") and not here.server_of("robin-1")
+        assert there.server_of("robin-1")
+        assert not here.server_of("robin-1")
 
     async def test_passes_events_on(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Subscribers at one server hear what happens at the other, in its order, each event once."""
@@ -80,7 +83,7 @@ class TestOneQueue:
         assert numbers == list(range(1, len(numbers) + 1))
 
     async def test_is_answered_anywhere(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """An approval given at one server releases the call at the other, under the name of who gave it."""
+        """An approval at one server releases the call at the other, under the name of who gave it."""
         here, there = two
         task = await asked(here, there)
         [request] = await there.approvals()
@@ -116,3 +119,30 @@ class TestOneQueue:
         assert not task.done()
         await there.decide(request.id, approved=False, by="ada", digest=request.digest)
         await task
+
+
+class TestFreeze:
+    async def test_holds_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Agents of all servers are frozen by one operator, and go on when another one lifts it."""
+        here, there = two
+        await opened(here, RULES)
+        frozen = await there.freeze(by="ada", reason="the deploys look wrong")
+        assert frozen.ok, frozen.message
+
+        async def is_frozen() -> bool:
+            return here.current_freeze() is not None
+
+        await becomes(is_frozen)
+        task = asyncio.ensure_future(here.call("robin-1", "t1", "test", {}))
+
+        async def made() -> bool:
+            return "t1" in (await here.session("robin-1")).calls
+
+        await becomes(made)
+        assert not task.done()
+        lifted = await there.lift_freeze(by="ben", reason="looked at")
+        assert lifted.ok, lifted.message
+        assert (await asyncio.wait_for(task, 20)).outcome == "allow"
+        kinds = [each.body.type for each in await here.recorded("robin-1")]
+        assert "freeze.began" in kinds
+        assert "freeze.lifted" in kinds
