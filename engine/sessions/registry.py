@@ -29,7 +29,14 @@ from ..history.journal.freeze_log import FreezeLog
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.key_log import KeyLog
 from ..history.journal.shared_uses import recorded_uses
-from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
+from ..history.model.events import (
+    CallDecided,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    SessionResumed,
+    SessionStatus,
+)
 from ..history.model.state import SessionState, SessionSummary
 from ..history.redaction.redaction import Redaction
 from ..recording.branch import check_branch_point, copied
@@ -114,6 +121,17 @@ class SessionRegistry:
         self._spawn = spawn
         self._hosted: dict[str, HostedSession] = {}
         self._changing: set[str] = set()
+
+    def note_uses(self, event: JournalEvent) -> None:
+        """Count what a session at another server used of limits that hold over sessions (G-93)."""
+        match event.body:
+            case CallDecided(uses=uses, call_id=call_id, clock=clock) if uses:
+                counts = self._uses.of_session(event.session)
+                counts.take(call_id, uses, clock or event.at.timestamp())
+            case CallResult(undone=undone, call_id=call_id) if undone:
+                self._uses.remove(event.session, call_id, [step.net for step in undone])
+            case _:
+                pass
 
     def __iter__(self) -> Iterator[HostedSession]:
         return iter(list(self._hosted.values()))

@@ -123,6 +123,7 @@ class SharedHub(Hub):
     async def _look(self) -> None:
         for event in await self._peers.look():
             self.note_end(event.body)
+            self._live.note_uses(event)
             self._hand_over(event)
         for hosted in self._live:
             self._peers.forget(hosted.id)

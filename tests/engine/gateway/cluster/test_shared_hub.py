@@ -10,8 +10,10 @@ import pytest
 from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
 
-from ...support.external_agent import opened
+from ...support.external_agent import AGENT, opened
 
 RULES = "require human-approval before deploy"
 
@@ -146,3 +148,21 @@ class TestFreeze:
         kinds = [each.body.type for each in await here.recorded("robin-1")]
         assert "freeze.began" in kinds
         assert "freeze.lifted" in kinds
+
+
+class TestLimitsOverSessions:
+    async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A use at one server counts at the other once that has heard of it."""
+        here, there = two
+        rules = "limit refund to 1 per 1d across everyone"
+        await opened(here, rules)
+        config = SessionConfig(compile_rules(rules).registry, by="ada")
+        await there.open_external(AGENT, config, session_id="robin-2")
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+
+        async def heard() -> bool:
+            return "r1" in (await there.session("robin-1")).calls
+
+        await becomes(heard)
+        answer = await there.call("robin-2", "r2", "refund", {})
+        assert answer.outcome == "block", answer
