@@ -59,6 +59,7 @@ COMMANDS = {
         "show what is run or sent when nobody decides, see [notify] in interlock.toml",
     ),
     "serve": ("server.serve", "judge external agents, and let consoles connect"),
+    "servers": ("server.servers", "list the servers that share a journal in PostgreSQL"),
     "approvals": ("server.approvals", "list, show, approve and deny a server's open requests"),
     "freeze": ("server.freeze", "hold every new call of all agents of a server, or lift that"),
     "rules": ("server.rules", "compare the rules of a running server with files"),

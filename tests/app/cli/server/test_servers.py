@@ -1,0 +1,50 @@
+"""`interlock servers`: the servers that share a journal in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import SessionOpened
+
+
+def named(location: PostgresLocation) -> str:
+    """A location as one types it."""
+    return f"{location.url}{'&' if '?' in location.url else '?'}schema={location.schema}"
+
+
+class TestList:
+    def test_shows_who_is_alive(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A living server with its sessions and its URL, and one that has left."""
+        with Journal.open(postgresql):
+            pass
+        with Journal.open(postgresql) as journal:
+            journal.name_server("ws://10.0.0.2:8737")
+            journal.write("s1", SessionOpened(agent="robin", model="m", mode="enforce"))
+            assert main(["servers", "--db", named(postgresql)]) == 0
+        heading, *lines = capsys.readouterr().out.splitlines()
+        assert heading.split()[:3] == ["SERVER", "STATE", "SESSIONS"]
+        [alive] = [each for each in lines if "alive" in each]
+        assert "ws://10.0.0.2:8737" in alive
+        assert " 1 " in alive
+        assert sum("ended" in each for each in lines) == 1
+
+    def test_in_json(self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
+        """Programs get every field; nobody alive is exit code 1."""
+        with Journal.open(postgresql):
+            pass
+        assert main(["servers", "--json", "--db", named(postgresql)]) == 1
+        [found] = json.loads(capsys.readouterr().out)
+        assert found["ended"] is not None
+
+    def test_of_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A file has one process that writes it, which the error says with the remedy."""
+        assert main(["servers", "--db", str(tmp_path / "x.db")]) == 2
+        assert "postgresql://" in capsys.readouterr().err
