@@ -8,9 +8,9 @@ from ..history.errors import FoldError
 from ..history.fold.flow_steps import DIED, LEFT
 from ..history.fold.fold import fold
 from ..history.journal.journal import Journal
-from ..history.model.events import EventBody, SessionStatus
+from ..history.model.events import EventBody, JournalEvent, SessionStatus
 from ..history.model.records import Kind
-from ..history.model.state import SessionState
+from ..history.model.state import SessionState, SessionSummary
 from .resume_checks import ResumeError, withdrawals
 
 ENDED = ("done", "failed")
@@ -19,13 +19,25 @@ SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
 
 
 def end_left_open(journal: Journal) -> None:
-    """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
+    """End the sessions of a process that died, for the only one that writes the journal now."""
     for line in journal.reader().unfinished():
-        questions: list[EventBody] = []
-        if line.waiting:
-            with suppress(FoldError):  # a record that makes no sense is ended all the same
-                questions = withdrawals(fold(journal.reader().events(line.id)))
-        journal.write(line.id, *questions, SessionStatus(status="failed", error=DIED))
+        end_session_left_open(journal, line)
+
+
+def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[JournalEvent, ...]:
+    """End the session of a process that died: its questions withdrawn, it itself failed.
+
+    Returns what was recorded. Raises `JournalError`, also where another server has the session.
+    """
+    questions: list[EventBody] = []
+    seq = line.events
+    if line.waiting:
+        events = list(journal.reader().events(line.id))
+        seq = events[-1].seq
+        with suppress(FoldError):  # a record that makes no sense is ended all the same
+            questions = withdrawals(fold(events))
+    died = SessionStatus(status="failed", error=DIED)
+    return journal.write(line.id, *questions, died, after=seq)
 
 
 def ending(state: SessionState, by: str | None = None) -> SessionStatus:

@@ -25,11 +25,11 @@ from ...approvals.requests import ApprovalPolicy, Credential
 from ...backtest.rules_compiler import Language
 from ...core.approvers import Operator
 from ...history.database.location import Location, PostgresLocation
-from ...history.errors import JournalError
+from ...history.errors import JournalDisturbed, JournalError, SessionElsewhere, SessionNotFound
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent
 from ...history.model.positions import Positions
-from ...history.model.state import ApprovalState, SessionState
+from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
 from ...history.postgres.following import events_after, positions
@@ -38,13 +38,15 @@ from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
 from ...hub.hub import Hub, UnknownSessionError
 from ...hub.operations import Operation, operations
-from ...recording.session_end import end_left_open
+from ...recording.session_end import end_session_left_open
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
 from ..protocol.framing import Nothing
 from .peers import PeerSessions
 
 EVERY = 0.5
 """Seconds after which a server looks at the journal even though no bell rang."""
+AT_ONCE = 100
+"""Sessions of ended servers that are taken over at once."""
 ANSWER_SECONDS = 15.0
 """Time for which an operator waits for the server that owns a session."""
 _OPERATOR = TypeAdapter(Operator | None)
@@ -72,6 +74,9 @@ class SharedHub(Hub):
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._posted: dict[str, Credential] = {}
         self._in_force: dict[str, bool] = {}
+        self._orphans_due = 0.0
+        self.taken_over: Callable[[SessionSummary], object] = _ignore
+        """Hears of each session that this server took over, with its line from before."""
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -81,6 +86,11 @@ class SharedHub(Hub):
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._rung.set)
 
+        def servers_ended() -> None:
+            self._orphans_due = 0.0
+            rung()
+
+        self._journal.on_servers_ended = servers_ended
         self._bell = Bell(self._lease.location, rung)
         await self._look()
         self._following = loop.create_task(self._follow(), name="other servers")
@@ -102,6 +112,11 @@ class SharedHub(Hub):
             each.cancel()
         try:
             await super().close()
+        except (SessionElsewhere, JournalDisturbed):
+            if not self._lease.ended:
+                raise
+            # Its sessions go on at other servers, which this one no longer has a say in.
+            log.warning("%s", self._lease.taken())
         finally:
             if self._bell is not None:
                 self._bell.ring()
@@ -127,6 +142,9 @@ class SharedHub(Hub):
             self._hand_over(event)
         for hosted in self._live:
             self._peers.forget(hosted.id)
+        if time.monotonic() >= self._orphans_due and self._lease.holds():
+            self._orphans_due = time.monotonic() + self._lease.seconds / 4
+            await self.take_over()
         await self.follow_freeze()
         await self._check_tokens()
         for act in await asyncio.to_thread(self._acts.pending):
@@ -142,6 +160,30 @@ class SharedHub(Hub):
 
     def _is_own(self, event: JournalEvent) -> bool:
         return event.cursor >> 40 == self._lease.lane
+
+    # Sessions of servers that have ended
+
+    async def take_over(self) -> None:
+        """End the sessions of servers that have ended, as a restart does, so that they can be resumed.
+
+        What was asked is withdrawn, and is asked again by whoever goes on. Of several servers one comes
+        first. Raises `JournalError` where the database does not answer.
+        """
+        for session in await asyncio.to_thread(self._journal.orphans, AT_ONCE):
+            try:
+                line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
+                events = await asyncio.to_thread(end_session_left_open, self._journal, line)
+            except SessionNotFound:
+                continue
+            except JournalError:
+                # Another server may have come first; what is still left open comes up again.
+                log.info("session '%s' was not taken over", session, exc_info=True)
+                continue
+            self._peers.forget(session)
+            for event in events:
+                self.note_end(event.body)
+                self._hand_over(self.redaction.event(event))
+            self.taken_over(line)
 
     # What all servers have
 
@@ -376,8 +418,11 @@ def open_hub(
     assert isinstance(database, PostgresLocation)
     journal = Journal.open(database)
     try:
-        end_left_open(journal)
         return SharedHub(journal, redaction=redaction, policy=policy, language=language)
     except BaseException:
         journal.close()
         raise
+
+
+def _ignore(_: object) -> None:
+    """Tell nobody."""

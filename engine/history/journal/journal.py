@@ -269,10 +269,15 @@ class Journal:
         self._hand_over(session, bodies, loop, future, telling=True)
         return future
 
-    def write(self, session: str, *bodies: EventBody) -> tuple[JournalEvent, ...]:
-        """Write events from ordinary code and wait until they are durable. Raises `JournalError`."""
+    def write(
+        self, session: str, *bodies: EventBody, after: int | None = None
+    ) -> tuple[JournalEvent, ...]:
+        """Write events from ordinary code and wait until they are durable; `after` as in `submit`.
+
+        Raises `JournalError`.
+        """
         future: Future[None] = Future()
-        events = self._hand_over(session, bodies, None, future)
+        events = self._hand_over(session, bodies, None, future, after=after)
         future.result()
         return events
 
@@ -368,6 +373,14 @@ class Journal:
         with self._looking() as connection:
             row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
+
+    on_servers_ended: Any = None
+
+    def orphans(self, limit: int) -> list[str]:
+        from ..postgres.server import orphans
+
+        with self._reader.connection() as connection:
+            return orphans(connection, limit)
 
     def _last_cursor(self) -> int:
         with self._looking() as connection:

@@ -9,11 +9,13 @@ import pytest
 
 from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
+from interlock.engine.history.postgres.pool import reading
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
-from ...support.external_agent import AGENT, opened
+from ...support.external_agent import AGENT, opened, resumed
 
 RULES = "require human-approval before deploy"
 
@@ -161,8 +163,78 @@ class TestLimitsOverSessions:
         assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
 
         async def heard() -> bool:
-            return "r1" in (await there.session("robin-1")).calls
+            return any("r1" in each.calls for each in await there.sessions())
 
         await becomes(heard)
         answer = await there.call("robin-2", "r2", "refund", {})
         assert answer.outcome == "block", answer
+
+
+async def silent(hub: SharedHub, location: PostgresLocation) -> None:
+    """Have a server renew its lease no more, and that be over: what a dead or paused one looks like."""
+    hub._lease._stop.set()
+    await asyncio.to_thread(hub._lease._thread.join)
+    with reading(location) as connection:
+        connection.execute("UPDATE server SET lease = 0 WHERE id = ?", (hub._lease.id,))
+
+
+class TestFailover:
+    async def test_goes_on_at_another_server(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """The agent resumes there under the rules of the record, and what was asked is asked again."""
+        here, there = two
+        lost = await asked(here, there)
+        await silent(here, postgresql)
+
+        async def ended() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(ended)
+        await resumed(there, rules=RULES)
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+        async def asks() -> bool:
+            return bool((await there.session("robin-1")).approvals)
+
+        await becomes(asks)
+        [request] = (await there.session("robin-1")).approvals.values()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    async def test_lets_the_silent_one_answer_nothing(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What it would allow is not recorded, so it allows nothing; the journal has one history."""
+        here, there = two
+        await opened(here, RULES)
+        await silent(here, postgresql)
+
+        async def ended() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(ended)
+        with pytest.raises(JournalError):
+            await here.call("robin-1", "t1", "test", {})
+        kinds = [each.body.type for each in await there.recorded("robin-1")]
+        assert "call.decided" not in kinds
+
+    async def test_performs_what_was_asked_of_the_dead(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """An answer is not lost with the server that it was for: its giver is told that it did not count."""
+        here, there = two
+        lost = await asked(here, there)
+        here._following.cancel()
+        [request] = await there.approvals()
+        answer = asyncio.ensure_future(
+            there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        )
+        await silent(here, postgresql)
+        outcome = await asyncio.wait_for(answer, 25)
+        assert not outcome.ok
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
