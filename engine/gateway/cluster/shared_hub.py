@@ -112,11 +112,11 @@ class SharedHub(Hub):
             each.cancel()
         try:
             await super().close()
-        except (SessionElsewhere, JournalDisturbed):
-            if not self._lease.ended:
+        except (SessionElsewhere, JournalDisturbed) as error:
+            if isinstance(error, JournalDisturbed) and not self._lease.ended:
                 raise
-            # Its sessions go on at other servers, which this one no longer has a say in.
-            log.warning("%s", self._lease.taken())
+            # What goes on at other servers is not this one's to end.
+            log.warning("%s", error)
         finally:
             if self._bell is not None:
                 self._bell.ring()

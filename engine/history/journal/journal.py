@@ -374,14 +374,6 @@ class Journal:
             row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
-    on_servers_ended: Any = None
-
-    def orphans(self, limit: int) -> list[str]:
-        from ..postgres.server import orphans
-
-        with self._reader.connection() as connection:
-            return orphans(connection, limit)
-
     def _last_cursor(self) -> int:
         with self._looking() as connection:
             return self._writer.last_cursor(connection)

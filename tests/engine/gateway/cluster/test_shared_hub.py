@@ -175,7 +175,7 @@ async def silent(hub: SharedHub, location: PostgresLocation) -> None:
     hub._lease._stop.set()
     await asyncio.to_thread(hub._lease._thread.join)
     with reading(location) as connection:
-        connection.execute("UPDATE server SET lease = 0 WHERE id = ?", (hub._lease.id,))
+        connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (hub._lease.id,))
 
 
 class TestFailover:
