@@ -20,7 +20,7 @@ from ...engine.approvals.requests import ApprovalPolicy, Credential
 from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
-from ...engine.gateway.cluster.shared_hub import open_hub
+from ...engine.gateway.cluster.shared_hub import SharedHub, open_hub
 from ...engine.gateway.oidc.logins import OperatorLogins
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import agent_token_file, operator_token_file
@@ -36,6 +36,7 @@ from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.database.location import Location
+from ...engine.history.model.state import SessionSummary
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
 from ...engine.hub.hub import Hub, Nets
@@ -59,6 +60,8 @@ from .notifications import notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
+SUCCESSOR = "interlock"
+"""Name in the record for who resumed the sessions of a server that ended."""
 FILES = 512
 """Files that a server has open beside its connections."""
 
@@ -177,6 +180,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         hub.serve_keys(serving.settings.page or None, _complain)
         for line in key_lines(hub):
             _complain(line)
+        starter = HubStarter(hub, serving.rules, serving.mode, texts, external)
         gateway = Gateway(
             hub,
             serving.tokens,
@@ -186,7 +190,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub, serving.rules, serving.mode, texts, external),
+            starter=starter,
             logins=_login_requests(hub, serving),
         )
         external.gateway = gateway
@@ -194,6 +198,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             serving.address, tls=serving.certificate and serving.certificate.tls
         )
         hub.name_server(serving.advertised or url_of(serving, address))
+        if isinstance(hub, SharedHub):
+            hub.taken_over = _Successor(starter).take
         await hub.share()
         settle_collector()
         try:
@@ -423,6 +429,32 @@ class HubStarter(AgentStarter):
         )
         await self._running.catch_up(session, rules)
         return session
+
+
+class _Successor:
+    """Has agents and flows of servers that ended go on here, as resuming them does.
+
+    External agents come back by themselves.
+    """
+
+    def __init__(self, starter: HubStarter) -> None:
+        self._starter = starter
+        self._work: set[asyncio.Task[None]] = set()
+
+    def take(self, session: SessionSummary) -> None:
+        """Resume a session that was at another server; a failure is printed, and it stays resumable."""
+        if session.kind in ("root", "branch", "flow"):
+            task = asyncio.get_running_loop().create_task(self._resume(session.id))
+            self._work.add(task)
+            task.add_done_callback(self._work.discard)
+
+    async def _resume(self, session: str) -> None:
+        try:
+            await self._starter.resume(session, by=SUCCESSOR)
+        except Exception as error:
+            _complain(f"session '{session}' of a server that ended does not go on here: {error}")
+        else:
+            _complain(f"session '{session}' of a server that ended goes on here")
 
 
 class _GatewayRules:

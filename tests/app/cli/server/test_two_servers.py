@@ -1,0 +1,63 @@
+"""Two `interlock serve` on one database, as a team runs them: one queue, and failover."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from tests.app.cli.server.test_serve import serving
+from tests.app.cli.server.test_servers import named
+from tests.engine.gateway.served import until
+
+RULES = "require human-approval before deploy\n"
+
+
+@pytest.fixture
+def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
+    """The environment of servers on one database, whose rules are in `a.rules`."""
+    (tmp_path / "a.rules").write_text(RULES)
+    return {"INTERLOCK_DB": named(postgresql)}
+
+
+LINE = ("--rules", "a.rules", "--listen", "127.0.0.1:0")
+
+
+class TestTwoServers:
+    async def test_one_queue(self, tmp_path: Path, shared: dict[str, str]) -> None:
+        """An agent at one server is released by an operator at the other."""
+        async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
+            client = one.agent()
+            gate = await client.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            async with two.console() as console:
+                [request] = await until(console.approvals)
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                assert outcome.ok, outcome.message
+                assert (await going).outcome == "allow"
+            await client.close()
+            for each in (one, two):
+                assert await each.ended() == (0, "")
+
+    @pytest.mark.timeout(120)
+    async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
+        """When a server is killed, its agent goes on at the other, where its question is asked again."""
+        async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
+            client = one.agent(f"ws://{one.where},ws://{two.where}")
+            gate = await client.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            async with two.console() as console:
+                [first] = await until(console.approvals)
+                one.process.send_signal(signal.SIGKILL)
+
+                async def asked_again() -> object:
+                    return [each for each in await console.approvals() if each.id != first.id]
+
+                [request] = await until(asked_again)
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                assert outcome.ok, outcome.message
+            assert (await going).outcome == "allow"
+            await client.close()
