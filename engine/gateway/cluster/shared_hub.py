@@ -232,7 +232,8 @@ class SharedHub(Hub):
     ) -> object:
         """Have the server that owns a session do something; what it answered."""
         method = method_of(operation)
-        params = params_of(operation, **arguments)
+        declared = inspect.signature(operation.function).parameters
+        params = params_of(operation, **{each: arguments[each] for each in declared & arguments.keys()})
         credential = cast("Credential | None", arguments.get("credential"))
         act = uuid4().hex
         actor: dict[str, object] = {name: arguments.get(name) for name in ("by", "console")}
