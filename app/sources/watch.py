@@ -166,6 +166,9 @@ class WatchedJournal(RecordedFile):
         """False: the agent is another process's."""
         return False
 
+    def server_of(self, session_id: str) -> str | None:
+        """`None`: the process that writes a file has every session."""
+
     def takes_edits(self, session_id: str) -> bool:
         """True, as for any agent that nothing else is known of."""
         return True

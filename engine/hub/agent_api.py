@@ -226,6 +226,9 @@ class AgentApi:
         hosted = self._live.hosted(session_id)
         return hosted.session is not None or self._prompts(session_id) is not None
 
+    def server_of(self, session_id: str) -> str | None:
+        """`None`: a hub on a file has every session itself."""
+
     def takes_edits(self, session_id: str) -> bool:
         """Tell whether a call of a live session can run with an edited input."""
         prompts = self._prompts(session_id)

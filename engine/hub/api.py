@@ -376,6 +376,11 @@ class HubApi(HistoryApi, DecisionApi):
         ...
 
     @query
+    def server_of(self, session_id: str) -> str | None:
+        """Find at which other server a live session is, by URL or name; `None` for the one asked."""
+        ...
+
+    @query
     def takes_edits(self, session_id: str) -> bool:
         """Tell whether a call of a live session can run with an edited input."""
         ...

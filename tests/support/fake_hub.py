@@ -280,6 +280,9 @@ class FakeHub(BacktestSource, HubApi):
     def steers(self, session_id: str) -> bool:
         return False
 
+    def server_of(self, session_id: str) -> str | None:
+        return None
+
     def takes_edits(self, session_id: str) -> bool:
         return True
 

@@ -24,7 +24,7 @@ from ....engine.approvals.request_order import ApprovalQueue
 from ....engine.history.fold.event_text import dollars
 from ....engine.history.model.state import ApprovalState, SessionState, TranscriptEntry
 from ....engine.hub.hub import FreezeChanged, Outcome
-from ...format.text import amount, clip, count, shown
+from ...format.text import amount, clip, count, name_shown, shown
 from ...sources.capabilities import can_be_told, not_told, what_stops
 from ...sources.messages import HubMoved, ReplayChosen, RequestChosen
 from ...terminal.key_rights import permission_of, rights_for
@@ -279,6 +279,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
                 and permission_of(self.app).refusal(rights_for("live.limit")) is None
             )
             key = key_of(LiveScreen, "live.limit") if offered else ""
+            server = self._hub.server_of(state.id)
+            name = name if server is None else f"{name} at {clip(name_shown(server), 40)}"
             titles = transcript_titles(state, name, raises=key, one_line=narrow)
             transcript.border_title, transcript.border_subtitle = titles
 

@@ -132,6 +132,7 @@ class ConsoleClient(RemoteHub):
         self._listed: tuple[str, ...] = ()
         self._steered: frozenset[str] = frozenset()
         self._unedited: frozenset[str] = frozenset()
+        self._elsewhere: dict[str, str] = {}
         self._frozen: FreezeRecord | None = None
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
@@ -414,6 +415,7 @@ class ConsoleClient(RemoteHub):
         listed = await self.link.ask(SESSIONS, NoParams())
         self._steered = frozenset(listed.steered)
         self._unedited = frozenset(listed.unedited)
+        self._elsewhere = dict(listed.elsewhere)
         if listed.frozen != self._frozen:
             self._frozen = listed.frozen
             self._publish(FreezeChanged(freeze=listed.frozen))
@@ -446,6 +448,10 @@ class ConsoleClient(RemoteHub):
     def steers(self, session_id: str) -> bool:
         """Tell whether messages to a session reach its agent, as last reported."""
         return session_id in self._steered
+
+    def server_of(self, session_id: str) -> str | None:
+        """Find at which other server a session is, as last reported."""
+        return self._elsewhere.get(session_id)
 
     def takes_edits(self, session_id: str) -> bool:
         """Tell whether a call of a session can run with an edited input, as last reported."""

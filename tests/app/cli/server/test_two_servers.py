@@ -35,6 +35,7 @@ class TestTwoServers:
             going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
             async with two.console() as console:
                 [request] = await until(console.approvals)
+                assert console.server_of(request.session) == f"ws://{one.where}"
                 outcome = await console.decide(request.id, approved=True, digest=request.digest)
                 assert outcome.ok, outcome.message
                 assert (await going).outcome == "allow"
