@@ -136,6 +136,12 @@ class SharedHub(Hub):
                 log.warning("the other servers cannot be followed: %s", error)
 
     async def _look(self) -> None:
+        """Look at what may be new, what somebody waits for first. Raises `JournalError`."""
+        async with self._looked:
+            self._looked.notify_all()
+        for act in await asyncio.to_thread(self._acts.pending):
+            if act.id not in self._acting:
+                self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
         for event in await self._peers.look():
             self.note_end(event.body)
             self._live.note_uses(event)
@@ -147,11 +153,6 @@ class SharedHub(Hub):
             await self.take_over()
         await self.follow_freeze()
         await self._check_tokens()
-        for act in await asyncio.to_thread(self._acts.pending):
-            if act.id not in self._acting:
-                self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
-        async with self._looked:
-            self._looked.notify_all()
 
     def _hand_over(self, shown: Any) -> None:
         super()._hand_over(shown)

@@ -99,6 +99,8 @@ class PostgresConnection:
     def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
         self.raw = connection
         self.text_factory: object = str
+        self.used = float("-inf")
+        """When it was last given back to the pool, by the monotonic clock."""
 
     def execute(
         self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
@@ -11,6 +12,8 @@ from ..database.location import PostgresLocation
 from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver, unreachable
 
+FRESH_SECONDS = 1.0
+"""Time after a question in which a connection is asked the next one without a trial."""
 POOL_SIZE = 4
 """Connections to one journal that wait for a question at most; any number can be in use."""
 
@@ -39,6 +42,7 @@ class _Pool:
         with self._lock:
             room = len(self._idle) < POOL_SIZE
             if room:
+                connection.used = time.monotonic()
                 self._idle.append(connection)
             return room
 
@@ -56,8 +60,8 @@ _pools: dict[PostgresLocation, _Pool] = {}
 def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, None]:
     """A connection for one question. Raises `JournalError` for whatever PostgreSQL says.
 
-    A connection that the database has closed meanwhile, as when it was restarted, is replaced once: a
-    question changes nothing.
+    A connection that the database has closed meanwhile, as when it was restarted, is replaced, unless it
+    was used a moment before.
     """
     psycopg = driver()
     pool = _pools.setdefault(location, _Pool(location))
@@ -88,6 +92,8 @@ def _alive(pool: _Pool) -> PostgresConnection:
     psycopg = driver()
     while True:
         connection = pool.take()
+        if time.monotonic() - connection.used < FRESH_SECONDS:
+            return connection
         try:
             connection.execute("SELECT 1")
         except psycopg.OperationalError:
