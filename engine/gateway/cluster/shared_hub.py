@@ -36,9 +36,10 @@ from ...history.postgres.following import events_after, positions
 from ...history.postgres.server import ServerLease
 from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
-from ...hub.hub import Hub, UnknownSessionError
+from ...hub.hub import ExternalAgent, Hub, SessionConfig, UnknownSessionError
 from ...hub.operations import Operation, operations
 from ...recording.session_end import end_session_left_open
+from ...sessions.external import Driver
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
 from ..protocol.framing import Nothing
 from .peers import PeerSessions
@@ -49,6 +50,10 @@ AT_ONCE = 100
 """Sessions of ended servers that are taken over at once."""
 ANSWER_SECONDS = 15.0
 """Time for which an operator waits for the server that owns a session."""
+HAND_OVER = "session.hand_over"
+"""Method by which one server asks another for the session of an agent that has come to it."""
+MOVED = "the server that the agent went to"
+"""Name in the record for who closed a session that goes on at another server."""
 _OPERATOR = TypeAdapter(Operator | None)
 
 log = logging.getLogger(__name__)
@@ -217,6 +222,45 @@ class SharedHub(Hub):
         found = self._peers.server_of(session_id)
         return None if found is None else found.url or found.name
 
+    async def resume_external(
+        self,
+        session_id: str,
+        agent: ExternalAgent,
+        config: SessionConfig,
+        *,
+        driver: Driver | None = None,
+    ) -> str:
+        """Resume an external agent's session; one that another server has comes here first.
+
+        The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
+        the other server does not let it go.
+        """
+        owner = await asyncio.to_thread(self._journal.owner, session_id)
+        if owner is not None and owner.id != self._lease.id:
+            await self._fetch(session_id)
+        return await super().resume_external(session_id, agent, config, driver=driver)
+
+    async def _fetch(self, session_id: str) -> None:
+        """Have the server that owns a session close and release it, as before a restart."""
+        act = uuid4().hex
+        await asyncio.to_thread(self._acts.post, act, session_id, HAND_OVER, "{}", "{}")
+        self._ring()
+        answer = await self._wait_for(act)
+        if answer is None:
+            await asyncio.to_thread(self._acts.withdraw, act)
+            where = self.server_of(session_id) or "another server"
+            raise JournalError(f"{where}, which has session '{session_id}', does not let it go")
+        _result_of(answer)
+        self._peers.forget(session_id)
+
+    async def _hand_over_session(self, session_id: str) -> None:
+        """Leave an external agent's session to the server that its agent has come to."""
+        hosted = self._live.hosted(session_id)
+        if hosted.kind != "outside":
+            raise ValueError(f"session '{session_id}' runs here")
+        await self._live.close(session_id, MOVED)
+        await asyncio.to_thread(self._journal.release, session_id)
+
     # What operators ask of sessions at other servers
 
     def _elsewhere(self, arguments: Mapping[str, object]) -> str | None:
@@ -256,10 +300,7 @@ class SharedHub(Hub):
             answer = await asyncio.to_thread(self._acts.result, act)
             if answer is None:
                 return self._unanswered(operation, session, withdrawn=withdrawn)
-        found = json.loads(answer)
-        if "error" in found:
-            raise _ERRORS.get(found["error"], JournalError)(found["message"])
-        result = method.result.model_validate(found["result"])
+        result = method.result.model_validate(_result_of(answer))
         if isinstance(result, Nothing):
             return None
         return cast("RootModel[object]", result).root if isinstance(result, RootModel) else result
@@ -307,6 +348,12 @@ class SharedHub(Hub):
             self._ring()
 
     async def _answer(self, act: Act) -> str:
+        if act.method == HAND_OVER:
+            try:
+                await self._hand_over_session(act.session)
+            except Exception as error:
+                return _error(error)
+            return json.dumps({"result": {}})
         operation = OPERATIONS.get(act.method)
         if operation is None or operation.name not in _FORWARDED:
             return _error(ValueError(f"this server does not know '{act.method}'"))
@@ -367,6 +414,14 @@ class SharedHub(Hub):
 _ERRORS: dict[str, type[Exception]] = {
     each.__name__: each for each in (JournalError, LookupError, UnknownSessionError, ValueError)
 }
+
+
+def _result_of(answer: str) -> object:
+    """The result in an answer. Raises the error that it has instead."""
+    found = json.loads(answer)
+    if "error" in found:
+        raise _ERRORS.get(found["error"], JournalError)(found["message"])
+    return found["result"]
 
 
 def _error(error: Exception) -> str:

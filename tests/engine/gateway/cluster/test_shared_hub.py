@@ -12,6 +12,7 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
 from interlock.engine.history.postgres.pool import reading
+from interlock.engine.hub.hub import UnknownSessionError
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
@@ -238,3 +239,24 @@ class TestFailover:
         assert not outcome.ok
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
+
+
+class TestAgentThatComesToAnotherServer:
+    async def test_has_its_session_there(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """The server that had the session lets it go; its question is asked again where the agent is."""
+        here, there = two
+        before = await asked(here, there)
+        await resumed(there, rules=RULES)
+        with pytest.raises(UnknownSessionError):
+            await before
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+        async def asks() -> bool:
+            return bool(await here.approvals())
+
+        await becomes(asks)
+        [request] = await here.approvals()
+        outcome = await here.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        assert here.server_of("robin-1")
