@@ -101,12 +101,9 @@ class SharedHub(Hub):
         self._following = loop.create_task(self._follow(), name="other servers")
 
     async def lost(self) -> None:
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._lease.on_ended = lambda: loop.call_soon_threadsafe(ended.set)
-        if not self._lease.ended:
-            await ended.wait()
-        raise self._lease.taken()
+        while (problem := self._journal.disturbed) is None:
+            await asyncio.sleep(EVERY)
+        raise JournalDisturbed(problem)
 
     async def close(self) -> None:
         if self._following is not None:
@@ -118,7 +115,7 @@ class SharedHub(Hub):
         try:
             await super().close()
         except (SessionElsewhere, JournalDisturbed) as error:
-            if isinstance(error, JournalDisturbed) and not self._lease.ended:
+            if isinstance(error, JournalDisturbed) and self._lease.holds():
                 raise
             # What goes on at other servers is not this one's to end.
             log.warning("%s", error)

@@ -176,6 +176,11 @@ class Journal:
         return self._clock
 
     @property
+    def disturbed(self) -> str | None:
+        """Reason why nothing more is taken: files were touched, or another server ended this one."""
+        return self._disturbed
+
+    @property
     def lock(self) -> JournalLock:
         """The right of this process to write: a lock on the file, or a server's place in a database."""
         return self._lock

@@ -175,6 +175,7 @@ async def silent(hub: SharedHub, location: PostgresLocation) -> None:
     """Have a server renew its lease no more, and that be over: what a dead or paused one looks like."""
     hub._lease._stop.set()
     await asyncio.to_thread(hub._lease._thread.join)
+    hub._lease._valid_until = 0.0
     with reading(location) as connection:
         connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (hub._lease.id,))
 
@@ -260,3 +261,15 @@ class TestAgentThatComesToAnotherServer:
         assert outcome.ok, outcome.message
         assert (await task).outcome == "allow"
         assert here.server_of("robin-1")
+
+
+class TestServerThatWasEnded:
+    async def test_says_so_to_whoever_runs_it(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """`interlock serve` ends with that error, for whatever starts it again."""
+        here, _ = two
+        with reading(postgresql) as connection:
+            connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
+        with pytest.raises(JournalError, match="start it again"):
+            await asyncio.wait_for(here.lost(), 20)
