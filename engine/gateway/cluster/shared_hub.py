@@ -102,7 +102,7 @@ class SharedHub(Hub):
 
     async def lost(self) -> None:
         while (problem := self._journal.disturbed) is None:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(EVERY)  # noqa: ASYNC110 - a thread notes it, and nothing waits for long
         raise JournalDisturbed(problem)
 
     async def close(self) -> None:

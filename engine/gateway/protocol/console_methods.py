@@ -117,8 +117,8 @@ class SessionList(ServerMessage):
     """The live sessions, in the order they were opened, each with the number of its last event.
 
     `steered` are those whose agents get messages, `unedited` those whose calls cannot run with an edited
-    input. `frozen` is the freeze of all agents, while there is one. `elsewhere` are those of other servers
-    of the same database, each with its server's URL or name.
+    input. `frozen` is the freeze of all agents, while there is one. `elsewhere` are those of other
+    servers of the same database, each with its server's URL or name.
     """
 
     sessions: tuple[tuple[str, int], ...]

@@ -15,7 +15,7 @@ from ..database.location import PostgresLocation
 from .connection import PostgresConnection, connect, driver
 
 SILENCE_SECONDS = 5.0
-"""Time without a sound after which a listener rings itself; it connects again if it does not hear that."""
+"""Time without a sound after which a listener rings itself, and connects again if that is not heard."""
 _LOOK_SECONDS = 0.25
 """Time after which a listener looks whether it is to end."""
 _SOON = 0.002

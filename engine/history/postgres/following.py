@@ -47,8 +47,8 @@ def events_after(
 
     Of each lane at most `limit`, and each session's in order: what a session has in one lane was
     committed before what it has in the next, so that its own numbers order all that was there at one
-    moment. Where a lane has more, only its events are given, and the others wait: then a session that moved
-    to this lane can miss some before, which the numbers show.
+    moment. Where a lane has more, only its events are given, and the others wait: then a session that
+    moved to this lane can miss some before, which the numbers show.
     """
     with reading(location) as connection:
         rows: list[EventRow] = []

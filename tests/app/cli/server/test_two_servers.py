@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.model.state import ApprovalState
 from tests.app.cli.server.test_serve import serving
 from tests.app.cli.server.test_servers import named
 from tests.engine.gateway.served import until
@@ -21,6 +23,11 @@ def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
     """The environment of servers on one database, whose rules are in `a.rules`."""
     (tmp_path / "a.rules").write_text(RULES)
     return {"INTERLOCK_DB": named(postgresql)}
+
+
+async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]:
+    """The open requests but for the first."""
+    return [each for each in await console.approvals() if each.id != first]
 
 
 LINE = ("--rules", "a.rules", "--listen", "127.0.0.1:0")
@@ -43,7 +50,7 @@ class TestTwoServers:
             for each in (one, two):
                 assert await each.ended() == (0, "")
 
-    @pytest.mark.timeout(120)
+    @pytest.mark.timeout(180)
     async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
         """When a server is killed, its agent goes on at the other, where its question is asked again."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
@@ -54,10 +61,10 @@ class TestTwoServers:
                 [first] = await until(console.approvals)
                 one.process.send_signal(signal.SIGKILL)
 
-                async def asked_again() -> object:
-                    return [each for each in await console.approvals() if each.id != first.id]
-
-                [request] = await until(asked_again)
+                async with asyncio.timeout(90):
+                    while not (again := await asked_again(console, first.id)):
+                        await asyncio.sleep(0.1)
+                [request] = again
                 outcome = await console.decide(request.id, approved=True, digest=request.digest)
                 assert outcome.ok, outcome.message
             assert (await going).outcome == "allow"

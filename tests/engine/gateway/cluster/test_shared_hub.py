@@ -227,7 +227,7 @@ class TestFailover:
     async def test_performs_what_was_asked_of_the_dead(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """An answer is not lost with the server that it was for: its giver is told that it did not count."""
+        """Of an answer that was for a server which died its giver is told that it did not count."""
         here, there = two
         lost = await asked(here, there)
         here._following.cancel()
