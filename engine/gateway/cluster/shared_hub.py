@@ -101,8 +101,8 @@ class SharedHub(Hub):
         self._following = loop.create_task(self._follow(), name="other servers")
 
     async def lost(self) -> None:
-        while (problem := self._journal.disturbed) is None:
-            await asyncio.sleep(EVERY)  # noqa: ASYNC110 - a thread notes it, and nothing waits for long
+        while (problem := self._journal.disturbed) is None:  # noqa: ASYNC110 - a thread notes it
+            await asyncio.sleep(EVERY)
         raise JournalDisturbed(problem)
 
     async def close(self) -> None:
@@ -252,10 +252,10 @@ class SharedHub(Hub):
 
     async def _hand_over_session(self, session_id: str) -> None:
         """Leave an external agent's session to the server that its agent has come to."""
-        hosted = self._live.hosted(session_id)
-        if hosted.kind != "outside":
-            raise ValueError(f"session '{session_id}' runs here")
-        await self._live.close(session_id, MOVED)
+        with suppress(UnknownSessionError):
+            if self._live.hosted(session_id).kind != "outside":
+                raise ValueError(f"session '{session_id}' runs here")
+            await self._live.close(session_id, MOVED)
         await asyncio.to_thread(self._journal.release, session_id)
 
     # What operators ask of sessions at other servers
@@ -347,7 +347,9 @@ class SharedHub(Hub):
     async def _answer(self, act: Act) -> str:
         if act.method == HAND_OVER:
             try:
-                await self._hand_over_session(act.session)
+                # Of a session that came here meanwhile, there is nothing to hand over.
+                if act.origin != self._lease.id:
+                    await self._hand_over_session(act.session)
             except Exception as error:
                 return _error(error)
             return json.dumps({"result": {}})
