@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types docs dist tests caches thorough screenshots bench crash clean
+.PHONY: demo test types docs dist tests test-postgresql caches thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -39,6 +39,15 @@ caches: export TEXTUAL_CACHES = shipped
 caches: export PYTHONDONTWRITEBYTECODE =
 caches: $(VENV)/dev
 	$(BIN)/pytest tests/app/console/test_every_view.py -k "shows_acts and ($(SCREENS))"
+
+# Tests of journals, replay, decisions and flows with their journals in PostgreSQL instead of files.
+ON_POSTGRESQL := tests/engine/history tests/engine/recording tests/engine/backtest tests/engine/flows \
+	tests/engine/sessions/flow tests/engine/hub tests/app/cli/history tests/app/cli/journal
+
+test-postgresql: export INTERLOCK_TEST_DATABASE = postgresql
+test-postgresql: export PYTHONDONTWRITEBYTECODE =
+test-postgresql: $(VENV)/dev
+	$(BIN)/pytest -n 4 --dist worksteal $(ON_POSTGRESQL)
 
 SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-form or rules-errors or replay-nets
 

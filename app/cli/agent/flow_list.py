@@ -7,8 +7,8 @@ from typing import TextIO
 
 from ....engine.core.sanitize import visible, visible_words
 from ....engine.history.database.location import Location
-from ....engine.history.journal.lock import is_written
 from ....engine.history.journal.reader import HistoryReader, open_reader
+from ....engine.history.journal.schema import inspect
 from ....engine.history.model.events import JournalEvent, SessionOpened
 from ....engine.history.model.records import FlowStepped
 from ....engine.history.model.state import SessionSummary
@@ -21,12 +21,12 @@ EMPTY = "No runs of flows are recorded yet. Start one with: interlock demo --flo
 def list_runs(database: Location, *, limit: int, out: TextIO) -> int:
     """Print the latest `limit` runs, the most recent first; returns 0. Raises `JournalError`."""
     rows: list[Sequence[str]] = []
-    if database.exists():
+    if inspect(database)[0] != "fresh":
         reader = open_reader(database)
-        written = is_written(database)
         for session in reader.sessions(limit=100_000):
             if session.kind == "flow" and len(rows) < limit:
-                rows.append(_row(reader, session, hosted=written and not session.imported))
+                hosted = not session.imported and reader.is_hosted(session.id)
+                rows.append(_row(reader, session, hosted=hosted))
     if not rows:
         print(EMPTY, file=out)
         return 0

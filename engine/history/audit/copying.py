@@ -102,7 +102,7 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
     with reading(source) as own:
         sessions = own.execute(sql.SELECT_SESSIONS_AS_ADDED).fetchall()
         stubs = own.execute(sql.SELECT_STUBS).fetchall()
-    logs = {name: _lines(source, target, name) for name in LOGS}
+    logs: dict[LogName, list[str]] = {name: _lines(source, target, name) for name in LOGS}
     names = [str(row[0]) for row in sessions]
     _check_free(connection, target, [*names, *(str(row[0]) for row in stubs)])
     numbered = sum(row[7] for row in sessions) + sum(row[4] for row in stubs)
@@ -119,16 +119,17 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
         )
     if isinstance(connection, PostgresConnection):
         for name in names:
-            row = connection.execute(sql.SELECT_LAST_LINK, (name,)).fetchone()
-            add_unowned(connection, name, row[0], row[1])
+            [(seq, head)] = connection.execute(sql.SELECT_LAST_LINK, (name,)).fetchall()
+            add_unowned(connection, name, seq, head)
     elif numbered:
         connection.execute(sql.SET_LAST_CURSOR, (first + numbered - 1,))
     for name in names:
         rebuild_decisions(connection, name)
     _check(source, target, connection, names)
-    for name, lines in logs.items():
-        _append(line_log(target, name), lines)
-    return Copied(len(sessions), events, len(stubs), {name: len(lines) for name, lines in logs.items()})
+    for log, added in logs.items():
+        _append(line_log(target, log), added)
+    lines: dict[LogName, int] = {name: len(each) for name, each in logs.items()}
+    return Copied(len(sessions), events, len(stubs), lines)
 
 
 def _pages(source: Location) -> Iterator[Sequence[Row]]:

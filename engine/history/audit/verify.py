@@ -176,7 +176,7 @@ def check_session(
     try:
         found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
     except sqlite3.OperationalError as error:
-        if "decode" not in str(error):
+        if "decode" not in str(error) or not isinstance(connection, sqlite3.Connection):
             raise
         # Text that is none was written into an event: it is read all the same, to say which it is.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")

@@ -141,7 +141,10 @@ def rebuild(path: Location) -> Rebuilt:
                 mended.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
         connection.execute("SAVEPOINT decisions")
-        if isinstance(connection, PostgresConnection):  # where each belongs to a session that there is
+        if isinstance(connection, PostgresConnection):
+            strays = connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS).fetchall()
+            gone = [(session,) for session in (*free, *(stray for (stray,) in strays))]
+            connection.executemany(sql.DELETE_DECISIONS_OF_SESSION, gone)
             for session in free:
                 rebuild_decisions(connection, session)
         else:

@@ -24,8 +24,11 @@ from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
 from ..model.state import SessionSummary
 from ..model.times import from_ms
+from ..postgres.connection import PostgresConnection
+from ..postgres.server import owner_of
 from .lanes import Positions, positions, rows_behind
 from .lazy_events import LazyEvents
+from .lock import is_written
 from .read_connections import Connections
 from .rows import PAGE, event_of
 from .schema import CURRENT, Schema, inspect, name_of, reading
@@ -140,6 +143,15 @@ class HistoryReader:
             if prefix and len(found) == 1:
                 return f"on {from_ms(found[0][1]).date().isoformat()} by {found[0][2]}"
         return None
+
+    def is_hosted(self, session: str) -> bool:
+        """Tell whether a process may be going on with a session: one that writes the file, or owns it."""
+        if isinstance(self.path, Path):
+            return is_written(self.path)
+        with self.connection() as connection:
+            return (
+                isinstance(connection, PostgresConnection) and owner_of(connection, session) is not None
+            )
 
     def events(self, session: str, *, after: int = 0, limit: int | None = None) -> Iterator[JournalEvent]:
         """The events of a session after its event number `after`, in order; none for an unknown session.

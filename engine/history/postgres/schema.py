@@ -9,6 +9,7 @@ from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver, unreachable
+from .pool import reading
 
 _VERSION_TABLE = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
@@ -54,22 +55,16 @@ def inspect(location: PostgresLocation) -> tuple[Literal["fresh", "current"], st
 
     Raises `JournalError` for one that holds other tables, is of another version, or cannot be reached.
     """
-    psycopg = driver()
-    try:
-        connection = connect(location)
-        try:
-            return _age(connection, location)
-        finally:
-            connection.close()
-    except psycopg.Error as error:
-        raise unreachable(location, error) from error
+    with reading(location) as connection:
+        return _age(connection, location)
 
 
 def _age(
     connection: PostgresConnection, location: PostgresLocation
 ) -> tuple[Literal["fresh", "current"], str | None]:
     rows = connection.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = ? ORDER BY table_name",
+        "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = ? AND relkind IN ('r', 'p', 'v', 'm') ORDER BY relname",
         (location.schema,),
     ).fetchall()
     tables = [str(name) for (name,) in rows]

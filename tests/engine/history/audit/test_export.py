@@ -101,6 +101,7 @@ def changed(lines: Sequence[str], seq: int, change: Callable[[dict[str, object]]
 
 class TestRoundTrip:
     @pytest.mark.parametrize("mask", [MASK, None])
+    @pytest.mark.sqlite("the bytes of its file")
     def test_byte_for_byte(self, database: Path, tmp_path: Path, mask: object) -> None:
         """Exported, checked without the journal, imported and exported again it is the same file."""
         before = exported(database, mask=mask)  # pyright: ignore[reportArgumentType]
@@ -346,6 +347,7 @@ class TestFaults:
         ],
     )
     @pytest.mark.parametrize("mask", [MASK, None])
+    @pytest.mark.sqlite("columns hold values of any type")
     def test_a_damaged_journal(self, database: Path, change: str, mask: object) -> None:
         """An event that cannot be exported is named, with where to look."""
         tamper(database, f"UPDATE event SET {change} WHERE seq = 4")

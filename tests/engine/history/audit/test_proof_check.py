@@ -198,6 +198,7 @@ class TestProofs:
         rewrite(recorded, change)
         assert "does not prove this approval" in check(recorded).unproved[0].message
 
+    @pytest.mark.sqlite("the file of a log")
     def test_a_key_that_the_log_does_not_have_proves_nothing(self, recorded: Path) -> None:
         """Whoever takes the log away, or another one in its place, is found out."""
         KeyLog(recorded).lines.path.unlink()

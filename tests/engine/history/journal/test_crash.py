@@ -17,6 +17,8 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import MessageAdded
 
+pytestmark = pytest.mark.sqlite("a process on a file that is killed")
+
 WRITER = """
 import asyncio, sys
 from pathlib import Path

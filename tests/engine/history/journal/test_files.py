@@ -30,6 +30,8 @@ from interlock.engine.history.model.events import SessionStatus
 
 from ..support.recording import opening
 
+pytestmark = pytest.mark.sqlite("files that are not what they should be")
+
 NOBODY = 65534
 ADD_COLUMN = "op.add_column('event', sa.Column('mark', sa.Text()))"
 RUNNING = SessionStatus(status="running")

@@ -25,6 +25,8 @@ from interlock.rules import compile_rules
 from ...support.shop import Shop
 from ..support.recording import opening
 
+pytestmark = pytest.mark.sqlite("a file that somebody else touches")
+
 HELLO = MessageAdded(role="user", text="hello")
 BULK = MessageAdded(role="user", text="x" * 20_000)
 

@@ -10,6 +10,8 @@ import pytest
 
 from interlock.engine.history.journal.insert import insert
 
+pytestmark = pytest.mark.sqlite("statements for a file")
+
 COUNTS = (0, 1, 31, 32, 33, 64, 100)
 
 

@@ -21,6 +21,8 @@ from interlock.engine.hub.hub import DIED, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
+pytestmark = pytest.mark.sqlite("files of earlier releases")
+
 DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 RULES = """
 require test before deploy

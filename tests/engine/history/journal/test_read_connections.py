@@ -14,6 +14,8 @@ from interlock.engine.history.journal.reader import SessionNotFound
 
 from ..support.recording import opening
 
+pytestmark = pytest.mark.sqlite("connections to a file")
+
 
 class TestConnections:
     def test_used_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from interlock.engine.history.audit.export import Mask, as_jsonl, linked_events
 from interlock.engine.history.audit.verify import ChainCheck, verify_journal
+from interlock.engine.history.database.compiled import FIRST_ROWS
 from interlock.engine.history.database.location import Location, PostgresLocation, absolute
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
@@ -79,8 +80,9 @@ def rows(path: Location, select: str) -> list[tuple[object, ...]]:
 def contents(path: Location) -> dict[str, list[tuple[object, ...]]]:
     """All that a journal has, table by table."""
     if isinstance(absolute(path), PostgresLocation):
-        names = ("session", "event", "decision", "pruned", "owner", "lane", "line", "fenced")
-        return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2") for table in names}
+        found = {table: rows(path, f"SELECT * FROM {table} ORDER BY 1") for table in ("owner", "lane")}
+        statements = (text.replace(" LIMIT 1", " ORDER BY 1") for text in FIRST_ROWS)
+        return found | {text: rows(path, text) for text in statements}
     tables = ("session", "event", "decision", "pruned", "sqlite_sequence")
     return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables[:-1]} | {
         tables[-1]: rows(path, "SELECT name, seq FROM sqlite_sequence")

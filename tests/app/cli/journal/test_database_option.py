@@ -1,0 +1,84 @@
+"""`--db` with a database, and with what names none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.history.database.location import PostgresLocation
+from tests.support.decisions import usual
+
+RULES = "require test before deploy\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class TestDatabase:
+    def test_is_read_by_each_command(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Lists, checks, exports, statistics and rules from history take a database like a file."""
+        usual(postgresql)
+        Path("new.rules").write_text(RULES)
+        place = ["--db", str(postgresql)]
+        for line, said in (
+            (["history"], "docs-writer-77c0"),
+            (["history", "verify"], "4 sessions"),
+            (["history", "export", "docs-writer-77c0"], '"format":"interlock-session"'),
+            (["history", "approvals"], "deploy"),
+            (["history", "rebuild"], "all were right"),
+            (["flow", "list"], "No runs of flows"),
+            (["backtest", "new.rules"], "deploy"),
+            (["suggest", "new.rules"], ""),
+        ):
+            assert main([*line, *place]) in (0, 1), line
+            out, err = capsys.readouterr()
+            assert err == "", line
+            assert said in out, (line, out)
+
+    def test_that_is_empty_is_none_yet(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A schema without tables is a journal that is not there yet, and none is made by looking."""
+        assert main(["history", "--db", str(postgresql)]) == 0
+        assert "No sessions are recorded yet in postgresql://" in capsys.readouterr().out
+        assert main(["history", "verify", "--db", str(postgresql)]) == 2
+        assert "There is no journal at 'postgresql://" in capsys.readouterr().err
+
+    def test_that_does_not_answer_is_an_error(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The error has what PostgreSQL said and what to look at, and no password."""
+        url = f"postgresql://ada:hunter2@/lock?host={tmp_path}"
+        assert main(["history", "--db", url]) == 2
+        said = capsys.readouterr().err
+        assert "PostgreSQL says" in said
+        assert "Check that the database runs" in said
+        assert "hunter2" not in said
+
+
+class TestOtherUrl:
+    def test_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A URL that names no database that is known makes no folder: the error has what can be named."""
+        with pytest.raises(SystemExit) as ended:
+            main(["history", "--db", "mysql://ada:hunter2@db/lock"])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert "'mysql' is not known. Name a file, or a database: postgresql://user@host/database" in said
+        assert "hunter2" not in said
+        assert list(tmp_path.iterdir()) == []
+
+    def test_is_refused_as_a_setting(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where the environment names it, the error names the variable."""
+        monkeypatch.setenv("INTERLOCK_DB", "mysql://ada@db/lock")
+        assert main(["history"]) == 2
+        said = capsys.readouterr().err
+        assert "INTERLOCK_DB" in said
+        assert "'mysql' is not known" in said
