@@ -25,6 +25,7 @@ import pytest
 
 from interlock.engine.history.database import location
 from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.postgres.pool import close_idle
 
 from .memory import in_memory
 
@@ -243,8 +244,6 @@ def fresh_location() -> PostgresLocation:
 
 def drop(schema: PostgresLocation) -> None:
     """Remove a schema and the connections that wait for questions about it."""
-    from interlock.engine.history.postgres.pool import close_idle
-
     close_idle(schema)
     _administration().execute(f"DROP SCHEMA IF EXISTS {schema.schema} CASCADE".encode())
 
@@ -252,6 +251,8 @@ def drop(schema: PostgresLocation) -> None:
 # Tests that name files: their journals in PostgreSQL instead
 
 SWITCH = "INTERLOCK_TEST_DATABASE"
+_MOST_IN_USE = 20
+"""Schemas whose connections are kept: the server has some two hundred for all processes."""
 _mapped: dict[Path, PostgresLocation] = {}
 
 
@@ -275,6 +276,8 @@ def map_files(root: Callable[[], Path]) -> None:
         if not path.is_relative_to(root()):
             return found
         if path not in _mapped:
+            for older in [*_mapped.values()][:-_MOST_IN_USE]:
+                close_idle(older)
             _mapped[path] = fresh_location()
         return _mapped[path]
 

@@ -297,6 +297,7 @@ class TestHeads:
 
 
 class TestRecorded:
+    @pytest.mark.sqlite("a file of an earlier release")
     def test_by_an_earlier_release(self, tmp_path: Path) -> None:
         """The lines that a journal was left with are those its events make."""
         path = tmp_path / "earlier.db"
