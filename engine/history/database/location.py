@@ -14,6 +14,8 @@ from ..errors import JournalError
 SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMA = "schema"
+_POOLER = "pooler"
+_TRANSACTION = "transaction"
 _WHICH = "target_session_attrs"
 DEFAULT_SCHEMA = "interlock"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -24,15 +26,17 @@ _SECRET = frozenset({"password", "sslpassword"})
 class PostgresLocation:
     """A schema of a PostgreSQL database. `url` is what libpq takes; the schema is not part of it.
 
+    `pooled`: a pooler is between, which may give each transaction to another session of the database.
     The text of a location is its URL without the password, fit for messages.
     """
 
     url: str
     schema: str = DEFAULT_SCHEMA
+    pooled: bool = False
 
     @classmethod
     def of(cls, text: str) -> PostgresLocation:
-        """Read `postgresql://user@host:port/database?schema=NAME&…`.
+        """Read `postgresql://user@host:port/database?schema=NAME&pooler=transaction&…`.
 
         Other parameters are libpq's. There may be several hosts, divided by commas: a database and its
         standbys, of which the one that takes writes is used. Raises `JournalError` for what is no URL,
@@ -61,18 +65,26 @@ class PostgresLocation:
                 f"'{visible(schema)}' cannot be the schema of a journal: use lower-case letters, digits "
                 "and underscores, at most 63."
             )
-        kept = [each for each in members if each[0] != _SCHEMA]
+        pooler = dict(members).get(_POOLER)
+        if pooler not in (None, _TRANSACTION):
+            raise JournalError(
+                f"'{visible(pooler)}' is no kind of pooler: write pooler=transaction for one that gives "
+                "a connection to the database for a transaction at a time, else leave it out."
+            )
+        kept = [each for each in members if each[0] not in (_SCHEMA, _POOLER)]
         if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
             kept.append((_WHICH, "read-write"))
         query = urlencode(kept, quote_via=quote)
         # urlunsplit leaves out the slashes of a URL without a host, which libpq needs.
-        return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema)
+        return cls(
+            f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, pooler is not None
+        )
 
     def __str__(self) -> str:
         shown = _shown(self.url)
-        if self.schema == DEFAULT_SCHEMA:
-            return shown
-        return f"{shown}{'&' if '?' in shown else '?'}{_SCHEMA}={self.schema}"
+        own = [] if self.schema == DEFAULT_SCHEMA else [f"{_SCHEMA}={self.schema}"]
+        own += [f"{_POOLER}={_TRANSACTION}"] if self.pooled else []
+        return f"{shown}{'&' if '?' in shown else '?'}{'&'.join(own)}" if own else shown
 
 
 Location: TypeAlias = Path | PostgresLocation

@@ -148,17 +148,32 @@ def connect(
 
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then.
-    Raises `JournalError` where the library for PostgreSQL is not installed.
+    Raises `JournalError` where the library for PostgreSQL is not installed, and behind a pooler for a
+    role that has another schema.
+
+    A pooler that gives each transaction to some session of the database knows no prepared statements, or
+    not all, and nothing that was set for a session; most refuse the parameter `options`. So nothing is
+    prepared there, and the schema is the role's own.
     """
     kind = driver().Connection if patience is None else _impatient(patience)
-    connection = kind.connect(
-        location.url,
-        autocommit=True,
-        application_name=name,
-        options=f"-c search_path={location.schema} -c client_encoding=UTF8",
-        **_ALIVE,
-    )
+    given: dict[str, Any] = {"prepare_threshold": None, "client_encoding": "UTF8"}
+    if not location.pooled:
+        given = {"options": f"-c search_path={location.schema} -c client_encoding=UTF8"}
+    connection = kind.connect(location.url, autocommit=True, application_name=name, **given, **_ALIVE)
+    if location.pooled:
+        _require_schema(connection, location)
     return PostgresConnection(connection)
+
+
+def _require_schema(connection: Any, location: PostgresLocation) -> None:
+    row = connection.execute("SELECT current_setting('search_path'), current_user").fetchone()
+    if row[0] != location.schema:
+        connection.close()
+        raise JournalError(
+            f"Journal '{location}': behind a pooler the role's own schema counts, and that of role "
+            f"'{visible(row[1])}' is '{visible(row[0])}'. Say it once in the database: "
+            f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}"
+        )
 
 
 @cache

@@ -1,0 +1,138 @@
+"""Roles in the database: what a server's may do, and one behind a pooler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.history.postgres.connection import connect
+
+from ..support.recording import decided, opening, result
+from .support.servers import rows, writer
+
+HELLO = MessageAdded(role="user", text="hello")
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "many-servers.md"
+
+
+def of(location: PostgresLocation, role: str, more: str = "") -> PostgresLocation:
+    """The same place for another role."""
+    url = location.url.replace("postgresql://interlock@", f"postgresql://{role}@")
+    assert url != location.url
+    return PostgresLocation.of(f"{url}{'&' if '?' in url else '?'}schema={location.schema}{more}")
+
+
+@pytest.fixture
+def role(postgresql: PostgresLocation) -> Iterator[str]:
+    """A role that may do nothing yet, named as the schema is."""
+    name = f"{postgresql.schema}_server"
+    admin = psycopg.connect(postgresql.url, autocommit=True)
+    admin.execute(f"CREATE ROLE {name} LOGIN".encode())
+    yield name
+    admin.execute(f"DROP OWNED BY {name}".encode())
+    admin.execute(f"DROP ROLE {name}".encode())
+    admin.close()
+
+
+def granted(location: PostgresLocation, role: str) -> None:
+    """Run the page's statements for another schema and role."""
+    [block] = re.findall(r"```sql\n(.*?GRANT.*?)```", PAGE.read_text(), re.DOTALL)
+    admin = psycopg.connect(location.url, autocommit=True)
+    for statement in block.split(";"):
+        text = re.sub(r"--.*", "", statement).strip()
+        if text and not text.startswith("CREATE ROLE"):
+            text = text.replace("interlock_server", role).replace(
+                "SCHEMA interlock", f"SCHEMA {location.schema}"
+            )
+            text = re.sub(r"\binterlock\.", f"{location.schema}.", text)
+            admin.execute(text.encode())
+    admin.close()
+
+
+class TestServersRole:
+    def test_writes_and_reads(self, postgresql: PostgresLocation, role: str) -> None:
+        """A server goes on with all that it does under the page's rights."""
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        with Journal.open(of(postgresql, role)) as journal, Journal.open(of(postgresql, role)) as other:
+            journal.name_server("http://here:1")
+            journal.write("s", opening(), decided("c1", "test"), result("c1", "test"))
+            journal.write("t", opening())
+            journal.write("s", decided("c2", "test"))
+            journal.write("s", result("c2", "test"), SessionStatus(status="done"))
+            journal.release("t")
+            assert other.orphans(9) == ["t"]
+            assert other.write("t", HELLO)[0].seq == 2
+        assert len(list(open_reader(of(postgresql, role)).events("s"))) == 6
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE event SET body = 'other'",
+            "DELETE FROM event",
+            "TRUNCATE event",
+            "DELETE FROM session",
+            "DELETE FROM owner",
+            "UPDATE line SET text = 'other'",
+            "DELETE FROM line",
+            "UPDATE fenced SET session = 'other'",
+            "DELETE FROM fenced",
+            "UPDATE pruned SET events = 0",
+            "INSERT INTO pruned (session, agent, opened, updated, events, head, at, by, key, signature) "
+            "VALUES ('s', '', 0, 0, 0, '', 0, '', '', '')",
+            "DROP TABLE event",
+            "ALTER TABLE event DISABLE TRIGGER ALL",
+        ],
+    )
+    def test_changes_no_event(self, postgresql: PostgresLocation, role: str, statement: str) -> None:
+        """A server's role can neither change nor remove what was recorded."""
+        with Journal.open(postgresql) as journal:
+            journal.write("s", opening())
+        granted(postgresql, role)
+        connection = connect(of(postgresql, role))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.raw.execute(statement.encode())
+        connection.close()
+
+
+class TestPooler:
+    def test_nothing_of_a_session_is_used(self, postgresql: PostgresLocation, role: str) -> None:
+        """Behind a pooler nothing is prepared, and the schema is the role's own."""
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
+        location = of(postgresql, role, "&pooler=transaction")
+        assert str(location).endswith("pooler=transaction")
+        prepared: list[Any] = []
+        with Journal.open(location) as journal:
+            journal.write("s", opening())
+            for _ in range(9):
+                journal.write("s", HELLO)
+            found = writer(journal)._open().execute("SELECT name FROM pg_prepared_statements")
+            prepared += found.fetchall()
+        assert prepared == []
+        assert len(list(open_reader(postgresql).events("s"))) == 10
+
+    def test_another_schema_is_an_error(self, postgresql: PostgresLocation, role: str) -> None:
+        """A role whose schema is another one is told what to say in the database."""
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        location = of(postgresql, role, "&pooler=transaction")
+        with pytest.raises(
+            JournalError, match=f"ALTER ROLE {role} SET search_path = {postgresql.schema}"
+        ):
+            Journal.open(location)
+
+    def test_another_kind_is_an_error(self) -> None:
+        """Only what is known of poolers can be said."""
+        with pytest.raises(JournalError, match="write pooler=transaction"):
+            PostgresLocation.of("postgresql://db/lock?pooler=statement")
