@@ -183,7 +183,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         await self.paint()
 
     def _age(self) -> None:
-        self._dirty = True
+        # Behind another screen nobody reads the ages; behind a dialog they are in view.
+        self._dirty |= self.is_current or self.app.screen.is_modal
 
     async def _paint_changes(self) -> None:
         if self._dirty:

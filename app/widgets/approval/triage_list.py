@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -247,8 +247,12 @@ class TriageList(BlockList, inherit_bindings=False):
         self._meta = MetaColumns()
         self._layouts: dict[str, tuple[object, GroupLayout]] = {}
         self._marked: frozenset[str] = frozenset()
+        self._sending: frozenset[str] = frozenset()
+        self._now: datetime | None = None
         self._slack = 0
-        self._fits: LRUCache[tuple[str, bytes, int, int, int], bool] = LRUCache(512)
+        # Of the requests that are listed now, for a width: whether their line tells all.
+        self._wholes: dict[tuple[str, int], bool] = {}
+        self._told: LRUCache[tuple[str, bytes, int, int], Content] = LRUCache(512)
 
     @property
     def meta(self) -> MetaColumns:
@@ -263,12 +267,18 @@ class TriageList(BlockList, inherit_bindings=False):
         sending: Collection[str] = (),
     ) -> None:
         """Show groups; the cursor stays on its request, and that on its line."""
-        self._marked = frozenset(marked)
+        before = self._marked, self._sending, self._meta
+        self._marked, self._sending, self._now = frozenset(marked), frozenset(sending), now
         requests = [request for group in groups for request in group.requests]
         self._meta = meta = MetaColumns.of(requests, now)
+        if (self._marked, self._sending, meta) == before and self._shows(groups):
+            # Only ages have changed: those out of view are brought up to date when they come into it.
+            self._renew_view()
+            return
         self._groups = {_heading_key(group): group for group in groups}
         self._requests = {each.id: (each, group) for group in groups for each in group.requests}
         self._layouts = {key: kept for key, kept in self._layouts.items() if key in self._groups}
+        self._wholes.clear()
         blocks: list[Block] = []
         for key, group in self._groups.items():
             blocks.append(self._heading_block(key, group))
@@ -281,14 +291,35 @@ class TriageList(BlockList, inherit_bindings=False):
     def show_marks(self, marked: Collection[str], now: datetime, sending: Collection[str] = ()) -> None:
         """Show other marks, each in its line; nothing else of the groups has changed."""
         changed, self._marked = self._marked ^ set(marked), frozenset(marked)
+        self._sending, self._now = frozenset(sending), now
         for index, block in enumerate(self._blocks if changed else ()):
-            if block.key in changed and block.key in self._requests:
-                request, group = self._requests[block.key]
-                key = block.key
-                self._blocks[index] = self._request_block(
-                    request, group, self._meta, now, key in marked, key in sending
-                )
-        self.refresh()
+            if block.key in changed:
+                self._renew(index)
+
+    def _shows(self, groups: Sequence[TriageGroup]) -> bool:
+        """Tell whether these groups are the ones that are listed."""
+        return all(a is b for a, b in zip_longest(self._groups.values(), groups))
+
+    def _renew(self, index: int) -> None:
+        """Bring a request's line up to date, which takes as much room as before."""
+        block = self._blocks[index]
+        found = self._requests.get(block.key)
+        if found is None or self._now is None:
+            return
+        key = block.key
+        fresh = self._request_block(
+            *found, self._meta, self._now, key in self._marked, key in self._sending
+        )
+        if fresh.stamp != block.stamp:
+            self._blocks[index] = fresh
+            self.refresh_lines(self._start(index), self._heights[index])
+
+    def _renew_view(self) -> None:
+        """Bring the lines in view up to date."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        last = min(len(self._blocks), bisect_right(self._ends, top + height) + 1)
+        for index in range(bisect_right(self._ends, top), last):
+            self._renew(index)
 
     def _show_in_place(self, blocks: Sequence[Block]) -> None:
         """Show blocks, and scroll by as much as the line under the cursor has moved."""
@@ -362,6 +393,12 @@ class TriageList(BlockList, inherit_bindings=False):
         """The differing parts, in columns where these fit."""
         if not group.differences:
             return Content.styled("the same input", MUTED)
+        key = (request.id, group.stamp, self._meta.width, width)
+        if (known := self._told.get(key)) is None:
+            known = self._told[key] = self._cells(request, group, width)
+        return known
+
+    def _cells(self, request: ApprovalState, group: TriageGroup, width: int) -> Content:
         columns = self._layout_of(_heading_key(group), group, width).columns
         cells: list[Content] = []
         for at, (each, part) in enumerate(zip(group.differences, group.parts[request.id], strict=True)):
@@ -374,19 +411,18 @@ class TriageList(BlockList, inherit_bindings=False):
 
     def _whole(self, request: ApprovalState, group: TriageGroup) -> bool:
         """Tell whether a request's line and its group's heading tell all that decides about it."""
-        width = self._width
-        if not width or must_be_opened(request) is not None:
-            return False
-        flags = sum(2 + flag.cell_length for flag in flags_of(request, request.since))
-        key = (request.id, group.stamp, width, self._meta.width, flags)
-        if (known := self._fits.get(key)) is None:
-            known = self._fits[key] = self._is_whole(request, group, width - flags)
+        key = request.id, self._width
+        if (known := self._wholes.get(key)) is None:
+            known = self._wholes[key] = self._is_whole(request, group, self._width)
         return known
 
     def _is_whole(self, request: ApprovalState, group: TriageGroup, width: int) -> bool:
-        if not self._layout_of(_heading_key(group), group, self._width).whole:
+        if not width or must_be_opened(request) is not None:
             return False
-        return self._meta.width + self._parts(request, group, self._width).cell_length <= width
+        if not self._layout_of(_heading_key(group), group, width).whole:
+            return False
+        flags = sum(2 + flag.cell_length for flag in flags_of(request, request.since))
+        return self._meta.width + self._parts(request, group, width).cell_length + flags <= width
 
     # Time in view
 
@@ -430,6 +466,7 @@ class TriageList(BlockList, inherit_bindings=False):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        self._renew_view()
         self.review()
 
     def was_seen(self, request: ApprovalState) -> bool:

@@ -357,11 +357,14 @@ class BlockList(CursorList):
         if index == self._cursor:
             self._reveal()
             return
+        # Where that scrolls, all lines are painted; else those of two blocks.
+        for each in (self._cursor, index):
+            if each is not None:
+                self.refresh_lines(self._start(each), self._heights[each])
         self._cursor = index
         if self._follow and index < len(self._blocks) - 1:
             self._following = False
         self._reveal()
-        self.refresh()
         self.post_message(self.Moved(self, self._blocks[index].key))
 
     def _index_at(self, line: int) -> int | None:

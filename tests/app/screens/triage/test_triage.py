@@ -416,6 +416,41 @@ class TestCursor:
             assert len(found._lines.keys()) < 60
 
 
+class TestAges:
+    async def test_out_of_view_until_scrolled_to(self) -> None:
+        """Triage: with each second only lines in view are made anew, and others as they come into it."""
+        async with triage(*pushes(60), size=SMALL) as on:
+            listed = pane(on).query_one(TriageList)
+            await on.press("end")
+            before = {block.key: block.stamp for block in listed.blocks}
+            top = listed.blocks[1].key
+
+            def renewed() -> set[str]:
+                return {block.key for block in listed.blocks if before[block.key] != block.stamp}
+
+            listed.show_groups(pane(on)._groups, NOW + timedelta(seconds=3))
+            assert 0 < len(renewed()) <= listed.scrollable_content_region.height + 2
+            assert top not in renewed()
+            await on.press("home")
+            await on.settle()
+            assert top in renewed()
+
+    async def test_of_a_cursor_that_moved(self) -> None:
+        """Triage: a key that moves the cursor within the view paints two lines of the list, not all."""
+        async with triage(*pushes(12)) as on:
+            listed, painted = pane(on).query_one(TriageList), list[int]()
+            render = listed.render_line
+
+            def noted(y: int) -> object:
+                painted.append(y)
+                return render(y)
+
+            listed.render_line = noted  # type: ignore[method-assign, assignment]
+            await on.press("j")
+            await on.settle()
+            assert 0 < len(set(painted)) <= 2
+
+
 class TestDeny:
     async def test_with_a_reason(self) -> None:
         """Triage: the marked requests are denied with one reason, each by its digest."""
