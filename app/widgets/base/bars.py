@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from ....engine.core.rights import Rights
 from ...format.text import MUTED, shown
+from ...terminal.charset import ascii_only
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import bindings_of, is_typed, name_of
 from .typed_app import TypedApp
@@ -40,6 +41,9 @@ DECIDING = {
 
 Those that approve show what was not seen until it was, under these names, and stay where they are.
 """
+PLAIN_SIGNS = {"✓": "(+)", "✗": "(-)", "↓": "..."}
+"""The same signs for terminals that have ASCII only."""
+OTHER_DENIALS = frozenset({"deny and stop"})
 HERE = "live"
 SCREENS = (HERE, "decisions", "history", "rules")
 
@@ -174,7 +178,10 @@ class PaneTabs(Widget):
 
 
 class KeyBar(TypedApp, Widget):
-    """The keys that do something here. Those that do not fit are in the help, which is always offered."""
+    """The keys that do something here. Those that do not fit are in the help, which is always offered.
+
+    The signs of approve and deny stay, however little room there is.
+    """
 
     DEFAULT_CSS = """
     KeyBar { height: 1; padding: 0 1; background: $panel; }
@@ -220,12 +227,12 @@ class KeyBar(TypedApp, Widget):
         return refused, not own, active.binding.action == "close", place
 
     def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
-        """The keys in a line; where not all have room, the signs of those that decide go first."""
-        whole, line = self._laid_out(keys, last, width, signs=True)
-        return line if whole else self._laid_out(keys, last, width, signs=False)[1]
+        """The keys in a line; where not all have room, those that decide stand closer to their signs."""
+        whole, line = self._laid_out(keys, last, width, tight=False)
+        return line if whole else self._laid_out(keys, last, width, tight=True)[1]
 
     def _laid_out(
-        self, keys: list[Key], last: Key | None, width: int, *, signs: bool
+        self, keys: list[Key], last: Key | None, width: int, *, tight: bool
     ) -> tuple[bool, Content]:
         """Tell whether all keys have room, and the line of those that do."""
         self._edges = []
@@ -234,7 +241,7 @@ class KeyBar(TypedApp, Widget):
         reserve = len(last[0]) + len(last[1]) + 5 if last else 0
         whole = True
         for index, (key, name, action, usable) in enumerate(keys):
-            drawn = _key(key, name, signs=signs)
+            drawn = _key(key, name, tight=tight)
             drawn = drawn if usable else Content.styled(drawn.plain, OFF)
             size = drawn.cell_length
             more = index < len(keys) - 1
@@ -263,8 +270,15 @@ class KeyBar(TypedApp, Widget):
                     await self.app.run_action(action)
 
 
-def _key(key: str, name: str, *, signs: bool = True) -> Content:
+def _key(key: str, name: str, *, tight: bool = False) -> Content:
     sign, colour = DECIDING.get(name) or DECIDING.get(name.partition(" ")[0], ("", ""))
     if sign:
-        return Content.styled(f"{sign} {key} {name}" if signs else f"{key} {name}", f"bold {colour}")
+        # The stand-ins of the signs are letters, which would look like keys.
+        sign = PLAIN_SIGNS.get(sign, sign) if ascii_only() else sign
+        if tight:
+            # Words that are clear beside the sign go, and the sign that another denial has already.
+            drawn = f"{'' if name in OTHER_DENIALS else sign}{key} {name.removesuffix(' once')}"
+        else:
+            drawn = f"{sign} {key} {name}"
+        return Content.styled(drawn, f"bold {colour}")
     return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))

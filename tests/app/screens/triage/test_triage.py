@@ -14,9 +14,11 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.common.guarded_keys import ASLEEP
 from interlock.app.screens.triage.pane import TriagePane
 from interlock.app.screens.triage.screen import TriageScreen
+from interlock.app.terminal.charset import use_ascii
 from interlock.app.terminal.key_rights import Permission
 from interlock.app.widgets.approval.preview import RequestPreview
 from interlock.app.widgets.approval.triage_list import TriageList
+from interlock.app.widgets.base.bars import KeyBar
 from interlock.engine.history.model.events import ApprovalClaimed
 from interlock.engine.history.model.records import ClaimRecord, CommentRecord, FuseRecord
 from interlock.engine.history.model.state import ApprovalState
@@ -414,6 +416,28 @@ class TestCursor:
         async with triage(*pushes(1000), size=SMALL) as on:
             found = pane(on).query_one(TriageList)
             assert len(found._lines.keys()) < 60
+
+
+class TestSigns:
+    @pytest.mark.parametrize("size", [(60, 24), SMALL, WIDE, (200, 50)])
+    async def test_of_keys_that_decide(self, size: tuple[int, int]) -> None:
+        """Triage: approve and deny have a sign each at every width, which is no letter."""
+        async with triage(*pushes(3), size=size) as on:
+            bar = on.painted().split("\n")[-1].replace("✓ ", "✓").replace("✗ ", "✗")
+            assert "✓a approve" in bar
+            assert "✗d deny" in bar
+
+    async def test_in_ascii(self) -> None:
+        """Triage: in ASCII the signs are none that look like keys."""
+        use_ascii(True)
+        try:
+            async with triage(*pushes(3)) as on:
+                use_ascii(True)
+                bar = on.app.screen.query_one(KeyBar).render().plain
+                assert "(+)a approve" in bar
+                assert "(-)d deny" in bar
+        finally:
+            use_ascii(False)
 
 
 class TestAges:
