@@ -46,6 +46,8 @@ MOST_KEYS = 20
 MOST_TRIES = 5
 """Wrong codes, after which a key has to be made anew."""
 LONGEST_NAME = 40
+GIVEN_UP = "the name was given up"
+"""Said instead of a remover of keys whose name has no holder any more."""
 LOST = "This challenge was used before, or is too old: try again"
 
 log = logging.getLogger(__name__)
@@ -105,7 +107,8 @@ class Passkeys:
 
     `announce` shows a person at the terminal of this process a code; without one nobody enrolls a first
     key. `page` is the address of the pages for phones, where it is known: keys are then made and used
-    there only.
+    there only. `given_up` is when a holder last gave a name up, `None` if never: keys that were enrolled
+    under it until then count for nobody who has the name next.
     """
 
     def __init__(self, key_log: KeyLog, clock: Callable[[], datetime]) -> None:
@@ -116,6 +119,7 @@ class Passkeys:
         self._codes: dict[str, tuple[datetime, ...]] = {}
         self.announce: Callable[[str], None] | None = None
         self.page: str | None = None
+        self.given_up: Callable[[str], datetime | None] | None = None
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -128,8 +132,31 @@ class Passkeys:
         return tuple(dict.fromkeys(each.key.operator for each in self.in_force()))
 
     def in_force(self) -> list[KeyEntry]:
-        """The keys in force, oldest first."""
-        return self._history.in_force()
+        """The keys in force, oldest first. Those of names that were given up are removed from the log."""
+        return [each for each in self._history.in_force() if not self._was_given_up(each)]
+
+    def _was_given_up(self, entry: KeyEntry) -> bool:
+        """Tell whether the holder of a key gave their name up since; so it is where nobody can tell."""
+        if self.given_up is None:
+            return False
+        operator = entry.key.operator
+        try:
+            at = self.given_up(operator)
+        except ValueError:
+            log.exception("Names that were given up cannot be read: no passkey counts")
+            return True
+        if at is None or entry.key.at > at:
+            return False
+        try:
+            self._history = self._log.remove(entry.key.credential, GIVEN_UP, self._clock(), self._history)
+        except OSError:
+            log.exception("The log of keys cannot be written; a key of '%s' counts no more", operator)
+        else:
+            text = f"passkey '{visible(entry.key.name)}' of {visible(operator)} is removed: {GIVEN_UP}"
+            log.warning("%s", text)
+            if self.announce is not None:
+                self.announce(text)
+        return True
 
     def keys_of(self, operator: str) -> list[KeyEntry]:
         """The keys of an operator."""

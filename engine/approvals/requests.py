@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import zip_longest
+from secrets import token_hex
 from typing import Literal, Protocol, TypeAlias
 from uuid import uuid4
 
@@ -261,6 +262,7 @@ class _Open:
     approval_id: str
     request: ApprovalRequest
     digest: str
+    salt: str
     requested_input: RequestedInput | None
     answered: asyncio.Future[ApprovalAnswer]
     # Time at which people were first asked.
@@ -339,7 +341,8 @@ class ApprovalRequests:
         """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
-        digest = digest_of(self._host.id, self._host.manager, request)
+        salt = token_hex(16)
+        digest = digest_of(self._host.id, self._host.manager, request, salt)
         about = call_id, request.net
         time = self._deadlines.pop(about, None) or self._deadline(request)
         opener = self._host.bounded_by
@@ -366,6 +369,7 @@ class ApprovalRequests:
             preview=preview,
             via=via,
             digest=digest,
+            digest_salt=salt,
             rules_digest=rules_digest(self._host.manager, request),
             risk=request.risk,
             people=request.people,
@@ -384,7 +388,15 @@ class ApprovalRequests:
         )
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         waits = self._open[approval_id] = _Open(
-            approval_id, request, digest, requested_input, answered, time.since, time.due, files_unchanged
+            approval_id,
+            request,
+            digest,
+            salt,
+            requested_input,
+            answered,
+            time.since,
+            time.due,
+            files_unchanged,
         )
         try:
             with self._requests.counted(opener):
@@ -950,7 +962,8 @@ class ApprovalRequests:
 
     def _is_current(self, waits: _Open) -> bool:
         """True if all is still as it was when the request was shown."""
-        return digest_of(self._host.id, self._host.manager, waits.request) == waits.digest
+        made = digest_of(self._host.id, self._host.manager, waits.request, waits.salt)
+        return made == waits.digest
 
     # Ends of requests
 
@@ -1311,7 +1324,7 @@ def _others(shown: ApprovalState) -> str:
     return f"{shown.people} other people" if shown.people > 1 else "another person"
 
 
-def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
+def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest, salt: str) -> str:
     """Hash of the call, of what asks about it and of all rules in force: if one changes, so does this."""
     return request_digest(
         session=session_id,
@@ -1324,6 +1337,7 @@ def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -
         transition=request.transition.name,
         people=request.people,
         rules=rules_digest(manager, request),
+        salt=salt,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
@@ -134,15 +135,21 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, PasskeyApi):
         self.spawn = spawn
 
     def know_tokens(
-        self, check: TokenCheck, person: Callable[[str], Operator | None] | None = None
+        self,
+        check: TokenCheck,
+        person: Callable[[str], Operator | None] | None = None,
+        given_up: Callable[[str], datetime | None] | None = None,
     ) -> None:
         """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
 
         A server calls this for consoles of its own process: these come without a token. `person` looks up
-        operators who have logged in at a provider, by name.
+        operators who have logged in at a provider, by name. `given_up` says when a holder last gave a
+        name up: passkeys of that name from before count no more.
         """
         self._live.tokens.check = check
         self._live.tokens.person = person
+        if self._live.tokens.keys is not None:
+            self._live.tokens.keys.given_up = given_up
 
     @property
     def operators(self) -> Operators:

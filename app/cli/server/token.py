@@ -83,8 +83,14 @@ def run(args: argparse.Namespace) -> int:
                     + (f" The old one ends in {args.overlap}." if args.overlap else "")
                 )
             case "revoke":
-                tokens.revoke(args.name)
-                _print_note(f"No token of '{visible(args.name)}' is valid any more.")
+                operator = tokens.revoke(args.name)
+                keys = (
+                    " Nor does any passkey that was enrolled under that name until now count, at any "
+                    "journal of this user's servers: who has the name next enrolls their own."
+                )
+                _print_note(
+                    f"No token of '{visible(args.name)}' is valid any more.{keys if operator else ''}"
+                )
             case _:
                 _list(tokens, as_json=bool(args.json))
     except (ValueError, argparse.ArgumentTypeError) as error:

@@ -96,10 +96,18 @@ def _run_part(args: argparse.Namespace) -> int:
 
 def _list_keys(journal: Location) -> int:
     """Print the keys of a journal's log, and what does not count in it."""
+    from ....engine.gateway.protocol.token_paths import token_file
+    from ....engine.gateway.protocol.tokens import TokenFile
     from ....engine.history.journal.key_log import KeyLog
 
-    found = KeyLog(journal).read()
-    keys = [each.key for each in found.in_force()]
+    found, tokens = KeyLog(journal).read(), TokenFile(token_file())
+    given_up = {name: tokens.given_up(name) for name in {e.key.operator for e in found.in_force()}}
+    # A server that runs removes them from the log.
+    keys = [
+        each.key
+        for each in found.in_force()
+        if (at := given_up[each.key.operator]) is None or each.key.at > at
+    ]
     for key in keys:
         by = "a code" if key.confirmed == "code" else "an earlier key"
         since = f"since {key.at:%Y-%m-%d %H:%M} UTC  confirmed by {by}"

@@ -167,7 +167,10 @@ class OperatorLogins:
         over |= {each.id for each in own[: max(0, len(own) + 1 - MAX_LOGINS)]}
         left = tuple(each for each in now.tokens if each.id not in over)
         new = entry.model_copy(update={"name": name})
-        return TokenContent(tokens=(*left, new), people=people)
+        content = now.model_copy(update={"tokens": (*left, new), "people": people})
+        if known is not None and known.name != name:
+            content = content.without_holder(known.name, entry.created)
+        return content
 
     def _check_unlisted(self, name: str, claimant: Claimant) -> None:
         for each in self._operators().listed or ():

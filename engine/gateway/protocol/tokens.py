@@ -20,7 +20,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal, TextIO, TypeAlias
@@ -144,14 +144,32 @@ class Person(BaseModel):
     since: AwareDatetime
 
 
+class GivenUpName(BaseModel):
+    """A name whose holder gave it up: passkeys that were enrolled under it until then count no more."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    at: AwareDatetime
+
+
 class TokenContent(BaseModel):
-    """Content of a token file; `people` are those of logins, `None` where there was none."""
+    """Content of a token file; `people` are those of logins, `None` where there was none.
+
+    `given_up` are the names that operators gave up, each the last time; `None` where there was none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     tokens: tuple[TokenEntry, ...] = ()
     people: tuple[Person, ...] | None = None
+    given_up: tuple[GivenUpName, ...] | None = None
+
+    def without_holder(self, name: str, at: datetime) -> TokenContent:
+        """The content in which an operator has given a name up at this time."""
+        others = [each for each in self.given_up or () if not same_person(each.name, name)]
+        return self.model_copy(update={"given_up": (*others, GivenUpName(name=name, at=at))})
 
 
 class TokenFile:
@@ -175,16 +193,21 @@ class TokenFile:
         """People who have logged in at a provider, the first one first. Raises `TokenError`."""
         return self._read().people or ()
 
+    def given_up(self, name: str) -> datetime | None:
+        """Time at which a holder last gave this name up; `None` if nobody has. Raises `TokenError`."""
+        found = (each for each in self._read().given_up or () if same_person(each.name, name))
+        return next((each.at for each in found), None)
+
     def replace(self, change: Callable[[TokenContent], TokenContent]) -> None:
         """Replace the tokens in force and the people by what `change` makes of them, as the only writer.
 
         Raises `TokenError`, and what `change` raises: then nothing is written.
         """
         with alone(self.path):
-            now = TokenContent(tokens=self.tokens(), people=self._read().people)
+            now = self._read().model_copy(update={"tokens": self.tokens()})
             new = change(now)
             if new != now:
-                self._write(new.tokens, new.people)
+                self._write(new)
 
     def find(self, secret: str) -> Identity | None:
         """Identity for a secret; `None` if unknown. All tokens are compared, each in constant time."""
@@ -240,7 +263,7 @@ class TokenFile:
             _check_distinct(kind, name, every, self.people())
             given = _labels(kind, labels)
             secret, entry = self._new(kind, name, owner, _rights(kind, rights), given)
-            self._write((*every, entry), self._read().people)
+            self._write_tokens((*every, entry))
         return secret
 
     def rotate(
@@ -280,7 +303,7 @@ class TokenFile:
             owner = _owner(kind, owner, every) or last.owner
             new = last.labels if labels is None else _labels(kind, labels)
             secret, entry = self._new(kind, name, owner, given, new)
-            self._write((*kept, entry), self._read().people)
+            self._write_tokens((*kept, entry))
         return secret
 
     def set_owner(self, name: str, owner: str) -> None:
@@ -289,27 +312,34 @@ class TokenFile:
             every = self.tokens()
             if not any(each.name == name for each in every):
                 raise self._unknown(name)
-            self._write(
+            self._write_tokens(
                 tuple(
                     each.model_copy(update={"owner": _owner(each.kind, owner, every)})
                     if each.name == name
                     else each
                     for each in every
-                ),
-                self._read().people,
+                )
             )
 
-    def revoke(self, name: str) -> None:
-        """End every token and login of a name at once; at the next login others may have the name."""
+    def revoke(self, name: str) -> bool:
+        """End every token and login of a name at once; at the next login others may have the name.
+
+        No passkey that was enrolled under the name of an operator until now counts any more; returns
+        whether it was one's.
+        """
 
         def without(now: TokenContent) -> TokenContent:
             tokens = tuple(each for each in now.tokens if each.name != name)
             people = tuple(each for each in now.people or () if each.name != name)
             if len(tokens) == len(now.tokens) and len(people) == len(now.people or ()):
                 raise self._unknown(name)
-            return TokenContent(tokens=tokens, people=people or None)
+            left = now.model_copy(update={"tokens": tokens, "people": people or None})
+            agents = all(each.kind == "agent" for each in now.tokens if each.name == name)
+            had_login = len(people) < len(now.people or ())
+            return left if agents and not had_login else left.without_holder(name, self._clock())
 
         self.replace(without)
+        return self.given_up(name) is not None
 
     def _unknown(self, name: str) -> TokenError:
         every = {f"'{each.name}'" for each in (*self.tokens(), *self.people())}
@@ -352,9 +382,12 @@ class TokenFile:
             raise TokenError(f"{self.path}: cannot be read: {error}") from error
         return self._content
 
-    def _write(self, tokens: tuple[TokenEntry, ...], people: tuple[Person, ...] | None) -> None:
+    def _write_tokens(self, tokens: tuple[TokenEntry, ...]) -> None:
+        """Replace the tokens in the file."""
+        self._write(self._read().model_copy(update={"tokens": tokens}))
+
+    def _write(self, content: TokenContent) -> None:
         """Replace the file by a whole new one."""
-        content = TokenContent(tokens=tokens, people=people)
         text = content.model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None

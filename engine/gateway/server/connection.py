@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -120,6 +121,10 @@ class InForce:
         own = [each for each in every if each.login is not None and same_person(each.name, name)]
         found = self.identity(own[-1].id) if own else None
         return None if found is None else found.operator
+
+    def given_up(self, name: str) -> datetime | None:
+        """Time at which a holder last gave an operator's name up. Raises `TokenError`."""
+        return self._tokens.given_up(name)
 
     def counts(self, token: str, needed: Rights) -> bool:
         """Tell whether an operator's token, by its id, suffices for what needs `needed`."""

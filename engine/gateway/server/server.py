@@ -112,7 +112,7 @@ class Gateway:
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
         self._in_force = InForce(tokens, lambda: hub.operators)
-        hub.know_tokens(self._in_force.counts, self._in_force.person)
+        hub.know_tokens(self._in_force.counts, self._in_force.person, self._in_force.given_up)
         hub.bound_requests(self.limits.requests_per_token)
         self._socket_file: tuple[Path, int] | None = None
         self._left = 0.0

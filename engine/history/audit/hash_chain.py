@@ -25,6 +25,7 @@ CONTENT = frozenset(
     {
         "anomaly",
         "calls",
+        "digest_salt",
         "error",
         "input",
         "malformed",

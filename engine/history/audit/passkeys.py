@@ -88,8 +88,12 @@ def request_digest(
     transition: str,
     people: int,
     rules: str,
+    salt: str | None = None,
 ) -> str:
-    """Digest of a request as it is shown: the call, what asks about it, and the hash of its `rules`."""
+    """Digest of a request as it is shown: the call, what asks about it, and the hash of its `rules`.
+
+    Without the `salt` nobody can find a short input by trying. Requests of older journals have none.
+    """
     bound: dict[str, JsonValue] = {
         "session": session,
         "call": call_id,
@@ -102,6 +106,8 @@ def request_digest(
         "people": people,
         "rules": rules,
     }
+    if salt is not None:
+        bound["salt"] = salt
     return sha256(canonical(bound).encode()).hexdigest()
 
 

@@ -217,6 +217,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
             transition=event.transition,
             people=event.people,
             rules=event.rules_digest,
+            salt=event.digest_salt,
         )
         if made != event.digest:
             trouble = "the digest that was approved is of another call, or of other rules"

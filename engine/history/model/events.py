@@ -341,6 +341,9 @@ class ApprovalRequested(Record):
     all known: in `runs` they come first.
 
     `plan` is the forecast of each step of a plan (G-108), in their order; the steps are in `input`.
+
+    `digest_salt` is in the digest, so that no masked input is found by trying; where anything is masked,
+    so is the salt.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -378,6 +381,7 @@ class ApprovalRequested(Record):
     shell_fields: tuple[str, ...] = ()
     rules_digest: str | None = None
     plan: tuple[PlanStepRecord, ...] = ()
+    digest_salt: str | None = None
 
 
 class ApprovalGiven(Record):

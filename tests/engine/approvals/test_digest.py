@@ -36,12 +36,17 @@ def request(**fields: Any) -> ApprovalRequest:
 
 
 def digest(
-    *, session: str = "s1", switched: str | None = None, mode: Any = "enforce", **fields: Any
+    *,
+    session: str = "s1",
+    switched: str | None = None,
+    mode: Any = "enforce",
+    salt: str = "5a17",
+    **fields: Any,
 ) -> str:
     manager = GateManager(NETS, mode=mode)
     if switched is not None:
         assert manager.remove_net(switched).ok
-    return digest_of(session, manager, request(**fields))
+    return digest_of(session, manager, request(**fields), salt)
 
 
 class TestDigest:
@@ -69,6 +74,7 @@ class TestDigest:
             {"skill_net": replace(NETS[ASKS], name="other")},
             {"switched": "block-rm"},
             {"mode": "shadow"},
+            {"salt": "5a18"},
         ],
         ids=lambda fields: next(iter(fields)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,59 @@ class TestSeveral:
         outcome = await approve(hub, request, "ada", ada)
         assert not outcome.ok
         assert "The approval of maria no longer counts, their passkey was removed" in outcome.message
+
+
+class TestGivenUpName:
+    """Keys of a name that somebody gave up are not those of who has the name next."""
+
+    async def test_its_keys_count_no_more(self, hub: Hub, tmp_path: Path, clock: Clock) -> None:
+        """Neither for an approval nor for one that was given, and the log says that they are removed."""
+        maria, ada = Authenticator(), Authenticator()
+        await enroll(hub, "maria", maria)
+        await enroll(hub, "ada", ada)
+        given_up: dict[str, datetime] = {}
+        hub.know_tokens(lambda _token, _needed: True, None, given_up.get)
+        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
+        assert (await approve(hub, request, "maria", maria)).ok
+        clock.advance(60)
+        given_up["maria"] = clock()
+        events = hub.subscribe()
+        outcome = await approve(hub, request, "ada", ada)
+        assert not outcome.ok
+        assert "The approval of maria no longer counts, their passkey was removed" in outcome.message
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        found = await challenged(hub, request, "maria")
+        assert "maria has enrolled no passkey" in found.message
+        left = KeyLog(tmp_path / "hub.db").read()
+        assert [each.key.operator for each in left.in_force()] == ["ada"]
+        assert left.faults == ()
+
+    async def test_the_next_holder_enrolls_their_own(self, hub: Hub, clock: Clock) -> None:
+        """By a code in the terminal, as a first key, and that one counts."""
+        await enroll(hub, "maria", Authenticator())
+        clock.advance(60)
+        at = clock()
+        hub.know_tokens(lambda _token, _needed: True, None, {"maria": at}.get)
+        clock.advance(60)
+        new = Authenticator()
+        await enroll(hub, "maria", new)
+        _, request = await asked(hub, Shop())
+        assert (await approve(hub, request, "maria", new)).ok
+
+    async def test_where_nobody_can_tell_none_counts(self, hub: Hub) -> None:
+        """A token file that cannot be read leaves no key in force, and removes none."""
+        maria = Authenticator()
+        await enroll(hub, "maria", maria)
+
+        def unreadable(_name: str) -> datetime | None:
+            raise ValueError("the file cannot be trusted")
+
+        _, request = await asked(hub, Shop())
+        hub.know_tokens(lambda _token, _needed: True, None, unreadable)
+        assert not (await challenged(hub, request, "maria")).ok
+        hub.know_tokens(lambda _token, _needed: True, None, lambda _name: None)
+        assert (await approve(hub, request, "maria", maria)).ok
 
 
 class TestFuse:

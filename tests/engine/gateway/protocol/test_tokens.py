@@ -233,6 +233,20 @@ class TestRotation:
         tokens.rotate("bot")
         assert tokens.find(old) is None
 
+    def test_a_revoked_operator_gave_the_name_up(self, tokens: TokenFile) -> None:
+        """The time stays, whatever is written later, in any case of the name; an agent's leaves none."""
+        tokens.issue("operator", "maria", rights="decide")
+        tokens.issue("agent", "bot")
+        assert tokens.given_up("maria") is None
+        assert tokens.revoke("maria")
+        assert not tokens.revoke("bot")
+        at = tokens.given_up("Maria")
+        assert at is not None
+        tokens.issue("operator", "maria", rights="decide")
+        tokens.rotate("maria")
+        assert TokenFile(tokens.path).given_up("maria") == at
+        assert tokens.given_up("bot") is None
+
     def test_revoked(self, tokens: TokenFile) -> None:
         """Revoking ends every secret of a name; of a name that is none the others are said."""
         old = tokens.issue("agent", "bot")

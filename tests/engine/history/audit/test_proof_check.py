@@ -13,8 +13,9 @@ import pytest
 from interlock.engine.agents import C, T
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.history.audit.export import as_jsonl, linked_events
-from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
+from interlock.engine.history.audit.hash_chain import CONTENT, ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.importing import read_export
+from interlock.engine.history.audit.passkeys import request_digest
 from interlock.engine.history.audit.verify import ChainCheck, verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.key_log import KeyLog
@@ -214,3 +215,75 @@ class TestProofs:
         file.write_text("".join(f"{line}\n" for line in lines))
         found = read_export(file).check
         assert (found.proofs, found.unproved, found.fault) == (2, (), None)
+
+
+class TestMasked:
+    """A masked export has no digest from which a short secret could be found by trying."""
+
+    @pytest.fixture
+    async def pin(self, tmp_path: Path) -> tuple[Path, str]:
+        """A journal with a request whose input has a short secret, and its session."""
+        path = tmp_path / "journal.db"
+        hub = Hub(Journal.open(path))
+        events = hub.subscribe()
+        agent = bot(Shop(), C(deploy={"env": "password=4711"}), T("done"))
+        rules = compile_rules("require human-approval before deploy").registry
+        session = await hub.open_session(agent, SessionConfig(rules))
+        await hub.send(session, "go", by="ben")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="maria", digest=request.digest)).ok
+        await until(events, CallResult)
+        await hub.close()
+        return path, session
+
+    @staticmethod
+    def requested(path: Path, session: str, mask: Redaction | None) -> dict[str, Any]:
+        """The request's body, as an export has it."""
+        lines = as_jsonl(session, linked_events(path, session), mask and mask.body)
+        bodies = (json.loads(line).get("body") for line in lines)
+        return next(each for each in bodies if each and each["type"] == "approval.requested")
+
+    @staticmethod
+    def made_again(session: str, body: dict[str, Any], password: str) -> str:
+        """The digest that whoever has the export makes with a guess."""
+        return request_digest(
+            session=session,
+            call_id=body["call_id"],
+            called=body["called"],
+            arguments={"env": f"password={password}"},
+            names=body["names"],
+            tool=body["tool"],
+            net=body["net"],
+            transition=body["transition"],
+            people=body["people"],
+            rules=body["rules_digest"],
+            salt=body["digest_salt"],
+        )
+
+    def test_a_right_guess_looks_like_a_wrong_one(self, pin: tuple[Path, str]) -> None:
+        """Without the salt the digest is not made again, with the secret itself in hand."""
+        path, session = pin
+        masked = self.requested(path, session, Redaction())
+        assert masked["digest_salt"] is None
+        assert "4711" not in str(masked["input"])
+        assert self.made_again(session, masked, "4711") != masked["digest"]
+
+    def test_whoever_has_all_of_it_makes_it_again(self, pin: tuple[Path, str]) -> None:
+        """An export that masks nothing has the salt, and its digest is that of the input."""
+        path, session = pin
+        whole = self.requested(path, session, None)
+        assert self.made_again(session, whole, "4711") == whole["digest"]
+        assert self.made_again(session, whole, "4712") != whole["digest"]
+
+    def test_chain_and_journal_stay_whole(self, pin: tuple[Path, str], tmp_path: Path) -> None:
+        """Verification of the masked file, of the journal, and that one has all of the other."""
+        path, session = pin
+        file = tmp_path / "s.jsonl"
+        lines = as_jsonl(session, linked_events(path, session), Redaction().body)
+        file.write_text("".join(f"{line}\n" for line in lines))
+        found = read_export(file).check
+        assert found.fault is None
+        assert found.masked > 0
+        assert check(path).fault is None
+        assert "digest_salt" in CONTENT
