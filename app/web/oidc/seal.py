@@ -1,6 +1,7 @@
 """Encryption of an operator's token by the cookie of a login, for a file that has no secret in it.
 
 The cookie is random and known to the browser only, so a key that is derived from it is as strong as it.
+A login that has begun is encrypted likewise, by a secret of the process, for its browser to keep.
 """
 
 from __future__ import annotations

@@ -6,13 +6,16 @@ from our own page. So it counts only with a state that was given out once, and i
 cookie of that state. That cookie is `Lax`, since browsers leave `Strict` ones out where another site
 leads to a page, and it opens nothing but the answer of one login. The login's own cookie stays `Strict`,
 and of no use without the key, which the browser that began it has.
+
+What a login that has begun is about stands in its cookie, encrypted by a secret of this process. Nothing
+of it is kept here, so that nobody who begins thousands ends the login of anybody else, from whatever
+address: behind a proxy all have the same one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import logging
 import re
 import secrets
@@ -36,13 +39,17 @@ from ....engine.gateway.server.limits import Failures
 from ..browser_key import check_key
 from ..logins import Login, Logins, browser_name
 from ..policy import ServerNames
+from .seal import seal, unseal
 
 CALLBACK = "/oidc/callback"
 OPEN_TO_LOGGED_OUT = frozenset({"oidc-start", "oidc-callback"})
 FLOW_LIFETIME = 600.0
 """Seconds in which a login at the provider has to come back."""
-MAX_FLOWS = 256
-"""Logins at the provider that have begun; one more forgets the oldest."""
+MAX_ANSWERED = 4096
+"""Logins of which it is known that they came back; one more forgets the oldest.
+
+Only the browser that has its cookie could bring one back once more, and the provider takes its code once.
+"""
 MAX_WRONG = 20
 """Answers a minute that belong to no login, before one is only told to wait."""
 LOOK = 1.0
@@ -63,11 +70,11 @@ class _Start(BaseModel):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
-    """A login that is under way: what the browser and the provider have to show when it comes back."""
+class _Flow(BaseModel):
+    """A login that is under way: what has to come back with it."""
 
-    cookie: str
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     nonce: str
     verifier: str
     redirect: str
@@ -105,7 +112,9 @@ class SignIn:
         self._exchange = exchange
         self._clock = clock
         self._failures = Failures(MAX_WRONG)
-        self._flows: dict[str, _Flow] = {}
+        self._secret = secrets.token_urlsafe(32)
+        # When each login's time is over, by its state.
+        self._answered: dict[str, float] = {}
         self._refreshes: dict[str, _Refresh] = {}
         self._names: Callable[[], ServerNames] = lambda: ServerNames(())
         self._logins = Logins()
@@ -167,9 +176,8 @@ class SignIn:
             return web.Response(
                 status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
             )
-        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        state = secrets.token_urlsafe(32)
         flow = _Flow(
-            cookie=_digest(cookie),
             nonce=secrets.token_urlsafe(32),
             verifier=secrets.token_urlsafe(48),
             redirect=self.redirect(self._names().page(request.headers["Host"])),
@@ -185,9 +193,7 @@ class SignIn:
             return web.Response(
                 status=HTTPStatus.BAD_GATEWAY, text=f"Nobody can log in now: {visible(str(error))}\n"
             )
-        self._flows[_digest(state)] = flow
-        while len(self._flows) > MAX_FLOWS:
-            del self._flows[next(iter(self._flows))]
+        cookie = seal(flow.model_dump_json(), self._secret, state).translate(_TO_COOKIE)
         response = web.json_response({"url": url})
         response.set_cookie(
             self._cookie_name,
@@ -248,11 +254,12 @@ class SignIn:
     def _flow(self, request: web.Request) -> _Flow:
         """The login that comes back, which counts once. Raises `_NoLoginError`."""
         now, address = self._clock(), request.remote or ""
-        self._flows = {state: each for state, each in self._flows.items() if each.ends > now}
-        flow = self._flows.get(_digest(request.query.get("state", "")))
-        shown = _digest(request.cookies.get(self._cookie_name, ""))
+        self._answered = {state: ends for state, ends in self._answered.items() if ends > now}
+        state = request.query.get("state", "")
+        flow = self._sealed(request.cookies.get(self._cookie_name, ""), state)
         here = self.redirect(self._names().page(request.headers["Host"]))
-        if flow is None or not hmac.compare_digest(flow.cookie, shown) or flow.redirect != here:
+        known = flow is not None and _digest(state) not in self._answered
+        if flow is None or not known or flow.ends <= now or flow.redirect != here:
             if self._failures.too_many(address):
                 raise _NoLoginError(HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong answers; wait a minute")
             self._failures.note(address)
@@ -261,8 +268,18 @@ class SignIn:
                 "This answer belongs to no login of this browser: it was used before, is too old, or was "
                 "begun elsewhere. Log in again",
             )
-        del self._flows[_digest(request.query["state"])]
+        self._answered[_digest(state)] = flow.ends
+        while len(self._answered) > MAX_ANSWERED:
+            del self._answered[next(iter(self._answered))]
         return flow
+
+    def _sealed(self, cookie: str, state: str) -> _Flow | None:
+        """The login in a cookie; `None` for one of another state, and for what was not sealed here."""
+        try:
+            text = unseal(cookie.translate(_FROM_COOKIE), self._secret, state)
+            return None if text is None else _Flow.model_validate_json(text)
+        except ValueError:
+            return None
 
     @property
     def _cookie_name(self) -> str:
@@ -343,6 +360,10 @@ class SignIn:
             self._logins.end_login(login_id)
         except (ProviderError, GatewayError) as error:
             log.warning("a login goes on as it is until its end: %s", error)
+
+
+_TO_COOKIE = str.maketrans("+/=", "-_.")
+_FROM_COOKIE = str.maketrans("-_.", "+/=")
 
 
 def _digest(secret: str) -> str:

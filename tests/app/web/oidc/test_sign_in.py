@@ -143,6 +143,30 @@ class TestAttacks:
             session.cookie_jar.update_cookies(dict(jar))
             await self.refused_in(front, session, location)
 
+    async def test_many_that_begin(self, front: Front) -> None:
+        """Whoever begins hundreds of logins, from the same address, ends none that has begun before."""
+        async with front.program() as patient, front.program() as flood:
+            location = await front.answer(patient, await front.start(patient))
+            for _ in range(300):
+                await front.start(flood)
+            assert (await front.follow(patient, location)).status == 200
+            assert await front.is_in(patient)
+
+    async def test_a_cookie_that_is_none_of_ours(self, front: Front) -> None:
+        """A cookie that was changed, or is of another process of this command, is of no login."""
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            flow = next(each for each in session.cookie_jar if "oidc" in each.key)
+            front.sign_in._secret = "that of another process"
+            said = await self.refused_in(front, session, location)
+            assert "belongs to no login of this browser" in said
+        async with front.program() as session:
+            location = await front.answer(session, await front.start(session))
+            for value in (flow.value, "x" * 40, "%", ""):
+                session.cookie_jar.clear()
+                session.cookie_jar.update_cookies({flow.key: value})
+                assert "belongs to no login" in await self.refused_in(front, session, location)
+
     async def test_a_code_of_another_login(self, front: Front) -> None:
         """A code that was stolen is of no use in a login of the thief's: its verifier is another one."""
         async with front.program() as victim, front.program() as thief:
