@@ -15,6 +15,9 @@ from .paths import is_sequence
 from .quantities import length_of_time, one_or_more
 from .tables import SettingsTable
 
+MOST_MESSAGES = 600
+"""Messages a minute, at most."""
+
 
 class AttentionSettings(SettingsTable):
     """Switches for bell and notification, and the least time between two of them."""
@@ -111,6 +114,11 @@ class NotifySettings(SettingsTable):
         BeforeValidator(_times),
         Key('further services after a longer time, `{ "10m" = ["pagerduty://…"] }`'),
     ] = Field(default_factory=dict[timedelta, tuple[str, ...]])
+    most: Annotated[
+        int,
+        Field(strict=True, ge=1, le=MOST_MESSAGES),
+        Key("messages a minute to each of them, 10 by default; what is beyond comes together in one"),
+    ] = 10
     link: Annotated[
         str | None,
         AfterValidator(lambda value: value and _http(value).rstrip("/")),

@@ -2,7 +2,7 @@
 
 The process that hosts the agents sends them in the background: a command that hangs or fails holds up no
 call. Each request is notified once, again when it is escalated or after a failure, and not once it is
-decided.
+decided. Of many within a minute people are told together (`notification_limit`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -39,7 +39,8 @@ from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import Hub
 from ..config.notifications import NotifySettings
 from .notification_delivery import SendError, post, run_command
-from .service_messages import Ending, ending_message, request_link, tell_service, waiting_message
+from .notification_limit import Address, Channel, several_message, several_waiting
+from .service_messages import Ending, Message, ending_message, request_link, tell_service, waiting_message
 
 RETRIES = (2.0, 8.0, 30.0)
 """Seconds before each further attempt."""
@@ -49,14 +50,6 @@ log = logging.getLogger(__name__)
 
 
 # Content of a notification
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The person whom another one asks to look at a request."""
-
-    to: str
-    by: str
 
 
 class NotifiedRule(BaseModel):
@@ -201,6 +194,7 @@ class Notifier:
         self._others: set[asyncio.Task[None]] = set()
         # What a service is being told of a request comes before what became of it.
         self._told: dict[str, tuple[ApprovalState, dict[str, asyncio.Lock]]] = {}
+        self._channels: dict[str | None, Channel] = {}
         self._complained = False
 
     async def run(self) -> None:
@@ -219,7 +213,10 @@ class Notifier:
 
     def _take(self, event: JournalEvent) -> None:
         body = event.body
-        if isinstance(body, ApprovalRequested | ApprovalTakenBack):
+        if isinstance(body, ApprovalRequested):
+            # A request that is asked anew has waited since it was first asked.
+            self._start(body.approval_id, body.first_asked or event.at)
+        elif isinstance(body, ApprovalTakenBack):
             self._start(body.approval_id, event.at)
         elif isinstance(body, ApprovalEscalated):
             # Those who are called now have not been, whoever was; `later` keeps its time.
@@ -281,6 +278,11 @@ class Notifier:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
             if request is None or (request.fuse is not None and address is None):
                 return
+            channel = self._channel(way)
+            if channel.holds or not channel.take(self._clocks.now()):
+                channel.hold(approval_id, address)
+                self._tell_soon(way, channel)
+                return
             turn = nullcontext()
             if way is not None:
                 told = self._told.setdefault(approval_id, (request, {}))[1]
@@ -298,14 +300,83 @@ class Notifier:
         message = ending_message(request, names, ending)
 
         async def send(service: str, told: asyncio.Lock) -> None:
+            channel = self._channel(service)
             async with told:
-                await tell_service(service, message)
+                if channel.holds or not channel.take(self._clocks.now()):
+                    channel.hold_ending(request.id, message)
+                    self._tell_soon(service, channel)
+                else:
+                    await tell_service(service, message)
 
         works = (partial(send, *each) for each in services.items())
         await asyncio.gather(*(self._try(request.id, work) for work in works))
 
-    async def _try(self, approval_id: str, attempt: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Try, and again after a while if that failed; never raises."""
+    # Several at once
+
+    def _channel(self, way: str | None) -> Channel:
+        return self._channels.setdefault(way, Channel(self._settings.most))
+
+    def _tell_soon(self, way: str | None, channel: Channel) -> None:
+        """Tell of what is held back, once there is room."""
+        if not channel.at_work:
+            channel.at_work = True
+            self._begin(self._tell_of_several(way, channel))
+
+    async def _tell_of_several(self, way: str | None, channel: Channel) -> None:
+        try:
+            while channel.holds:
+                await self._clocks.sleep(channel.pause(self._clocks.now()))
+                if not await self._try("several", partial(self._send_several, way, channel)):
+                    channel.drop()
+        finally:
+            channel.at_work = False
+
+    async def _send_several(self, way: str | None, channel: Channel) -> None:
+        """Tell of what is held back and still so, in one message."""
+        now, endings = self._clocks.now(), dict(channel.endings)
+        held, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
+        for request in await self._hub.approvals():
+            if request.id in held and (request.fuse is None or held[request.id] is not None):
+                waiting.append((request, held[request.id]))
+        if waiting or endings:
+            if not channel.take(now):
+                return
+            # Of each it is told what became of it, whether that message or this one arrives first.
+            async with AsyncExitStack() as turns:
+                for request, _ in waiting if way is not None else ():
+                    told = self._told.setdefault(request.id, (request, {}))[1]
+                    await turns.enter_async_context(told.setdefault(way or "", asyncio.Lock()))
+                await self._deliver_several(way, waiting, list(endings.values()), now)
+        for approval_id, address in held.items():
+            if channel.waiting.get(approval_id) == address:
+                channel.waiting.pop(approval_id, None)
+        for approval_id in endings:
+            channel.endings.pop(approval_id, None)
+
+    async def _deliver_several(
+        self,
+        way: str | None,
+        waiting: Sequence[tuple[ApprovalState, Address | None]],
+        endings: Sequence[Message],
+        now: datetime,
+    ) -> None:
+        if len(waiting) == 1 and not endings:
+            [(request, address)] = waiting
+            await send_notification(self._settings, request, now, way, address=address)
+            return
+        summaries = [
+            (each.id, payload_of(each, now, include_input=False, address=address).summary)
+            for each, address in waiting
+        ]
+        several = several_waiting(summaries, self._settings.link)
+        if way is not None:
+            await tell_service(way, several_message(several, endings))
+            return
+        values = several.model_dump(mode="json", exclude={"link"} if several.link is None else None)
+        await deliver(self._settings, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
+
+    async def _try(self, approval_id: str, attempt: Callable[[], Coroutine[None, None, None]]) -> bool:
+        """Try, and again after a while if that failed, and tell whether it did not; never raises."""
         for pause in (*RETRIES, None):
             try:
                 # What is being sent arrives, also where the request ends meanwhile.
@@ -317,9 +388,10 @@ class Notifier:
                 log.exception("nobody was told of request %s", approval_id)
                 self._complain(f"{type(error).__name__}: {error}")
             else:
-                return
+                return True
             if pause is not None:
                 await self._clocks.sleep(pause)
+        return False
 
     def _complain(self, problem: str) -> None:
         if not self._complained:
@@ -350,9 +422,14 @@ async def send_notification(
     )
     if service is not None:
         return await tell_service(service, waiting_message(payload))
+    return await deliver(settings, as_bytes(payload))
+
+
+async def deliver(settings: NotifySettings, payload: bytes) -> str:
+    """Give JSON to the command or the address of one's own. Raises `SendError`."""
     if settings.url:
-        return await post(settings.url, as_bytes(payload))
-    return await run_command(settings.command, as_bytes(payload))
+        return await post(settings.url, payload)
+    return await run_command(settings.command, payload)
 
 
 @asynccontextmanager

@@ -344,7 +344,8 @@ class ApprovalRequests:
         salt = token_hex(16)
         digest = digest_of(self._host.id, self._host.manager, request, salt)
         about = call_id, request.net
-        time = self._deadlines.pop(about, None) or self._deadline(request)
+        before = self._deadlines.pop(about, None)
+        time = before or self._deadline(request)
         opener = self._host.bounded_by
         if about in self._voided:
             self._voided.discard(about)
@@ -370,6 +371,7 @@ class ApprovalRequests:
             via=via,
             digest=digest,
             digest_salt=salt,
+            first_asked=None if before is None else before.since,
             rules_digest=rules_digest(self._host.manager, request),
             risk=request.risk,
             people=request.people,

@@ -343,7 +343,8 @@ class ApprovalRequested(Record):
     `plan` is the forecast of each step of a plan (G-108), in their order; the steps are in `input`.
 
     `digest_salt` is in the digest, so that no masked input is found by trying; where anything is masked,
-    so is the salt.
+    so is the salt. `first_asked` is when people were first asked about the call, where this is not the
+    first request for it: after a restart, or when the one before was void.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -382,6 +383,7 @@ class ApprovalRequested(Record):
     rules_digest: str | None = None
     plan: tuple[PlanStepRecord, ...] = ()
     digest_salt: str | None = None
+    first_asked: datetime | None = None
 
 
 class ApprovalGiven(Record):

@@ -261,6 +261,7 @@ class TestEscalation:
             if seconds:
                 await until(events, ApprovalEscalated)
             [again] = await hub.approvals()
+            assert bodies(hub, session, ApprovalRequested)[-1].first_asked == NOON
             assert (again.escalated is not None) is bool(seconds)
             assert again.approvers == Approvers("security", escalation=Escalation("oncall", 600))
             assert (await approve(hub, again, "omar") == "") is bool(seconds)
@@ -281,6 +282,8 @@ class TestEscalation:
         await until(events, ApprovalEscalated)
         [again] = await hub.approvals()
         assert (again.id != request.id, again.escalated is not None) == (True, True)
+        first, second = bodies(hub, session, ApprovalRequested)
+        assert (first.first_asked, second.first_asked) == (None, NOON)
 
 
 class TestLoosening:

@@ -301,16 +301,19 @@ class Desk:
     hub: FakeHub
     waiting: Waiting
     problems: list[str]
+    notifier: Notifier
 
 
 @asynccontextmanager
-async def running(settings: NotifySettings, *, now: datetime = NOW) -> AsyncIterator[Desk]:
+async def running(
+    settings: NotifySettings, *, now: datetime = NOW, clock: Callable[[], datetime] | None = None
+) -> AsyncIterator[Desk]:
     hub, waiting, problems = FakeHub(release_bot(waiting=False), now=NOW), Waiting(), []
-    notifier = Notifier(hub, settings, problems.append, Clocks(lambda: now, waiting.sleep))
+    notifier = Notifier(hub, settings, problems.append, Clocks(clock or (lambda: now), waiting.sleep))
     task = asyncio.create_task(notifier.run())
     await waiting.until(lambda: bool(hub._subscriptions))
     try:
-        yield Desk(hub, waiting, problems)
+        yield Desk(hub, waiting, problems, notifier)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -131,6 +131,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
             "message": text,
             "uninspectable": text,
             "preview": text,
+            "digest_salt": "5a17",
         }
     )
     return [

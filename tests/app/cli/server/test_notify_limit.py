@@ -1,0 +1,190 @@
+"""Many requests at once: so many messages a minute, then one about all others, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from interlock.app.config.notifications import NotifySettings
+from interlock.app.hosting.notification_limit import (
+    MOST_LINES,
+    Channel,
+    several_message,
+    several_waiting,
+)
+from interlock.app.hosting.service_messages import Message
+from interlock.engine.history.model.events import ApprovalCommented, ApprovalRequested
+from interlock.engine.history.model.state import ApprovalState
+from tests.support.clock import Clock
+
+from ...support.scenes import NOW, deploy_request
+from .test_notify import FAILS, Desk, Server, running, served
+from .test_notify_services import OK, ntfy
+
+
+def request(number: int) -> ApprovalState:
+    return deploy_request(id=f"ap{number}", call_id=f"c{number}", agent=f"bot{number}")
+
+
+@asynccontextmanager
+async def flooded(
+    server: Server, settings: NotifySettings, number: int
+) -> AsyncIterator[tuple[Desk, Clock]]:
+    """A console that is told of `number` requests, of which two have been sent, and a minute is full."""
+    clock = Clock(NOW)
+    async with running(settings, clock=clock) as on:
+        for each in range(1, number + 1):
+            on.hub.request(request(each))
+            await on.waiting.slept(each)
+        for each in range(1, number + 1):
+            on.waiting.wake(each)
+        await on.waiting.until(lambda: len(server.heard) == 2)
+        # What is beyond waits for room.
+        await on.waiting.slept(number + 1)
+        yield on, clock
+
+
+async def pass_a_minute(on: Desk, clock: Clock, number: int) -> None:
+    clock.advance(60)
+    on.waiting.wake(number + 1)
+
+
+class TestLimit:
+    async def test_several_in_one(self) -> None:
+        """Two a minute: two messages, then one about the other three, once there is room."""
+        async with served(OK) as server:
+            settings = NotifySettings(to=(ntfy(server),), most=2, link="https://desk.example")
+            async with flooded(server, settings, 5) as (on, clock):
+                assert 0 < on.waiting.sleeps[5][0] <= 60
+                await pass_a_minute(on, clock, 5)
+                await on.waiting.until(lambda: len(server.heard) == 3)
+                said = json.loads(server.heard[2][2])
+                assert said["title"] == "3 requests wait for approval"
+                assert said["message"].splitlines()[-1] == "https://desk.example/m/"
+                assert all(f"bot{each}" in said["message"] for each in (3, 4, 5))
+
+    async def test_as_json(self) -> None:
+        """An address of one's own gets an object of another event, with the number and the ids."""
+        async with served() as server:
+            settings = NotifySettings(url=server.url, most=2)
+            async with flooded(server, settings, 5) as (on, clock):
+                await pass_a_minute(on, clock, 5)
+                await on.waiting.until(lambda: len(server.heard) == 3)
+                said = json.loads(server.heard[2][2])
+                assert (said["event"], said["number"]) == ("approvals.waiting", 3)
+                assert said["approval_ids"] == ["ap3", "ap4", "ap5"]
+                assert "link" not in said
+
+    async def test_only_of_what_still_waits(self) -> None:
+        """What was decided until then is not told; one that is left comes as a message of its own."""
+        async with served() as server:
+            settings = NotifySettings(url=server.url, most=2)
+            async with flooded(server, settings, 4) as (on, clock):
+                on.hub.decided_elsewhere("ap3", approved=True, by="jo")
+                await pass_a_minute(on, clock, 4)
+                await on.waiting.until(lambda: len(server.heard) == 3)
+                said = json.loads(server.heard[2][2])
+                assert (said["event"], said["approval_id"]) == ("approval.waiting", "ap4")
+
+    async def test_a_name_is_not_lost(self) -> None:
+        """Who is asked to look at one of them stands in the message about several."""
+        async with served(OK) as server:
+            settings = NotifySettings(to=(ntfy(server),), most=2)
+            async with flooded(server, settings, 4) as (on, clock):
+                on.hub.publish(
+                    "release-bot-1f3a",
+                    ApprovalCommented(
+                        approval_id="ap4", call_id="c4", by="maria", to="ben", text="@ben look"
+                    ),
+                )
+                [channel] = on.notifier._channels.values()
+                await on.waiting.until(lambda: channel.waiting.get("ap4") is not None)
+                await pass_a_minute(on, clock, 4)
+                await on.waiting.until(lambda: len(server.heard) == 3)
+                assert "ben: maria asks you to look" in json.loads(server.heard[2][2])["message"]
+
+    async def test_outcomes_too(self) -> None:
+        """What became of many that were told of comes in one message, too."""
+        async with served(OK) as server:
+            settings = NotifySettings(to=(ntfy(server),), most=2)
+            async with flooded(server, settings, 3) as (on, clock):
+                for each in (1, 2):
+                    on.hub.decided_elsewhere(f"ap{each}", approved=True, by="jo")
+                [channel] = on.notifier._channels.values()
+                await on.waiting.until(lambda: len(channel.endings) == 2)
+                await pass_a_minute(on, clock, 3)
+                await on.waiting.until(lambda: len(server.heard) >= 3)
+                said = json.loads(server.heard[2][2])
+                assert said["title"] == "1 request waits for approval; 2 requests need nobody any more"
+                assert "deploy of bot1: approved by jo" in said["message"]
+
+    async def test_each_way_has_its_own(self) -> None:
+        """A service that is full holds up no other."""
+        first, second = Channel(1), Channel(1)
+        assert first.take(NOW)
+        assert not first.take(NOW + timedelta(seconds=59))
+        assert second.take(NOW + timedelta(seconds=59))
+        assert first.take(NOW + timedelta(seconds=60))
+
+    async def test_one_that_fails(self) -> None:
+        """It is tried three times more, as each message is, and nothing is tried for ever."""
+        async with served(OK, OK, FAILS) as server:
+            settings = NotifySettings(to=(ntfy(server),), most=2)
+            async with flooded(server, settings, 4) as (on, clock):
+                number = 5
+                clock.advance(60)
+                for tried in range(3, 7):
+                    await on.waiting.slept(number)
+                    clock.advance(60)
+                    on.waiting.wake(number)
+                    number += 1
+                    await on.waiting.until(lambda tried=tried: len(server.heard) == tried)
+                assert len(on.problems) == 1
+
+
+class TestMessage:
+    def test_counts_what_it_does_not_name(self) -> None:
+        """Ten requests are named, and how many others there are."""
+        told = [(f"ap{n}", f"deploy of bot{n} has waited") for n in range(25)]
+        message = several_message(several_waiting(told, None), ())
+        lines = message.text.splitlines()
+        assert message.title == "25 requests wait for approval"
+        assert len(lines) == MOST_LINES + 1
+        assert lines[-1] == "and 15 more"
+
+    def test_no_markup(self) -> None:
+        """What agents are called mentions nobody there either."""
+        told = [("a", "<!channel> of @here"), ("b", "[x](http://evil)")]
+        message = several_message(several_waiting(told, None), [Message("done", "")])
+        assert not set("<>@[]") & set(message.title + message.text)
+
+
+class TestAskedAnew:
+    async def test_keeps_its_time(self) -> None:
+        """A request that is asked anew has waited since it was first asked, also for `later`."""
+        async with served() as server:
+            settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})
+            async with running(settings, now=NOW + timedelta(seconds=5)) as on:
+                state = deploy_request()
+                on.hub.publish(
+                    state.session,
+                    ApprovalRequested(
+                        approval_id="ap9",
+                        call_id=state.call_id,
+                        tool="deploy",
+                        called="deploy",
+                        input={},
+                        names=("deploy",),
+                        net=state.net,
+                        transition="approve",
+                        title="",
+                        message="",
+                        marking={},
+                        first_asked=NOW - timedelta(seconds=60),
+                    ),
+                )
+                assert await on.waiting.slept(1) == pytest.approx(55.0)
