@@ -133,7 +133,7 @@ def request_lines(request: ApprovalState, session: SessionState) -> list[str]:
     """All that the dialog shows of a request before it is approved, as plain lines."""
     from ..widgets.approval.request import request_text
 
-    text = request_text(request, session, request.since, WIDTH, 0, expanded=True)
+    text = request_text(request, session, request.since, WIDTH, 0, expanded=True, bounded=False)
     return [line.plain for line in text.lines[: text.decisive]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -51,6 +51,74 @@ class OperatorDecision:
 def effects_of(request: ApprovalState) -> tuple[str, ...]:
     """The call's effects other than its tool's name, the most specific first; if none, that name."""
     return tuple(name for name in request.names if name != request.called) or (request.called,)
+
+
+# Inputs that nobody reads on a screen
+
+
+MOST_FIELDS = 2_000
+"""Fields of an input that are shown, each on a line of its own at least."""
+MOST_VALUES = 20_000
+"""Values and lines of an input that are shown; to lay out more would hold up the console."""
+EXCERPT_FIELDS, EXCERPT_TEXT = 20, 200
+"""Fields at each end, and characters of a text, that are shown of a longer input."""
+
+
+def unreadable_reason(request: ApprovalState) -> str | None:
+    """Reason why a request's input is not shown whole, and so not approved, on a screen.
+
+    It is denied there, and read and approved where it is printed.
+    """
+    if len(request.input) > MOST_FIELDS:
+        found = f"{len(request.input):,} fields"
+    elif _has_more_values(request.input, MOST_VALUES):
+        found = f"more than {MOST_VALUES:,} values and lines"
+    else:
+        return None
+    return (
+        f"its input has {found}, too long to be shown here: deny it, or read and approve it with "
+        f"interlock approvals show {request.id}"
+    )
+
+
+def _has_more_values(value: JsonValue, most: int) -> bool:
+    """Tell whether there are more values and lines of texts in a value; looks at no more than that."""
+    left: list[JsonValue] = [value]
+    found = 0
+    while left and found <= most:
+        each = left.pop()
+        found += 1
+        match each:
+            case str():
+                found += each.count("\n")
+            case dict() | list():
+                if len(each) > most:
+                    return True
+                left += each.values() if isinstance(each, dict) else each
+            case _:
+                pass
+    return found > most
+
+
+def excerpt(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The beginning and the end of an input, with the beginnings of its texts: few lines, always."""
+    names, between = list(values), dict[str, JsonValue]()
+    first, last = names[:EXCERPT_FIELDS], names[EXCERPT_FIELDS:]
+    if len(last) > EXCERPT_FIELDS:
+        between["…"] = f"{len(last) - EXCERPT_FIELDS:,} fields"
+        last = last[-EXCERPT_FIELDS:]
+    begun = {name: _beginning(values[name]) for name in first}
+    return {**begun, **between, **{name: _beginning(values[name]) for name in last}}
+
+
+def _beginning(value: JsonValue) -> JsonValue:
+    match value:
+        case str() if len(value) > EXCERPT_TEXT:
+            return f"{value[:EXCERPT_TEXT]}…"
+        case dict() | list() if value:
+            return f"… {len(value):,} {'fields' if isinstance(value, dict) else 'entries'}"
+        case _:
+            return value
 
 
 @dataclass(slots=True)

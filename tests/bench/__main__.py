@@ -28,6 +28,7 @@ MEASUREMENTS = (
     "gateway",
     "queue",
     "triage",
+    "long_input",
     "phone",
     "flows",
 )

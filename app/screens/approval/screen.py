@@ -32,7 +32,13 @@ from ...viewmodels.always_like import no_always_reason
 from ...viewmodels.answer_schema import AnswerDraft
 from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.input_draft import InputDraft
-from ...viewmodels.request import ClaimWarning, FormDrafts, OperatorDecision, news_of
+from ...viewmodels.request import (
+    ClaimWarning,
+    FormDrafts,
+    OperatorDecision,
+    news_of,
+    unreadable_reason,
+)
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.passkey_link import NO_PAGE, passkey_rows
 from ...widgets.approval.precedents import past_call_lines
@@ -382,6 +388,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return SENDING
         if self._over:
             return self._ending or NOTHING_LEFT
+        unread = None if action in ("deny", "stop", "extend") else unreadable_reason(self.request)
+        if unread is not None:
+            return f"Not from here: {unread}"
         match action:
             case "approve" | "edit" | "grant" if self.request.fuse is not None:
                 late = self.request.late is not None

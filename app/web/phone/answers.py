@@ -61,6 +61,27 @@ class TakeBack(_Sent):
     """A wish to have an approval back whose call does not run yet."""
 
 
+class Claim(_Sent):
+    """A wish to take a request on, or to give it up; `own` says whether the page shows it as theirs."""
+
+    own: StrictBool
+
+
+class Comment(_Sent):
+    """A comment on a request; a text that begins with `@name` asks that person to look."""
+
+    text: Annotated[str, Field(max_length=2000)]
+
+
+class Freeze(BaseModel):
+    """A wish to freeze all agents, or with `lift` to end the freeze that the page shows, by its stamp."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    lift: str | None = None
+
+
 class Edit(_Sent):
     """Changes of an input, to be reviewed."""
 

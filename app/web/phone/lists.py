@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ....engine.approvals.request_order import FIRST, in_order
+from ....engine.core.people import person_key
+from ....engine.core.rights import may
+from ....engine.gateway.client.console import ConsoleClient
 from ....engine.history.decisions.filter import DecisionFilter
 from ....engine.history.decisions.reader import Decision
 from ....engine.history.model.events import CallDecided
@@ -66,10 +69,33 @@ async def queue_view(hub: HubApi, now: datetime) -> QueueView:
     return QueueView(rows, len(waiting) - len(rows) + hub.unread().requests)
 
 
-def frozen_words(hub: HubApi) -> str:
-    """The freeze of all agents in words; empty while there is none."""
-    frozen = hub.current_freeze()
-    return "" if frozen is None else f"All agents are {shown(frozen.words)}; new calls wait"
+@dataclass(frozen=True, slots=True)
+class FreezeView:
+    """The freeze of all agents in words and its stamp, both empty while there is none.
+
+    `freezes` and `lifts` say what the operator may do about it, `refused` why they may not lift it.
+    """
+
+    words: str
+    stamp: str
+    freezes: bool
+    lifts: bool
+    refused: str
+
+
+def freeze_view(hub: ConsoleClient) -> FreezeView:
+    """The freeze as it is now, for the operator of this console."""
+    frozen, rights = hub.current_freeze(), hub.rights
+    if frozen is None:
+        return FreezeView("", "", may(rights, "decide"), False, "")
+    lifts = may(rights, "administer")
+    return FreezeView(
+        f"All agents are {shown(frozen.words)}; new calls wait",
+        f"{millis(frozen.at)} {person_key(frozen.by)}",
+        False,
+        lifts,
+        "" if lifts else "Lifting it takes the right to administer",
+    )
 
 
 def _row(request: ApprovalState, now: datetime) -> QueueRow:

@@ -34,15 +34,18 @@ from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import KeyRequest
 from ...format.explanation import explained
 from ...format.times import with_more
-from ...screens.common.operator_context import OperatorContext
+from ...screens.common.operator_context import OperatorContext, outcome_of
 from ...sources.deep_link import DeepLink
-from ...viewmodels.request import ClaimWarning, OperatorDecision
+from ...viewmodels.request import ClaimWarning, OperatorDecision, unreadable_reason
 from ..logins import Logins
 from ..policy import LOGIN
 from .answers import (
     Answer,
+    Claim,
+    Comment,
     Edit,
     Extend,
+    Freeze,
     Grant,
     NotYetError,
     Reveal,
@@ -53,7 +56,7 @@ from .answers import (
     reviewed_grant,
 )
 from .connection import HubConnection
-from .lists import decided_view, frozen_words, queue_view
+from .lists import decided_view, freeze_view, queue_view
 from .passkeys import (
     Confirmation,
     KeyWish,
@@ -63,7 +66,7 @@ from .passkeys import (
     keys_context,
     origin_of,
 )
-from .request_view import request_view
+from .request_view import is_claimed_by, request_view
 from .tabs import PhoneTab, PhoneTabs, ShownRequest
 
 TAB = "X-Interlock-Tab"
@@ -157,6 +160,9 @@ class PhonePages:
             web.post("/m/a/{name}/reveal", self._reveal, name="phone-reveal"),
             web.post("/m/a/{name}/extend", self._extend, name="phone-extend"),
             web.post("/m/a/{name}/take-back", self._take_back, name="phone-take-back"),
+            web.post("/m/a/{name}/claim", self._claim, name="phone-claim"),
+            web.post("/m/a/{name}/comment", self._comment, name="phone-comment"),
+            web.post("/m/freeze", self._freeze, name="phone-freeze"),
             web.post("/m/a/{name}/challenge", self._challenge_key, name="phone-key-challenge"),
             web.post("/m/keys/begin", self._begin_key, name="phone-key-begin"),
             web.post("/m/keys/register", self._register_key, name="phone-key-register"),
@@ -249,10 +255,10 @@ class PhonePages:
                 response = _fragment("phone_decided.html", request, {"rows": rows})
             else:
                 found = await queue_view(hub, self._clock())
-                frozen = frozen_words(hub)
-                response = _fragment(
-                    "phone_queue.html", request, {"queue": found, "as": self._operator, "frozen": frozen}
-                )
+                freeze = freeze_view(hub)
+                tab.show_freeze(freeze.stamp)
+                context = {"queue": found, "as": self._operator, "frozen": freeze.words, "freeze": freeze}
+                response = _fragment("phone_queue.html", request, context)
             waiting = await _waiting(hub)
         response.headers.update({MOMENT: moment, WAITING: str(waiting)})
         return response
@@ -277,7 +283,7 @@ class PhonePages:
             shown.revealed,
             await self._key_problem(request, hub, found),
         )
-        frozen = frozen_words(hub)
+        frozen = freeze_view(hub).words
         return _fragment(
             "phone_request.html", request, {"r": view, "reasons": self._deny_reasons, "frozen": frozen}
         )
@@ -350,6 +356,8 @@ class PhonePages:
             if tab.is_early(shown.at):
                 return _said(TOO_SOON)
             try:
+                if answer.approved and (unread := unreadable_reason(found)) is not None:
+                    raise NotYetError(f"Nothing is decided: {unread}")
                 if answer.approved and found.hidden and not shown.revealed:
                     raise NotYetError(MASKED)
                 decision = replace(_decision(tab, shown, found, answer), passkey=answer.passkey)
@@ -377,6 +385,8 @@ class PhonePages:
             self._require(hub, "administer" if isinstance(sent, Grant) else "decide")
             shown, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
         try:
+            if (unread := unreadable_reason(found)) is not None:
+                raise NotYetError(f"Nothing is decided: {unread}")
             if found.hidden and not shown.revealed:
                 raise NotYetError(MASKED)
             if isinstance(sent, Grant):
@@ -422,6 +432,54 @@ class PhonePages:
             self._require(hub, "decide")
             _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
             outcome = await self._context(hub).take_back(found)
+        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(said.model_dump())
+
+    async def _claim(self, request: web.Request) -> web.StreamResponse:
+        tab, sent = self._tab(request), await _body(request, Claim)
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            if is_claimed_by(found, self._operator) != sent.own:
+                return _said("Who has this has changed meanwhile: look again", over=True)
+            outcome = await self._context(hub).claim(found)
+        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(said.model_dump())
+
+    async def _comment(self, request: web.Request) -> web.StreamResponse:
+        tab, sent = self._tab(request), await _body(request, Comment)
+        line = sent.text.strip()
+        if not line:
+            return _said("Type a comment first", fields={"comment": "There is nothing to say yet"})
+        async with self._reached() as hub:
+            self._require(hub, "decide")
+            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            outcome = await self._context(hub).comment(found, line)
+        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(said.model_dump())
+
+    async def _freeze(self, request: web.Request) -> web.StreamResponse:
+        """Freeze all agents, or end the freeze that this tab was shown for long enough."""
+        tab, sent = self._tab(request), await _body(request, Freeze)
+        reason = sent.reason.strip()
+        async with self._reached() as hub:
+            if sent.lift is None:
+                self._require(hub, "decide")
+                outcome = await outcome_of(
+                    lambda: hub.freeze(by=self._operator, reason=reason), "Not frozen: "
+                )
+            else:
+                self._require(hub, "administer")
+                if not reason:
+                    why = "Type a reason: it is recorded with the end of the freeze"
+                    return _said(why, fields={"reason": why})
+                if sent.lift != freeze_view(hub).stamp or sent.lift != tab.freeze[0]:
+                    return _said("This is not the freeze that was shown: look again", over=True)
+                if tab.is_early(tab.freeze[1]):
+                    return _said("That came too soon after the freeze was shown: nothing is lifted")
+                outcome = await outcome_of(
+                    lambda: hub.lift_freeze(by=self._operator, reason=reason), "Not lifted: "
+                )
         said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
         return web.json_response(said.model_dump())
 

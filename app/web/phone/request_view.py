@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from ....engine.core.people import is_among
+from ....engine.core.people import is_among, same_person
 from ....engine.core.rights import Rights, may, refusal
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
@@ -28,7 +28,7 @@ from ...viewmodels.grant_terms import (
     of_subagent,
 )
 from ...viewmodels.input_draft import Change, InputDraft, InputField, changes, safe_json
-from ...viewmodels.request import effects_of
+from ...viewmodels.request import effects_of, excerpt, unreadable_reason
 from ...widgets.approval.change_rows import diff_lines
 from ...widgets.approval.progress import Viewer, approval_obstacle, progress_lines
 from ...widgets.approval.proposed_edits import (
@@ -95,7 +95,8 @@ class GrantForm:
 class RequestView:
     """A request, and what the operator may do about it; `refused` says why nothing.
 
-    `unapproved` is why their approval would not count, `fused` the time until which it can be taken back.
+    `unapproved` is why their approval would not count, `fused` the time until which it can be taken back,
+    `own` says that they have taken it on.
     """
 
     id: str
@@ -142,6 +143,7 @@ class RequestView:
     no_edit: str
     passkey: bool
     key_problem: str
+    own: bool
 
     @property
     def asks(self) -> bool:
@@ -163,6 +165,10 @@ def request_view(
 
     `key_problem` is why they cannot sign its approval.
     """
+    unread = unreadable_reason(request)
+    if unread is not None:
+        left = {"input": excerpt(request.input), "preview": None, "original": None}
+        request = request.model_copy(update=left)
     known = {state.id: state for state in sessions}
     session = known.get(request.session)
     speaker = known.get(request.via or "", session)
@@ -177,6 +183,8 @@ def request_view(
     if no_grant is None and not may(rights, "administer"):
         no_grant = refusal("A grant", "administer", rights, viewer.operator)
     no_edit = _no_edit(request, hub)
+    if unread is not None:
+        no_grant = no_edit = f"Not from here: {unread}"
     workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), "")
     return RequestView(
         id=request.id,
@@ -219,7 +227,9 @@ def request_view(
         if asks
         else (),
         refused=None if may(rights, "decide") else refusal("This", "decide", rights, viewer.operator),
-        unapproved=shown(_unapproved(request, session, viewer)),
+        unapproved=shown(
+            f"Only an excerpt: {unread}" if unread else _unapproved(request, session, viewer)
+        ),
         fused=None if request.fuse is None else millis(request.fuse.until),
         grant=None
         if no_grant
@@ -229,7 +239,13 @@ def request_view(
         no_edit=no_edit or "",
         passkey=request.passkey,
         key_problem=key_problem or "",
+        own=is_claimed_by(request, viewer.operator),
     )
+
+
+def is_claimed_by(request: ApprovalState, operator: str) -> bool:
+    """Tell whether an operator has taken a request on."""
+    return request.claim is not None and same_person(request.claim.by, operator)
 
 
 def _state(request: ApprovalState) -> str:

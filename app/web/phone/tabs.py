@@ -52,11 +52,17 @@ class ShownRequest:
 
 @dataclass(slots=True)
 class PhoneTab:
-    """A tab of a login."""
+    """A tab of a login; `freeze` is the stamp of the freeze that it shows, and since when."""
 
     login: Login
     clock: Callable[[], float]
     shown: dict[str, ShownRequest] = field(default_factory=dict[str, ShownRequest])
+    freeze: tuple[str, float] = ("", 0.0)
+
+    def show_freeze(self, stamp: str) -> None:
+        """Note that a freeze is shown, or by an empty stamp that there is none."""
+        if stamp != self.freeze[0]:
+            self.freeze = stamp, self.clock()
 
     def show(self, request_id: str, digest: str | None) -> ShownRequest:
         """Note that a request is shown. Of another digest nothing was shown before."""

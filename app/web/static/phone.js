@@ -396,13 +396,17 @@ for (const side of ["left", "right"]) {
   });
 }
 
-async function send(act, body, form) {
+function send(act, body, form) {
+  const { id, digest } = current.dataset;
+  return post(act, `/m/a/${id}/${act}`, { digest, ...body }, form);
+}
+
+async function post(act, path, body, form) {
   if (sending) return;
   sending = true;
   refresh();
-  const { id, digest } = current.dataset;
   try {
-    const answer = await ask(`/m/a/${id}/${act}`, { method: "POST", body: JSON.stringify({ digest, ...body }) });
+    const answer = await posted(path, body);
     const type = answer.headers.get("Content-Type") ?? "";
     if (type.startsWith("text/html")) review(await answer.text());
     else if (type.startsWith("application/json")) await told(act, await answer.json(), form);
@@ -514,6 +518,7 @@ async function told(act, { ok, message, over: again, fields }, form) {
     editor?.setAttribute("aria-invalid", String(text !== ""));
   }
   form?.querySelector("[aria-invalid=true]")?.focus();
+  if (ok && form?.dataset.form === "comment") form.reset();
   if (again || (!ok && active.dataset.panel === "review")) {
     await load();
     say(message);
@@ -539,8 +544,8 @@ document.addEventListener("click", (event) => {
     });
     return;
   }
-  const act = event.target.closest("[data-act]")?.dataset.act;
-  if (act && !sending) send(act, {});
+  const pushed = event.target.closest("[data-act]")?.dataset;
+  if (pushed && !sending) send(pushed.act, pushed.own ? { own: pushed.own === "true" } : {});
 });
 document.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -551,6 +556,15 @@ document.addEventListener("submit", (event) => {
   }
   if (form.dataset.form === "code") {
     keyed(() => confirmKey({ id: unconfirmed, code: field(form, "code").value }));
+    return;
+  }
+  if (form.dataset.form === "comment") {
+    send("comment", { text: field(form, "text").value }, form);
+    return;
+  }
+  if (form.dataset.form === "freeze" || form.dataset.form === "lift") {
+    const stamp = form.dataset.stamp;
+    post("freeze", "/m/freeze", { reason: field(form, "reason").value, ...(stamp ? { lift: stamp } : {}) }, form);
     return;
   }
   if (form.dataset.form !== "answer" && active === current && !complete) {

@@ -39,7 +39,7 @@ from ...terminal.symbols import RISK
 from ...viewmodels.answer_schema import AnswerField, fields_of
 from ...viewmodels.command_tree import CommandNode, command_tree
 from ...viewmodels.input_draft import changes
-from ...viewmodels.request import effects_of
+from ...viewmodels.request import effects_of, excerpt, unreadable_reason
 from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
 from .call_input import cap_for, folded, folded_size, lay_out
@@ -100,19 +100,26 @@ def request_text(
     viewer: Viewer | None = None,
     revealed: Sequence[RevealedText] = (),
     precedents: Precedents | Unfound | None = None,
+    bounded: bool = True,
 ) -> RequestText:
     """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
 
     Of `precedents` the lines are there while they are coming, where nothing is folded for them.
     `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
     `viewer` is who is to decide; `revealed` is what they asked to see of the masked text.
+    Where it is `bounded`, of an input that is too long for a screen there is an excerpt, which never
+    counts as all of it.
     """
+    unread = unreadable_reason(request) if bounded else None
+    if unread is not None:
+        left = {"input": excerpt(request.input), "preview": None, "original": None}
+        request, expanded = request.model_copy(update=left), True
     maker = speaker if request.via else speaker or session
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
     plan = shown_plan(request)
     heading = _head(request, width, planned=plan is not None)
-    head = [*heading, *_unclear(request, width), *_masked(request, width)]
+    head = [*heading, *_unread(unread, width), *_unclear(request, width), *_masked(request, width)]
     above = [*head, *_call_lines(request, label, width)]
     above += [] if plan is None else _plan_rows(plan, width)
     edits = proposed_edits(request) if request.wants is None else NO_EDITS
@@ -155,7 +162,8 @@ def request_text(
         longer = _section_lines(more, width, airy=airy)
         if len(above) + len(rows) + len(longer) <= height:
             below = longer
-    return RequestText([*above, *rows, *below], decisive, fits is not None, hidden, call)
+    folds = fits is not None and unread is None
+    return RequestText([*above, *rows, *below], decisive, folds, hidden or unread is not None, call)
 
 
 def _heading(text: str) -> Content:
@@ -201,6 +209,14 @@ def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]
 
 def _text_width(width: int) -> int:
     return width - 2 if width < NARROW else width - LABEL
+
+
+def _unread(reason: str | None, width: int) -> list[Content]:
+    """The warning that there is more of the input than is shown."""
+    if reason is None:
+        return []
+    text = f"ONLY AN EXCERPT: {shown(reason)}."
+    return indented(styled_rows([text], width - INDENT, "bold $text-error"))
 
 
 def _unclear(request: ApprovalState, width: int) -> list[Content]:

@@ -45,6 +45,13 @@ class TestViews:
         ):
             await enter(page, of)
             assert await violations(page) == []
+            await page.tap("summary >> text=Freeze all agents")
+            assert await violations(page) == []
+            await of.served.hub.freeze(by="ben", reason="one")
+            await page.tap("summary >> text=Lift the freeze")
+            assert await violations(page) == []
+            await of.served.hub.lift_freeze(by="ben", reason="looked")
+            await page.wait_for_selector("summary >> text=Freeze all agents")
             of.ask(gate(run)(text=LONG))
             [request] = await of.asked()
             await open_request(page, of, request)

@@ -36,6 +36,44 @@ async def read_to_the_end(page: Page) -> None:
     raise AssertionError("there is always more to read")
 
 
+class TestTogether:
+    async def test_taken_on_and_commented_on(self, tmp_path: Path, browser: Browser) -> None:
+        """A finger takes a request on, a comment goes to a person, and both stand on the page."""
+        async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
+            await enter(page, of)
+            of.ask(gate(deploy)(env="prod"))
+            await open_request(page, of, (await of.asked())[0])
+            await page.tap("text=Take it on")
+            await page.wait_for_selector("text=Give it up")
+            await page.tap("summary >> text=Comment")
+            await page.fill("#comment", "@ben whose host is this?")
+            await page.tap("text=Send the comment")
+            await expect(page.locator("article")).to_contain_text("whose host is this?")
+            await expect(page.locator("#comment")).to_have_value("")
+            [request] = await of.asked()
+            assert request.claim is not None
+            assert [each.to for each in request.comments] == ["ben"]
+            # What came onto the page has to be seen before an approval.
+            await awake(page)
+
+    async def test_frozen_and_lifted(self, tmp_path: Path, browser: Browser) -> None:
+        """All agents are frozen from a phone; lifting without a reason says so at its field."""
+        async with phones(tmp_path) as of, phone(browser) as page:
+            await enter(page, of)
+            await page.tap("summary >> text=Freeze all agents")
+            await page.fill("#why-freeze", "deploys look wrong")
+            await page.tap("button >> text=Freeze all agents")
+            await expect(page.locator(".warning")).to_contain_text("frozen by ada: deploys look wrong")
+            await page.tap("summary >> text=Lift the freeze")
+            await page.tap("button >> text=Lift the freeze")
+            await expect(page.locator("#preason")).to_contain_text("Type a reason")
+            assert of.served.hub.current_freeze() is not None
+            await page.fill("#why-lift", "it is replaced")
+            await page.tap("button >> text=Lift the freeze")
+            await page.wait_for_selector("summary >> text=Freeze all agents")
+            assert of.served.hub.current_freeze() is None
+
+
 class TestDeciding:
     async def test_from_a_link_to_decided(self, tmp_path: Path, browser: Browser) -> None:
         """A phone logs in, sees a request come, reads it, approves it by touch, and finds it decided."""

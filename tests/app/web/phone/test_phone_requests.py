@@ -23,7 +23,7 @@ from ..fronts import KEY, client, offer, secret_of, signature
 from .phones import Program, agent, deploy, phones, program, run
 
 PARTS = ("/m/part?view=/m/", "/m/part?view=/m/decided", "/m/events", "/m/explain/abc")
-ACTS = ("decide", "review", "reveal", "extend", "take-back")
+ACTS = ("decide", "review", "reveal", "extend", "take-back", "claim", "comment")
 HOSTILE = (
     "<script>alert(1)</script>{{ 7*7 }}{% raw %}\u202etxt.exe\x1b[2J\x1b]0;x\x07'\"><img src=x>&amp;"
 )
@@ -530,3 +530,169 @@ class TestServer:
             await page.show_key()
             status, text = await page.get(PARTS[0])
             assert (status, "does not answer" in text) == (503, True)
+
+
+class TestHandOver:
+    async def test_a_request_is_taken_on_and_given_up(self, tmp_path: Path) -> None:
+        """Everybody sees who has it; a page that shows the other state changes nothing."""
+        async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            assert "Take it on" in await shown(page, request.id)
+            sent = {"digest": request.digest, "own": False}
+            status, text = await page.post(f"/m/a/{request.id}/claim", sent)
+            assert (status, json.loads(text)["ok"]) == (200, True)
+            [request] = await of.asked()
+            assert request.claim is not None
+            assert request.claim.by == "ada"
+            html = await shown(page, request.id)
+            assert "Give it up" in html
+            # Twice by a finger that presses twice: it is not given up again.
+            status, text = await page.post(f"/m/a/{request.id}/claim", sent)
+            assert not json.loads(text)["ok"]
+            assert (await of.asked())[0].claim is not None
+            status, text = await page.post(f"/m/a/{request.id}/claim", {**sent, "own": True})
+            assert json.loads(text)["ok"]
+            assert (await of.asked())[0].claim is None
+
+    async def test_a_comment_with_a_name(self, tmp_path: Path) -> None:
+        """It is recorded for the person, shown to everybody as text, and an empty one is none."""
+        async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            await shown(page, request.id)
+            path = f"/m/a/{request.id}/comment"
+            _, text = await page.post(path, {"digest": request.digest, "text": "   "})
+            assert json.loads(text)["fields"]
+            sent = {"digest": request.digest, "text": "@ben whose host is <b>this</b>?"}
+            _, text = await page.post(path, sent)
+            assert json.loads(text)["ok"]
+            [asked] = await of.asked()
+            [comment] = asked.comments
+            assert (comment.by, comment.to, comment.text) == ("ada", "ben", "whose host is <b>this</b>?")
+            assert "whose host is &lt;b&gt;this&lt;/b&gt;?" in await shown(page, request.id)
+            assert (await page.post(path, {**sent, "digest": "0" * 64}))[0] == 409
+
+    async def test_who_may_only_look(self, tmp_path: Path) -> None:
+        """There is no button for it, and the server refuses it."""
+        async with phones(tmp_path, rights="look") as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(deploy)(env="prod"))
+            [request] = await of.asked()
+            html = await shown(page, request.id)
+            for act, body in (("claim", {"own": False}), ("comment", {"text": "x"})):
+                assert f'data-act="{act}"' not in html
+                assert f'data-form="{act}"' not in html
+                sent = {"digest": request.digest, **body}
+                assert (await page.post(f"/m/a/{request.id}/{act}", sent))[0] == 403
+            assert (await of.asked())[0].comments == ()
+
+
+STAMP = re.compile(r'data-stamp="([^"]+)"')
+
+
+class TestFreeze:
+    async def lifted(
+        self, page: Program, stamp: str, reason: str = "it is replaced"
+    ) -> dict[str, object]:
+        """The answer to a wish to lift a freeze, once it does not come too soon."""
+        for _ in range(200):
+            _, text = await page.post("/m/freeze", {"reason": reason, "lift": stamp})
+            found: dict[str, object] = json.loads(text)
+            if "too soon" not in str(found["message"]):
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError("it is always too soon")
+
+    async def test_frozen_and_lifted(self, tmp_path: Path) -> None:
+        """One form freezes all agents; lifting takes a reason, and the freeze that was shown."""
+        async with phones(tmp_path) as of, program(of) as page:
+            queue = (await page.get(PARTS[0]))[1]
+            assert 'data-form="freeze"' in queue
+            assert 'data-form="lift"' not in queue
+            status, text = await page.post("/m/freeze", {"reason": "deploys look wrong"})
+            assert (status, json.loads(text)["ok"]) == (200, True)
+            frozen = of.served.hub.current_freeze()
+            assert frozen is not None
+            assert (frozen.by, frozen.reason) == ("ada", "deploys look wrong")
+            found = await until(lambda: self.stamp(page))
+            assert not (await self.lifted(page, found, reason=" "))["ok"]
+            assert not (await self.lifted(page, "1 ada"))["ok"]
+            assert of.served.hub.current_freeze() is not None
+            assert (await self.lifted(page, found))["ok"]
+            assert of.served.hub.current_freeze() is None
+
+    async def stamp(self, page: Program) -> str | None:
+        found = STAMP.search((await page.get(PARTS[0]))[1])
+        return None if found is None else unescape(found[1])
+
+    async def test_not_another_freeze_than_was_shown(self, tmp_path: Path) -> None:
+        """A freeze that somebody else began meanwhile is not lifted by who read of the one before."""
+        async with phones(tmp_path) as of, program(of) as page:
+            await of.served.hub.freeze(by="ben", reason="one")
+            first = await until(lambda: self.stamp(page))
+            await of.served.hub.lift_freeze(by="ben", reason="looked")
+            await of.served.hub.freeze(by="cat", reason="two")
+
+            async def refused() -> bool:
+                said = await self.lifted(page, first)
+                return not said["ok"] and "not the freeze that was shown" in str(said["message"])
+
+            assert await until(refused)
+            assert of.served.hub.current_freeze() is not None
+
+    async def test_too_soon(self, tmp_path: Path) -> None:
+        """What was painted a moment ago is lifted by no finger that was on its way."""
+        async with phones(tmp_path) as of, program(of) as page:
+            await of.served.hub.freeze(by="ben", reason="one")
+            found = await until(lambda: self.stamp(page))
+            _, text = await page.post("/m/freeze", {"reason": "x", "lift": found})
+            assert "too soon" in json.loads(text)["message"]
+            assert of.served.hub.current_freeze() is not None
+
+    @pytest.mark.parametrize("rights", ["look", "decide"])
+    async def test_rights(self, tmp_path: Path, rights: str) -> None:
+        """Freezing takes the right to decide, lifting that to administer; the page says so."""
+        async with phones(tmp_path, rights=rights) as of, program(of) as page:  # type: ignore[arg-type]
+            queue = (await page.get(PARTS[0]))[1]
+            assert ('data-form="freeze"' in queue) is (rights == "decide")
+            assert (await page.post("/m/freeze", {}))[0] == (200 if rights == "decide" else 403)
+            await of.served.hub.freeze(by="ben", reason="one")
+
+            async def told() -> bool:
+                return "takes the right to administer" in (await page.get(PARTS[0]))[1]
+
+            assert await until(told)
+            assert (await page.post("/m/freeze", {"reason": "x", "lift": "1 ben"}))[0] == 403
+            assert of.served.hub.current_freeze() is not None
+
+    async def test_a_cookie_freezes_nothing(self, tmp_path: Path) -> None:
+        """Neither without the login's key nor from a page elsewhere."""
+        async with phones(tmp_path) as of, program(of, shows_key=False) as thief:
+            assert (await thief.post("/m/freeze", {"reason": "x"}))[0] == 403
+            async with program(of) as page:
+                given = {"X-Interlock-Tab": page.tab, "Origin": "https://evil.example"}
+                async with page.session.post(
+                    f"{of.front.url}/m/freeze", json={"reason": "x"}, headers=given
+                ) as answer:
+                    assert answer.status == 403
+                async with page.session.get(f"{of.front.url}/m/freeze", headers=given) as answer:
+                    assert answer.status == 405
+            assert of.served.hub.current_freeze() is None
+
+
+class TestLongInput:
+    async def test_an_excerpt_is_not_approved(self, tmp_path: Path) -> None:
+        """Of a text of 20,000 lines an excerpt is shown; an approval is refused, and a denial counts."""
+        async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(run)(text="\n".join(map(str, range(20_100)))))
+            [request] = await of.asked()
+            html = await shown(page, request.id)
+            assert "Only an excerpt" in html
+            assert "data-unapproved" in html
+            assert len(html) < 60_000
+            said = await decided(page, request.id, request.digest)
+            assert not said["ok"]
+            assert "too long to be shown here" in str(said["message"])
+            sent = {"digest": request.digest, "kind": "edit", "texts": {}}
+            assert not json.loads((await page.post(f"/m/a/{request.id}/review", sent))[1])["ok"]
+            assert (await decided(page, request.id, request.digest, approved=False))["ok"]

@@ -1,0 +1,98 @@
+"""Requests whose input is too long for a screen: the console stays at hand, and nobody approves them unread."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.viewmodels.request import (
+    MOST_FIELDS,
+    MOST_VALUES,
+    excerpt,
+    unreadable_reason,
+)
+from interlock.app.widgets.approval.request import request_text
+from interlock.engine.history.model.state import ApprovalState
+
+from ...support.queue_scenes import asking, asks
+from ...support.scenes import NOW
+from ...support.stage import stage
+
+FIELDS = {f"field{n}": f"value {n}" for n in range(60_000)}
+NESTED = {"body": {"rows": [list(range(1000)) for _ in range(60)]}}
+LINES = {"text": "\n".join(f"line {n}" for n in range(MOST_VALUES + 5))}
+
+
+def long_one(given: object) -> ApprovalState:
+    return asks(1, input=given)
+
+
+class TestReason:
+    @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
+    def test_of_what_nobody_reads(self, given: object) -> None:
+        """Fields, values at any depth and lines count; the reason says where it is read instead."""
+        reason = unreadable_reason(long_one(given))
+        assert reason is not None
+        assert "interlock approvals show q1" in reason
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {f"f{n}": n for n in range(MOST_FIELDS)},
+            {"text": "\n".join(map(str, range(MOST_VALUES - 5)))},
+            {"text": "x" * 1_000_000},
+            {},
+        ],
+    )
+    def test_none_of_what_is_shown(self, given: object) -> None:
+        """Up to the bounds all of an input is shown, and of a text of one line in any case."""
+        assert unreadable_reason(long_one(given)) is None
+
+    @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
+    def test_an_excerpt_is_never_all_of_it(self, given: object) -> None:
+        """Few lines, with the warning above them, some of it hidden, and no fold that could be opened."""
+        request = long_one(given)
+        text = request_text(request, None, NOW, 100, 30, expanded=True)
+        assert len(text.lines) < 100
+        assert text.hidden
+        assert not text.folded
+        assert any("ONLY AN EXCERPT" in line.plain for line in text.lines)
+        assert len(excerpt(request.input)) <= 41
+
+    def test_a_terminal_without_screens_prints_all(self) -> None:
+        """Where a request is printed nothing is left out."""
+        text = request_text(long_one(LINES), None, NOW, 100, 0, expanded=True, bounded=False)
+        assert len(text.lines) > MOST_VALUES
+
+
+class TestDialog:
+    @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
+    async def test_is_denied_and_not_approved(self, given: object) -> None:
+        """No key approves it, however far one scrolls, and it says why; deny works."""
+        async with stage(asking(long_one(given)), size=(120, 40)) as on:
+            dialog = await on.open_dialog()
+            for key in ("a", "space", "end", "a", "home", "pagedown", "a", "g", "e"):
+                await on.press(key)
+                await on.wake()
+            assert not dialog._frame.guard.complete
+            assert not on.hub.answers
+            assert isinstance(on.app.screen, ApprovalScreen)
+            await on.press("home")
+            await on.until("ONLY AN EXCERPT")
+            await on.press("d")
+            await on.wake()
+            await on.press("enter")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert not answer.approved
+
+    async def test_not_from_the_table_either(self) -> None:
+        """Triage: its line and its preview never were all of it."""
+        async with stage(asking(long_one(FIELDS)), size=(120, 40)) as on:
+            await on.app.run_action("triage")
+            await on.wake()
+            await on.press("a")
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert not on.hub.answers
