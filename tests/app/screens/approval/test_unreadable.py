@@ -1,4 +1,4 @@
-"""Requests whose input is too long for a screen: the console stays at hand, and nobody approves them unread."""
+"""Requests whose input is too long for a screen: nobody approves them unread."""
 
 from __future__ import annotations
 

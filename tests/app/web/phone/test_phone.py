@@ -48,7 +48,9 @@ class TestTogether:
             await page.tap("summary >> text=Comment")
             await page.fill("#comment", "@ben whose host is this?")
             await page.tap("text=Send the comment")
-            await expect(page.locator("article")).to_contain_text("whose host is this?")
+            await expect(page.locator("article[data-view=request]")).to_contain_text(
+                "whose host is this?"
+            )
             await expect(page.locator("#comment")).to_have_value("")
             [request] = await of.asked()
             assert request.claim is not None
