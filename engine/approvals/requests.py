@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from itertools import zip_longest
 from secrets import token_hex
 from typing import Literal, Protocol, TypeAlias
 from uuid import uuid4
+from weakref import WeakSet
 
 from pydantic import JsonValue
 
@@ -192,11 +194,24 @@ class OpenRequests:
 
     most: int | None = None
     _waiting: Counter[str | None] = field(default_factory=Counter[str | None])
+    _sessions: WeakSet[ApprovalRequests] = field(default_factory=WeakSet["ApprovalRequests"])
+
+    def join(self, session: ApprovalRequests) -> None:
+        """Let late requests of a session make room for others of its opener."""
+        self._sessions.add(session)
 
     def refusal(self, opener: str | None) -> str | None:
-        """The reason why nothing more is asked for one opener; `None` while there is room."""
+        """The reason why nothing more is asked for one opener; `None` while there is room.
+
+        Where there is none, the oldest that is late and that nobody has approved yet is withdrawn:
+        an agent that goes on comes before calls that nobody waits for.
+        """
         if opener is None or self.most is None or self._waiting[opener] < self.most:
             return None
+        late = [each for session in self._sessions for each in session.undecided_late(opener)]
+        for _, drop in sorted(late, key=lambda each: each[0]):
+            if drop():
+                return None
         return (
             f"{self.most} requests of '{opener}' wait for a person already, the most that may. "
             "Wait until some of them are decided, or go on with what needs no approval"
@@ -225,6 +240,10 @@ class RequestHost(WithdrawalHost, Protocol):
     @property
     def bounded_by(self) -> str | None:
         """Opener with whose open requests the session's are counted."""
+        ...
+
+    def drop_late(self, call_id: str) -> bool:
+        """Withdraw a late call in favour of newer ones; false where it is none, or is being ended."""
         ...
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
@@ -322,6 +341,7 @@ class ApprovalRequests:
         self._tasks = Tasks()
         self._check_scheduled = False
         self.withdrawals = Withdrawals(host, self._tasks, self._open)
+        self._requests.join(self)
 
     async def ask(
         self,
@@ -957,6 +977,18 @@ class ApprovalRequests:
         ):
             return "the call was edited after the rule had asked"
         return request.note
+
+    def undecided_late(self, opener: str) -> Iterator[tuple[datetime, Callable[[], bool]]]:
+        """Late requests of an opener that nobody has approved, each since when, and how to withdraw it.
+
+        That says whether it has begun.
+        """
+        if self._host.bounded_by != opener:
+            return
+        for approval_id, waits in self._open.items():
+            shown = self._shown(approval_id, waits)
+            if shown is not None and shown.late is not None and not shown.given and waits.fuse is None:
+                yield waits.since, partial(self._host.drop_late, shown.call_id)
 
     def _shown(self, approval_id: str, waits: _Open) -> ApprovalState | None:
         """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""

@@ -221,6 +221,10 @@ class HostedSession:
         """Nobody: an agent that runs here is one that an operator has started."""
         return None
 
+    def drop_late(self, call_id: str) -> bool:
+        """No call of an agent that runs here is late."""
+        return False
+
     def go_on_from(self, state: SessionState) -> None:
         """Begin where an earlier host of the session has ended."""
         self._told = MaskedSessionState(state, self.redaction)

@@ -37,6 +37,10 @@ class SubmittedSession(HostedSession):
         """Whoever opened it, at a server by the token."""
         return self.state.opened_by
 
+    def drop_late(self, call_id: str) -> bool:
+        """See `RequestHost`."""
+        return self.calls.drop_late(call_id)
+
     @property
     def now(self) -> datetime:
         return self.journal.clock()

@@ -83,6 +83,8 @@ class OpenCall:
 
 
 NOT_RUN = "Tool call not executed"
+ROOM = "its client has gone, and it made room for newer requests of the same token"
+"""Reason for which a late call is withdrawn where no more may wait."""
 _CALL = CallRecord(call_id="", tool="", input={})
 _PROPOSED = MessageAdded(role="assistant")
 """Templates to be filled in without validating again what is known to be JSON."""
@@ -332,6 +334,24 @@ class SubmittedCalls:
             except JournalError:
                 log.exception("Call '%s' is late no more, and the journal refused it", call_id)
                 self._end_late_in(RETRY, call_id)
+
+    def drop_late(self, call_id: str) -> bool:
+        """Begin to withdraw a late call in favour of newer ones; false where that cannot be."""
+        open_call, timer = self._open.get(call_id), self._late.pop(call_id, None)
+        if timer is None or open_call is None or call_id not in self.index.late:
+            if timer is not None:
+                self._late[call_id] = timer
+            return False
+        timer.cancel()
+        self._start(self._drop(open_call))
+        return True
+
+    async def _drop(self, open_call: OpenCall) -> None:
+        try:
+            await self._end([open_call], "withdrawn", ROOM)
+        except JournalError:
+            log.exception("Call '%s' makes no room, as the journal refused it", open_call.call.call_id)
+            self._end_late_in(RETRY, open_call.call.call_id)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -538,3 +538,49 @@ class TestFailures:
         assert all(each.late is None for each in await hub.approvals())
         assert recorded(hub.database, CallDecided) == []
         await hub.close()
+
+
+class TestRoom:
+    """Late requests make room for those of an agent that goes on."""
+
+    async def test_the_oldest_goes(self, tmp_path: Path) -> None:
+        """Where no more may wait, what nobody waits for is withdrawn, and the new call is asked about."""
+        async with left(tmp_path) as (hub, request):
+            assert request.late is not None
+            opener = hub._live.hosted("robin-1").bounded_by
+            assert opener is not None
+            hub.bound_requests(1)
+            heard = hub.subscribe()
+            waits = hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
+            await until(heard, ApprovalRequested)
+            await until(heard, ApprovalWithdrawn)
+            [gone] = recorded(hub.database, ApprovalWithdrawn)
+            assert (gone.approval_id, "made room" in (gone.reason or "")) == (request.id, True)
+            [asked] = await hub.approvals()
+            assert (asked.call_id, asked.late) == ("x1", None)
+            # One that has its client makes room for none.
+            refused = await hub.submit_call("robin-1", "x2", "deploy", {"env": "dev"})
+            assert "wait for a person already" in (refused.reason or "")
+            await approve(hub, asked)
+            assert (await waits).outcome == "allow"
+            await check_fold(hub)
+
+    async def test_not_one_that_is_approved(self, tmp_path: Path) -> None:
+        """An approval that is held for its agent is not lost; what is beyond is blocked."""
+        async with left(tmp_path) as (hub, request):
+            await approve(hub, request)
+            hub.bound_requests(1)
+            refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
+            assert "wait for a person already" in (refused.reason or "")
+            assert recorded(hub.database, ApprovalWithdrawn) == []
+            assert (await again(hub)).outcome == "allow"
+
+    async def test_not_one_that_one_of_two_has_approved(self, tmp_path: Path) -> None:
+        """Nor is the approval of one of two people."""
+        async with left(tmp_path, f"{PLAIN} by 2") as (hub, request):
+            await approve(hub, request)
+            hub.bound_requests(1)
+            refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
+            assert "wait for a person already" in (refused.reason or "")
+            [same] = await hub.approvals()
+            assert (same.id, same.given) == (request.id, ("maria",))
