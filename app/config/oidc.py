@@ -23,12 +23,21 @@ from .tables import BASE, SettingsTable
 SECRET = "INTERLOCK_OIDC_SECRET"
 LONGEST_SESSION = 30 * 24 * 3600.0
 """Seconds for which a login may hold at most."""
+LEAST_RECHECK = 600.0
+"""Seconds without a look at the provider after which a login may end: it looks every five minutes."""
 
 
 def _session(value: object) -> float:
     seconds = age(str(value)).total_seconds()
     if not 60 <= seconds <= LONGEST_SESSION:
         raise ValueError(f"expected a time from 1m to 30d, found {value!r}")
+    return seconds
+
+
+def _recheck(value: object) -> float:
+    seconds = age(str(value)).total_seconds()
+    if not LEAST_RECHECK <= seconds <= LONGEST_SESSION:
+        raise ValueError(f"expected a time from 10m to 30d, found {value!r}")
     return seconds
 
 
@@ -115,6 +124,14 @@ class OidcSettings(SettingsTable):
     session: Annotated[
         float, BeforeValidator(_session), Key('how long a login holds; `"8h"` by default')
     ] = SESSION
+    recheck: Annotated[
+        float | None,
+        BeforeValidator(_recheck),
+        Key(
+            "how long a login holds without role and groups being read again at the provider, "
+            '`"1h"`; by default as long as `session`'
+        ),
+    ] = None
 
     @property
     def device_client(self) -> str | None:
@@ -135,6 +152,7 @@ class OidcSettings(SettingsTable):
             groups=self.groups,
             default_role=self.default_role,
             session=self.session,
+            recheck=self.recheck,
         )
 
     @property

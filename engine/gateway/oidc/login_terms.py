@@ -29,7 +29,8 @@ class LoginTerms:
 
     `roles` and `groups` say which values of the claim `groups_claim` give a role or a group; the highest
     role counts. Who has none gets `default_role`, and without one does not get in. `audiences` are the
-    clients whose ID tokens count, `session` is for how many seconds a login holds.
+    clients whose ID tokens count, `session` is for how many seconds a login holds. `recheck` is for how
+    many it holds without role and groups being read again; `None` for as long as the session.
     """
 
     issuer: str
@@ -40,6 +41,7 @@ class LoginTerms:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     default_role: Rights | None = None
     session: float = SESSION
+    recheck: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

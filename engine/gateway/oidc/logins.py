@@ -12,7 +12,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from ...core.approvers import Operators
@@ -62,6 +62,7 @@ class OperatorLogins:
             raise InvalidIdTokenError("it was made before this server began: log in again")
         self._use_once(id_token)
         claimant = claimant_of(claims, self.terms)
+        latest = self._clock() + timedelta(seconds=self.terms.session)
         secret = PREFIXES["operator"] + secrets.token_urlsafe(32)
         entry = TokenEntry(
             id=uuid4().hex[:12],
@@ -69,7 +70,8 @@ class OperatorLogins:
             name=claimant.name,
             digest=digest_of(secret),
             created=self._clock(),
-            ends=self._clock() + timedelta(seconds=self.terms.session),
+            ends=self._until(latest),
+            latest=None if self.terms.recheck is None else latest,
             rights=claimant.rights,
             login=claimant.login,
             groups=claimant.groups,
@@ -94,7 +96,10 @@ class OperatorLogins:
             raise
         if claimant.login != entry.login:
             raise LoginRefusedError(f"this is the login of another person than '{visible(entry.name)}'")
-        new = entry.model_copy(update={"rights": claimant.rights, "groups": claimant.groups})
+        update: dict[str, object] = {"rights": claimant.rights, "groups": claimant.groups}
+        if entry.latest is not None:
+            update["ends"] = self._until(entry.latest)
+        new = entry.model_copy(update=update)
 
         def change(now: TokenContent) -> TokenContent:
             tokens = tuple(new if each.id == entry.id else each for each in now.tokens)
@@ -102,6 +107,12 @@ class OperatorLogins:
 
         self._tokens.replace(change)
         return _opened(new)
+
+    def _until(self, latest: datetime) -> datetime:
+        """Time until which a login holds whose role and groups were read now, `latest` at the most."""
+        if self.terms.recheck is None:
+            return latest
+        return min(latest, self._clock() + timedelta(seconds=self.terms.recheck))
 
     def check(self, secret: str) -> None:
         """Raises `LoginRefusedError` for a token that is no login's, or no more."""
@@ -225,5 +236,9 @@ def _opened(entry: TokenEntry, secret: str | None = None) -> OpenLogin:
     assert entry.ends is not None
     assert entry.rights is not None
     return OpenLogin(
-        name=entry.name, ends=entry.ends, rights=entry.rights, groups=entry.groups or (), token=secret
+        name=entry.name,
+        ends=entry.latest or entry.ends,
+        rights=entry.rights,
+        groups=entry.groups or (),
+        token=secret,
     )

@@ -38,7 +38,7 @@ class LoginOffer(BaseModel):
 
 
 class OpenLogin(BaseModel):
-    """A login: the operator's `token`, until `ends`, and who that is here.
+    """A login: the operator's `token`, until `ends` at the latest, and who that is here.
 
     The token of one that was only renewed stays as it was, and is left out.
     """

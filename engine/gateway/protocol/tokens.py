@@ -97,7 +97,8 @@ class TokenEntry(BaseModel):
 
     An operator's without `rights` was made before rights existed, and has all; an agent's has none.
     `labels` are those that an agent's gives to its sessions; `None` for none, which is not written.
-    `login` is the person at a provider whose login it is of, `groups` are those that the login gave.
+    `login` is the person at a provider whose login it is of, `groups` are those that the login gave. Such
+    a token `ends` before `latest` unless role and groups are read again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -113,6 +114,7 @@ class TokenEntry(BaseModel):
     labels: Annotated[tuple[str, ...], AfterValidator(checked_labels)] | None = None
     login: str | None = None
     groups: tuple[str, ...] | None = None
+    latest: AwareDatetime | None = None
 
     @property
     def effective_rights(self) -> Rights | None:

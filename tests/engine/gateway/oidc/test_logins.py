@@ -227,6 +227,31 @@ class TestUse:
         assert found is not None
         assert (found.rights, found.groups) == ("decide", ("security",))
 
+    async def test_a_login_that_is_not_read_again_ends(self, place: Place) -> None:
+        """With `recheck` it holds for so long, and on with each look, until its session is over."""
+        place.logins = place.on(replace(place.logins.terms, session=300.0, recheck=120.0))
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        token, begun = opened.token or "", place.now
+        assert opened.ends == begun + timedelta(seconds=300)
+        place.now = begun + timedelta(seconds=100)
+        renewed = await place.logins.renew(token, place.provider.id_token(person("ada", "dev")))
+        assert renewed.ends == opened.ends
+        place.now = begun + timedelta(seconds=200)
+        assert place.tokens.find(token) is not None
+        place.now = begun + timedelta(seconds=221)
+        assert place.tokens.find(token) is None
+        with pytest.raises(LoginRefusedError):
+            place.logins.check(token)
+
+    async def test_looking_again_lengthens_no_session(self, place: Place) -> None:
+        """However often role and groups are read."""
+        place.logins = place.on(replace(place.logins.terms, session=150.0, recheck=120.0))
+        opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
+        place.now += timedelta(seconds=100)
+        await place.logins.renew(opened.token or "", place.provider.id_token(person("ada", "dev")))
+        place.now += timedelta(seconds=51)
+        assert place.tokens.find(opened.token or "") is None
+
     async def test_who_lost_every_role_is_logged_out(self, place: Place) -> None:
         """A group that was taken away at the provider ends the login when it is read again."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
