@@ -257,8 +257,10 @@ class PhonePages:
                 found = await queue_view(hub, self._clock())
                 freeze = freeze_view(hub)
                 tab.show_freeze(freeze.stamp)
-                context = {"queue": found, "as": self._operator, "frozen": freeze.words, "freeze": freeze}
-                response = _fragment("phone_queue.html", request, context)
+                named = {"as": self._operator, "frozen": freeze.words}
+                response = _fragment(
+                    "phone_queue.html", request, {"queue": found, "freeze": freeze, **named}
+                )
             waiting = await _waiting(hub)
         response.headers.update({MOMENT: moment, WAITING: str(waiting)})
         return response
