@@ -199,7 +199,9 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         )
         hub.name_server(serving.advertised or url_of(serving, address))
         if isinstance(hub, SharedHub):
-            hub.taken_over = _Successor(starter).take
+            hub.taken_over, hub.warn_operators = _Successor(starter).take, _complain
+            for weakness in await asyncio.to_thread(hub.durability):
+                _complain(weakness)
         await hub.share()
         settle_collector()
         try:

@@ -149,8 +149,8 @@ def _raw(place: str, number: int) -> None:
     lines = {
         row[0]: list(row)
         for row in connection.execute(
-            "SELECT id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error, "
-            "kind, parent, parent_seq, source, imported FROM session WHERE id LIKE ?",
+            "SELECT id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, "
+            "error, kind, parent, parent_seq, source, imported FROM session WHERE id LIKE ?",
             (f"s{number}-%",),
         )
     }

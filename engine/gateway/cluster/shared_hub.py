@@ -32,6 +32,7 @@ from ...history.model.positions import Positions
 from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
+from ...history.postgres.durability import durability
 from ...history.postgres.following import events_after, positions
 from ...history.postgres.server import ServerLease
 from ...history.redaction.redaction import Redaction
@@ -50,6 +51,11 @@ AT_ONCE = 100
 """Sessions of ended servers that are taken over at once."""
 ANSWER_SECONDS = 15.0
 """Time for which an operator waits for the server that owns a session."""
+DEAF = (
+    "the database does not pass notifications on, as behind a pooler in transaction mode: what happens "
+    f"at other servers is seen within {EVERY:g} s, not at once"
+)
+HEARS = "the database passes notifications on again"
 HAND_OVER = "session.hand_over"
 """Method by which one server asks another for the session of an agent that has come to it."""
 MOVED = "the server that the agent went to"
@@ -82,6 +88,9 @@ class SharedHub(Hub):
         self._orphans_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
         """Hears of each session that this server took over, with its line from before."""
+        self.warn_operators: Callable[[str], object] = _ignore
+        """Hears of what whoever runs the server should mend."""
+        self._was_deaf = False
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -99,6 +108,10 @@ class SharedHub(Hub):
         self._bell = Bell(self._lease.location, rung)
         await self._look()
         self._following = loop.create_task(self._follow(), name="other servers")
+
+    def durability(self) -> list[str]:
+        """Settings of the database under which acknowledged events can be lost. Raises `JournalError`."""
+        return durability(self._lease.location)
 
     async def lost(self) -> None:
         while (problem := self._journal.disturbed) is None:  # noqa: ASYNC110 - a thread notes it
@@ -136,6 +149,9 @@ class SharedHub(Hub):
                 await self._look()
             except JournalError as error:
                 log.warning("the other servers cannot be followed: %s", error)
+            if self._bell is not None and self._bell.deaf != self._was_deaf:
+                self._was_deaf = self._bell.deaf
+                self.warn_operators(DEAF if self._was_deaf else HEARS)
 
     async def _look(self) -> None:
         """Look at what may be new, what somebody waits for first. Raises `JournalError`."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub, open_hub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
@@ -273,3 +273,18 @@ class TestServerThatWasEnded:
             connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
         with pytest.raises(JournalError, match="start it again"):
             await asyncio.wait_for(here.lost(), 20)
+
+
+class TestBell:
+    async def test_that_nobody_hears_is_said(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Behind a pooler that swallows notifications whoever runs the server is told, once."""
+        here, _ = two
+        said: list[str] = []
+        here.warn_operators = said.append
+        here._bell.deaf = True
+        for _ in range(400):
+            if said:
+                break
+            here._rung.set()
+            await asyncio.sleep(0.01)
+        assert said[:1] == [DEAF]
