@@ -56,7 +56,7 @@ class TestTogether:
             assert request.claim is not None
             assert [each.to for each in request.comments] == ["ben"]
             # What came onto the page has to be seen before an approval.
-            await awake(page)
+            await expect(page.locator("#right")).to_have_attribute("aria-disabled", "true")
 
     async def test_frozen_and_lifted(self, tmp_path: Path, browser: Browser) -> None:
         """All agents are frozen from a phone; lifting without a reason says so at its field."""
