@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, StrictBool
 
-from ...engine.approvals.requests import ApprovalPolicy
+from ...engine.approvals.policy import ApprovalPolicy
 from .loader import Key
 from .quantities import age
 from .tables import SettingsTable

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ...engine.approvals.requests import Credential
+from ...engine.approvals.policy import Credential
 from ...engine.core.approvers import KEYED_RULE
 from ...engine.core.durations import format_duration
 from ...engine.core.people import is_among

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ...engine.approvals.requests import ApprovalPolicy, Credential
+from ...engine.approvals.policy import ApprovalPolicy, Credential
 from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from ..approvals.requests import Credential
+from ..approvals.policy import Credential
 from ..history.errors import JournalError
 from ..history.journal.freeze_log import UNREADABLE
 from ..history.journal.journal import Journal

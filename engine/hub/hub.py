@@ -14,7 +14,7 @@ from typing import Literal
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from ..agents.tools.plan import with_plan_tool
-from ..approvals.requests import ApprovalPolicy, TokenCheck
+from ..approvals.policy import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operator, Operators

@@ -9,10 +9,12 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from ..approvals.open_request import OperatorAnswer, Reply
 from ..approvals.passkeys import KeyAnswer
+from ..approvals.policy import Credential
 from ..approvals.readers import Readers
 from ..approvals.request_order import Unread, longest_first
-from ..approvals.requests import ApprovalRequests, Credential, OperatorAnswer, Reply
+from ..approvals.requests import ApprovalRequests
 from ..core.durations import LONGEST, format_duration
 from ..gate.types import GrantTerms, Mode
 from ..history.fold.approvals import end_of, own_end
@@ -100,7 +102,9 @@ class OperatorActions(HubApi):
         hosted = self._asker(approval_id)
         try:
             reply = (
-                None if hosted is None else await hosted.questions.take_back(approval_id, by, credential)
+                None
+                if hosted is None
+                else await hosted.questions.fuses.take_back(approval_id, by, credential)
             )
         except JournalError as error:
             said = "Not recorded as taken back, and not released either: it is asked again"
@@ -118,14 +122,14 @@ class OperatorActions(HubApi):
         credential: Credential | None = None,
     ) -> Outcome:
         return await self._arrange(
-            approval_id, by, credential, lambda asked: asked.claim(approval_id, by, console)
+            approval_id, by, credential, lambda asked: asked.claims.claim(approval_id, by, console)
         )
 
     async def unclaim(
         self, approval_id: str, *, by: str, credential: Credential | None = None
     ) -> Outcome:
         return await self._arrange(
-            approval_id, by, credential, lambda asked: asked.unclaim(approval_id, by)
+            approval_id, by, credential, lambda asked: asked.claims.unclaim(approval_id, by)
         )
 
     async def comment(
@@ -138,7 +142,7 @@ class OperatorActions(HubApi):
         credential: Credential | None = None,
     ) -> Outcome:
         return await self._arrange(
-            approval_id, by, credential, lambda asked: asked.comment(approval_id, by, text, to)
+            approval_id, by, credential, lambda asked: asked.claims.comment(approval_id, by, text, to)
         )
 
     async def _arrange(
@@ -171,7 +175,7 @@ class OperatorActions(HubApi):
         """A console is gone: its claims are over, and it reads nothing any more."""
         self.readers.note(console, "", None)
         for hosted in self._live:
-            await hosted.questions.end_claims(console)
+            await hosted.questions.claims.end_claims(console)
 
     def _show_readers(self, approval_id: str, names: tuple[str, ...]) -> None:
         """Mark who has a request before them, and pass it on to subscribers."""
@@ -252,7 +256,7 @@ class OperatorActions(HubApi):
             reply = (
                 None
                 if hosted is None
-                else await hosted.questions.extend(approval_id, seconds, by, credential)
+                else await hosted.questions.deadlines.extend(approval_id, seconds, by, credential)
             )
         except JournalError as error:
             return Outcome(ok=False, message=f"Not extended, the journal refused it: {error}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..approvals.answer_checks import NO_KEYS
+from ..approvals.open_request import Reply
 from ..approvals.passkeys import (
     KeyAnswer,
     NewKey,
@@ -11,7 +13,7 @@ from ..approvals.passkeys import (
     creation_options,
     request_options,
 )
-from ..approvals.requests import NO_KEYS, Credential, Reply
+from ..approvals.policy import Credential
 from ..history.audit.passkeys import KeyEntry, KeyProofError
 from .api import KeyRequest, Outcome, PasskeyList, PasskeyView
 from .operator_api import OperatorActions
@@ -81,7 +83,9 @@ class PasskeyApi(OperatorActions):
         hosted = self._asker(approval_id)
         found = None
         if hosted is not None:
-            found = hosted.questions.key_challenge(approval_id, digest or "", by, origin, credential)
+            found = hosted.questions.checks.key_challenge(
+                approval_id, digest or "", by, origin, credential
+            )
         match found:
             case None:
                 return KeyRequest(ok=False, message=self._no_longer(approval_id, by).message)

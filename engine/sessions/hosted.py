@@ -49,7 +49,9 @@ from ..agents import (
 from ..agents.rules_notice import current_rules
 from ..agents.stores.base import Messages
 from ..agents.tools.plan import with_plan_tool
-from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OpenRequests, OperatorTokens
+from ..approvals.open_request import OpenRequests
+from ..approvals.policy import ApprovalPolicy, OperatorTokens
+from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
 from ..core.json_equality import same_json

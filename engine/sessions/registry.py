@@ -19,8 +19,9 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from ..agents import Agent, Previews, Runtime, Session
+from ..approvals.open_request import OpenRequests
 from ..approvals.passkeys import Passkeys
-from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
+from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..core.plan import ConditionReader

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ..agents import Agent, Session, StepEvent, ToolError
 from ..agents.session.subagents import SubagentGate, check_depth
-from ..approvals.requests import ApprovalPolicy, OperatorTokens
+from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..core.condition import NOWHERE
 from ..gate.classify import ShellFields
 from ..gate.types import GateDecision, ResultRecord, ToolResult

@@ -275,7 +275,7 @@ class SubmittedCalls:
         open_call = self._open.get(call_id)
         if open_call is None or open_call.ending is not None:
             return None
-        return await self._host.questions.leave(call_id, open_call.subagent)
+        return await self._host.questions.late.leave(call_id, open_call.subagent)
 
     def when_over(self, call_id: str, done: Callable[[], object]) -> None:
         """Call `done` once a call is decided or withdrawn."""
@@ -296,7 +296,7 @@ class SubmittedCalls:
 
         async def work() -> None:
             try:
-                await self._host.questions.rejoin(call_id, own)
+                await self._host.questions.late.rejoin(call_id, own)
             except JournalError as error:
                 index.late[call_id] = late
                 self._end_late_in(0.0, call_id)

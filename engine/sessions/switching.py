@@ -19,13 +19,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import uuid4
 
-from ..approvals.requests import (
-    ApprovalPolicy,
-    ApprovalRequests,
-    Credential,
-    OperatorTokens,
-    Reply,
-)
+from ..approvals.open_request import Reply
+from ..approvals.policy import ApprovalPolicy, Credential, OperatorTokens
+from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import RETRY, Tasks
 from ..core.approvers import KEYED, Approvers
 from ..core.durations import LONGEST, format_duration

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ....engine.approvals.requests import ApprovalPolicy
+from ....engine.approvals.policy import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
 from ....engine.core.people import same_person
 from ....engine.history.decisions.precedents import Precedents

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, JsonValue, RootModel, TypeAdapter
 
+from ...approvals.policy import ApprovalPolicy, Credential
 from ...approvals.request_order import longest_first
-from ...approvals.requests import ApprovalPolicy, Credential
 from ...backtest.rules_compiler import Language
 from ...core.approvers import Operator
 from ...history.database.location import Location, PostgresLocation

@@ -13,8 +13,8 @@ from uuid import uuid4
 from pydantic import BaseModel
 from websockets.exceptions import ConnectionClosed
 
+from ...approvals.policy import Credential
 from ...approvals.request_order import ApprovalQueue, longest_first
-from ...approvals.requests import Credential
 from ...history.errors import JournalError
 from ...history.model.positions import Positions
 from ...history.model.state import SessionState

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.app.config.approvals import LATE, approval_settings
 from interlock.app.config.loader import SettingsError
-from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.approvals.policy import ApprovalPolicy
 
 
 def policy(folder: Path, text: str) -> ApprovalPolicy:

@@ -25,7 +25,7 @@ from interlock.app.config.oidc import OidcSettings, oidc_settings
 from interlock.app.config.trust import directory_notice
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall
-from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.approvals.policy import ApprovalPolicy
 from interlock.rules import load_rules
 
 from .test_settings import settled

@@ -12,7 +12,7 @@ import pytest
 from interlock.app.hosting.live_rules import LiveRules
 from interlock.app.hosting.rules_replacement import OperatorTerms, ReplaceableRules
 from interlock.app.sessions.server_rules import ServerRules
-from interlock.engine.approvals.requests import Credential
+from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.hub.api import Outcome, RunningRules

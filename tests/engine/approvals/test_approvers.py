@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
-from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.approvals.policy import ApprovalPolicy
 from interlock.engine.core.approvers import Approvers, Escalation, Operator, Operators
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.fold.fold import fold

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.approvals.requests import digest_of
+from interlock.engine.approvals.digests import digest_of
 from interlock.engine.gate import ApprovalRequest, GateManager
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.net.net import ToolCall

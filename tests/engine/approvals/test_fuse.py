@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from interlock.engine.approvals.requests import Credential
+from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
@@ -53,10 +53,10 @@ async def asked(
 
 async def burn(hub: Hub) -> None:
     """Have the fuse of the one request end now, as its timer would."""
-    [waits] = hub._live.hosted("robin-1").questions._open.items()
-    key, waiting = waits
+    questions = hub._live.hosted("robin-1").questions
+    [waiting] = questions.table.open.values()
     assert waiting.fuse is not None
-    await hub._live.hosted("robin-1").questions._release(key, waiting, waiting.fuse)
+    await questions.fuses.release(waiting, waiting.fuse)
 
 
 async def fused(hub: Hub, request: ApprovalState, by: str = "maria") -> None:

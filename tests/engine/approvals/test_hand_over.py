@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.approvals import readers, requests
+from interlock.engine.approvals import claims, readers
 from interlock.engine.core.clock import utc_now
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
@@ -62,7 +62,7 @@ class TestClaim:
 
     async def test_ends_after_its_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nobody keeps a request from others by forgetting it."""
-        monkeypatch.setattr(requests, "CLAIM", 0.05)
+        monkeypatch.setattr(claims, "CLAIM", 0.05)
         async with asked(tmp_path, ASKS) as (hub, request, _):
             heard = hub.subscribe()
             await hub.claim(request.id, by="maria")
@@ -74,8 +74,8 @@ class TestClaim:
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
             questions = hub._live.hosted("robin-1").questions
-            later = utc_now() + timedelta(seconds=requests.CLAIM + 1)
-            monkeypatch.setattr(questions, "_clock", lambda: later)
+            later = utc_now() + timedelta(seconds=claims.CLAIM + 1)
+            monkeypatch.setattr(questions.table, "clock", lambda: later)
             assert (await hub.claim(request.id, by="ben")).ok
             [shown] = await hub.approvals()
             assert shown.claim is not None
@@ -141,7 +141,7 @@ class TestComment:
 
     async def test_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """There are so many at most, and none without a text."""
-        monkeypatch.setattr(requests, "MOST_COMMENTS", 2)
+        monkeypatch.setattr(claims, "MOST_COMMENTS", 2)
         async with asked(tmp_path, ASKS) as (hub, request, _):
             assert not (await hub.comment(request.id, "  ", by="maria")).ok
             results = [(await hub.comment(request.id, "x", by="maria")).ok for _ in range(3)]

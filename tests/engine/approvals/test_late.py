@@ -80,7 +80,7 @@ async def approve(hub: Hub, request: ApprovalState, by: str = "maria", **more: o
 def set_clock(hub: Hub, now: datetime) -> None:
     """Let it be a later time than any timer knows, as after a sleep of the machine."""
     hosted = hub._live.hosted("robin-1")
-    hub._journal._clock = hosted.questions._clock = lambda: now
+    hub._journal._clock = hosted.questions.table.clock = lambda: now
 
 
 async def settled(hub: Hub) -> None:
@@ -102,7 +102,7 @@ class TestStaysOpen:
     async def test_not_where_it_is_off(self, tmp_path: Path) -> None:
         """Without late answers the request is withdrawn, as is a call that is cancelled on purpose."""
         async with left(tmp_path) as (hub, _):
-            hub._live.hosted("robin-1").questions._policy = ApprovalPolicy()
+            hub._live.hosted("robin-1").questions.table.policy = ApprovalPolicy()
             heard = hub.subscribe()
             waits = hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
             await until(heard, ApprovalRequested)
@@ -494,16 +494,16 @@ class TestFailures:
         """The call is not made where the record does not take it; the approval is held as before."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
-            questions = hub._live.hosted("robin-1").questions
-            rejoin = questions.rejoin
+            late = hub._live.hosted("robin-1").questions.late
+            rejoin = late.rejoin
 
             async def fails(call_id: str, made_as: str) -> None:
                 raise JournalError("the disk is full")
 
-            questions.rejoin = fails
+            late.rejoin = fails
             with pytest.raises(JournalError):
                 await again(hub)
-            questions.rejoin = rejoin
+            late.rejoin = rejoin
             [held] = await hub.approvals()
             assert held.fuse is not None
             assert (await again(hub)).outcome == "allow"

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.engine.agents import C, T
 from interlock.engine.approvals.passkeys import MOST_CODES, MOST_OPEN
-from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.approvals.policy import ApprovalPolicy
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.audit.passkeys import encoded

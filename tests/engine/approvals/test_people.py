@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
-from interlock.engine.approvals.requests import Credential
+from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.core.people import involvement_reason, is_among, name_shape, part_in, same_person
 from interlock.engine.gate import GateManager

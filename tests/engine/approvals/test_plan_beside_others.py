@@ -71,9 +71,9 @@ class Agent:
     async def burn(self) -> None:
         """Have the fuse of the one open request end now, as its timer would."""
         questions = self.hub._live.hosted("robin-1").questions
-        [(key, waiting)] = questions._open.items()
+        [waiting] = questions.table.open.values()
         assert waiting.fuse is not None
-        await questions._release(key, waiting, waiting.fuse)
+        await questions.fuses.release(waiting, waiting.fuse)
 
     async def planned(self, *steps: JsonValue) -> None:
         """Have a plan approved."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import C, ErrorEvent, T
-from interlock.engine.approvals import requests as questions
+from interlock.engine.approvals import deadlines, fuse
 from interlock.engine.approvals import withdrawals as withdrawing
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.fold.fold import fold
@@ -82,8 +82,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         commit(writer, batch)
 
     monkeypatch.setattr(Writer, "commit", committed)
-    monkeypatch.setattr(questions, "RETRY", 0.01)
-    monkeypatch.setattr(withdrawing, "RETRY", 0.01)
+    for module in (deadlines, fuse, withdrawing):
+        monkeypatch.setattr(module, "RETRY", 0.01)
     return disk
 
 

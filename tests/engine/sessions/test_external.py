@@ -203,8 +203,8 @@ class TestCall:
         asked = await asking(hub)
         times[0] += hour
         hosted = hub._live.hosted("robin-1")
-        [(approval_id, waits)] = hosted.questions._open.items()
-        await hosted.questions._expire(approval_id, waits)
+        [waits] = hosted.questions.table.open.values()
+        await hosted.questions.deadlines.expire(waits)
         assert (await asked).outcome == "block"
         await hub.close()
 

@@ -13,7 +13,7 @@ from interlock.app.format.decisions import verdict_words
 from interlock.app.format.explanation import explained as explain_lines
 from interlock.app.viewmodels.marks import marks_of
 from interlock.engine.agents import C, T
-from interlock.engine.approvals.requests import Credential
+from interlock.engine.approvals.policy import Credential
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.fold.event_text import headline

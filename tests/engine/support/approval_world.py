@@ -383,9 +383,9 @@ class World:
                 hosted.state.status, hosted.state.error = folded.status, folded.error
             await check(self.hub, hosted.id)
             asked = hosted.questions
-            assert set(hosted.state.approvals) == set(asked._open)
-            for waits in asked._open.values() if not self.refused else ():
-                assert asked._is_current(waits), "what was shown is void"
+            assert set(hosted.state.approvals) == set(asked.table.open)
+            for waits in asked.table.open.values() if not self.refused else ():
+                assert asked.table.is_current(waits), "what was shown is void"
             gate = hosted.manager
             nets = {**hosted.state.nets, **{k: g.net for k, g in hosted.state.grants.items()}}
             for key, state in {**gate.states, **gate.grant_states}.items():

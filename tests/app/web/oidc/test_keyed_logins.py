@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.engine.approvals.policy import ApprovalPolicy
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.gateway.client.console import ConsoleClient

@@ -87,7 +87,7 @@ class TestTwoConsoles:
         """One approves, the other takes it back before the call runs."""
         async with at_work(tmp_path) as (server, ada, ben, request):
             [hosted] = server.hub._live
-            hosted.questions._policy = ApprovalPolicy(fuse=3600.0)
+            hosted.questions.table.policy = ApprovalPolicy(fuse=3600.0)
             shown = await request_of(ada)
             assert (await ada.decide(request, approved=True, digest=shown.digest)).ok
 

@@ -1,0 +1,245 @@
+"""Checks of answers: who may give one, to what, with which grant and key, and whether it still counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+
+from ..core.approvers import Operator, some_of
+from ..core.people import involvement_reason, is_among, same_person
+from ..core.plan import PLAN
+from ..core.rule import people_to_loosen
+from ..gate.grants.net import from_subagent
+from ..gate.reasons import EDITED_EFFECTS
+from ..gate.types import GrantTerms
+from ..history.audit.passkeys import ApprovedRequest, KeyProofError
+from ..history.model.records import ExtensionRecord, KeyProof
+from ..history.model.state import ApprovalState
+from .open_request import OpenRequest, OperatorAnswer, Reply, RequestTable, expiry_reason, terms_of
+from .passkeys import Challenge
+from .policy import Credential
+
+NO_KEYS = "this hub knows no passkeys, and the rule asks for one"
+KEY_GONE = "their passkey was removed"
+
+
+class AnswerChecks:
+    """Checks of the answers to one session's requests, for the holder of a request's turn."""
+
+    def __init__(self, table: RequestTable) -> None:
+        self._table = table
+
+    def refusal(
+        self, waits: OpenRequest, shown: ApprovalState, answer: OperatorAnswer, by: str
+    ) -> str | None:
+        """Reason why an answer cannot be taken now; `None` when it can."""
+        grant, credential = answer.grant, answer.credential
+        if answer.digest not in (None, waits.digest):
+            return "This is not the request that was shown: look again"
+        if waits.fuse is not None and answer.approved:
+            when = "it runs in a moment" if shown.late is None else "it waits for its agent"
+            return f"{waits.fuse.answer.by} has approved it already: {when}"
+        if waits.fuse is None and shown.expires is not None and self._table.clock() >= shown.expires:
+            return f"Too late: {expiry_reason(shown, waits.since)}"
+        if not by:
+            return "Nobody has decided: an answer needs the name of an operator"
+        problem = None
+        if answer.approved:
+            problem = self._unapprovable(shown, by, credential)
+        elif grant is not None:
+            problem = "A denial grants nothing"
+        if problem is None and grant is not None:
+            problem = self._ungrantable(waits, shown, answer, grant, by)
+        if problem is None and answer.approved:
+            problem = self._unfit_input(waits, answer)
+        if problem is None and credential and not credential.in_force(credential.token, "decide"):
+            problem = f"The token of {by} is no longer in force"
+        needed = "decide" if grant is None else "administer"
+        return problem or self._table.tokens.overstepped(by, credential, needed)
+
+    def _unfit_input(self, waits: OpenRequest, answer: OperatorAnswer) -> str | None:
+        """Reason why an approval's own input cannot be taken; `None` when it can, and without one."""
+        if waits.requested_input is not None:
+            return waits.requested_input.problem(answer.edited)
+        if answer.edited is None or waits.request.call.tool_name != PLAN:
+            return None
+        problem = self._table.host.manager.plan_problem(answer.edited)
+        return problem and f"Not edited, this is no plan any more: {problem}"
+
+    def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
+        """Reason why a person cannot approve; `None` when they can."""
+        unseen = self._unseen(shown, by)
+        if unseen is not None or not shown.asks_for:
+            return unseen
+        same = self.involvement(shown, by) if shown.people > 1 or not terms_of(shown).author else None
+        if same is not None:
+            return f"{same}: {_others(shown)} must approve"
+        outside = self._outside(shown, by, self._table.tokens.operator(by, credential))
+        if outside is not None:
+            return outside
+        if is_among(by, shown.given):
+            return f"{by} has approved already: somebody else must approve too"
+        return None
+
+    def _outside(self, shown: ApprovalState, by: str, operator: Operator) -> str | None:
+        """Reason why an approval does not count: the person is in no group that must give it."""
+        terms, escalated = terms_of(shown), shown.escalated is not None
+        if terms.counts(operator.groups, escalated=escalated):
+            return None
+        groups = " or ".join(terms.groups(escalated=escalated))
+        return f"{by} is not in {groups}: {shown.needs} must approve"
+
+    def _ungrantable(
+        self,
+        waits: OpenRequest,
+        shown: ApprovalState,
+        answer: OperatorAnswer,
+        grant: GrantTerms,
+        by: str,
+    ) -> str | None:
+        """Reason why an approval with these terms cannot be taken; `None` when it can.
+
+        Where it takes others to turn the rule off, one of them must give the grant (G-67).
+        """
+        refusal = _refused_grant(shown, grant)
+        if refusal is not None:
+            return refusal
+        if not (answer.reason or "").strip():
+            return "Nothing granted: say why, the reason is recorded with the grant"
+        if people_to_loosen(waits.request.rule):
+            same = self.involvement(shown, by)
+            if same is not None:
+                return f"{same}: another person must grant what has a high risk"
+        if from_subagent(waits.request.call) and not grant.subagents:
+            return f"A subagent made this call of {shown.called}: the grant must say that it reaches them"
+        if answer.edited is not None and waits.requested_input is None:
+            call = replace(waits.request.call, input=answer.edited)
+            if set(self._table.host.manager.names_of(call)) != set(shown.names):
+                return f"Nothing can be granted with this edit: {EDITED_EFFECTS}"
+        return None
+
+    def _unseen(self, shown: ApprovalState, by: str) -> str | None:
+        """Reason why a person cannot approve yet: masked text that may be more than a secret."""
+        found = self._table.host.shown.approvals.get(shown.id)
+        if found is None or not found.hidden or is_among(by, found.revealed):
+            return None
+        places = ", ".join(dict.fromkeys(hidden.place for hidden in found.hidden))
+        return f"What is masked in {places} may be more than a secret: look at it first"
+
+    def involvement(self, shown: ApprovalState, name: str) -> str | None:
+        """Reason why a person is no other than those behind the call of a request."""
+        sessions = self._table.host.sessions_of(shown.call_id)
+        own_approvals = self._table.policy.own_approvals and terms_of(shown).author
+        return involvement_reason(name, *sessions, own_approvals=own_approvals)
+
+    def first_extension(
+        self, shown: ApprovalState, by: str, credential: Credential | None
+    ) -> ExtensionRecord | None:
+        """Extension that another person proposed, where they may be the first of two to lengthen it."""
+        first = shown.extension
+        if first is None or same_person(first.by, by) or self.involvement(shown, first.by) is not None:
+            return None
+        return first if self._table.tokens.in_force(first.token, credential) else None
+
+    # Passkeys
+
+    def key_challenge(
+        self, approval_id: str, digest: str, by: str, origin: str, credential: Credential | None = None
+    ) -> Challenge | Reply | None:
+        """A challenge for a person's key, to approve what was shown; else why there is none.
+
+        `None` when the request is over.
+        """
+        by = by.strip()
+        waits = self._table.open.get(approval_id)
+        shown = None if waits is None else self._table.shown(waits)
+        if waits is None or shown is None:
+            return None
+        if not shown.passkey:
+            return Reply(False, "The rule of this request asks for no passkey")
+        problem = self.refusal(
+            waits, shown, OperatorAnswer(True, by, digest=digest, credential=credential), by
+        )
+        if problem is not None:
+            return Reply(False, problem)
+        keys = self._table.tokens.keys
+        if keys is None:
+            return Reply(False, NO_KEYS)
+        try:
+            return keys.challenge(self._approved(waits, by), origin)
+        except KeyProofError as error:
+            return Reply(False, f"Not approved: {error}")
+
+    def proof(self, waits: OpenRequest, answer: OperatorAnswer, by: str) -> KeyProof:
+        """The proof of the key of a person who approves. Raises `KeyProofError`."""
+        keys = self._table.tokens.keys
+        if keys is None:
+            raise KeyProofError(NO_KEYS)
+        return keys.prove(self._approved(waits, by), answer.passkey)
+
+    def _approved(self, waits: OpenRequest, by: str) -> ApprovedRequest:
+        return ApprovedRequest(self._table.host.id, waits.approval_id, waits.digest, by)
+
+    def unproved(self, shown: ApprovalState, error: KeyProofError) -> str:
+        """Message to a person whose approval came without a proof that holds."""
+        keys = self._table.tokens.keys
+        remedy = "" if keys is None else f"; {keys.remedy(shown.id)}"
+        return f"Not approved: {error}{remedy}"
+
+    def _holds(self, name: str, key: str | None) -> bool:
+        """Tell whether a key with which a person approved is still theirs."""
+        keys = self._table.tokens.keys
+        return keys is not None and keys.holds(name, key)
+
+    # Approvals that were given before
+
+    def lapsed(self, shown: ApprovalState, credential: Credential | None) -> str | None:
+        """Reason why an approval that was given before does not count any more; `None` when all do."""
+        tokens = self._table.tokens
+        for name, token, key in zip_longest(shown.given, shown.tokens, shown.given_keys):
+            why = self.involvement(shown, name)
+            if why is None and not tokens.in_force(token, credential):
+                why = f"the token of {name} is no longer in force"
+            if why is None:
+                why = self._outside(shown, name, tokens.operator(name))
+            if why is None and shown.passkey and not self._holds(name, key):
+                why = KEY_GONE
+            if why is not None:
+                return f"The approval of {name} no longer counts, {why}"
+        return None
+
+    def expired_approval(
+        self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
+    ) -> str | None:
+        """Reason why an approval that is to release its call does not count any more."""
+        by, credential, tokens = answer.by, answer.credential, self._table.tokens
+        # Whoever has left the group since counts no more, as among those who approved before.
+        why = self._unapprovable(shown, by, credential) or self._outside(shown, by, tokens.operator(by))
+        if why is None and credential and not credential.in_force(credential.token, "decide"):
+            why = f"the token of {by} is no longer in force"
+        needed = "decide" if answer.grant is None else "administer"
+        why = why or tokens.overstepped(by, credential, needed)
+        if why is None and shown.passkey and not self._holds(by, proof and proof.credential):
+            why = KEY_GONE
+        if why is not None:
+            return f"The approval of {by} no longer counts, {why}"
+        return self.lapsed(shown, credential)
+
+
+def _others(shown: ApprovalState) -> str:
+    """People who must approve where those behind a session do not count."""
+    group = terms_of(shown).group
+    if group is not None:
+        return f"{some_of(shown.people, group)}, other people,"
+    return f"{shown.people} other people" if shown.people > 1 else "another person"
+
+
+def _refused_grant(shown: ApprovalState, grant: GrantTerms) -> str | None:
+    """Reason why this request gives no such grant; `None` when it does."""
+    if not shown.may_grant:
+        why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
+        why = "its rule asks for a passkey, each time" if shown.passkey else why
+        return f"{shown.tool} cannot be granted beyond this call: {why}"
+    if grant.scope == "names" and shown.exact_only is not None:
+        return f"Only this exact input can be granted: {shown.exact_only}"
+    return None

@@ -1,0 +1,138 @@
+"""Claims and comments: who takes a request on, and what people say of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from ..core.durations import format_duration
+from ..core.people import same_person
+from ..history.errors import JournalError
+from ..history.model.events import ApprovalClaimed, ApprovalCommented, ApprovalUnclaimed
+from ..history.model.state import ApprovalState
+from .open_request import Claim, OpenRequest, Reply, RequestTable
+
+CLAIM = 600.0
+"""Seconds for which a person has a request that they took on."""
+TIME_OVER = "its time is over"
+"""Reason for which a claim ends by itself."""
+MOST_COMMENTS = 50
+"""Comments on one request."""
+
+log = logging.getLogger(__name__)
+
+
+class Claims:
+    """Claims and comments on one session's open requests."""
+
+    def __init__(self, table: RequestTable) -> None:
+        self._table = table
+
+    async def claim(self, approval_id: str, by: str, console: str | None = None) -> Reply | None:
+        """Note that a person takes a request on, for a while and as long as their `console` is there.
+
+        Others may decide it all the same. `None` when it is over.
+        """
+        by, table = by.strip(), self._table
+        waits = table.open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = table.shown(waits)
+            if shown is None:
+                return None
+            if not by:
+                return Reply(False, "Nobody has this: a claim needs the name of an operator")
+            if shown.claim is not None:
+                if table.clock() < shown.claim.until:
+                    return Reply(False, f"{shown.claim.by} has this already")
+                # Timers stop while the machine sleeps.
+                await table.note(_claim_end(shown, shown.claim.by, TIME_OVER))
+            until = table.clock() + timedelta(seconds=CLAIM)
+            await self._set(waits, shown, Claim(by, until, console))
+        return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
+
+    async def _set(self, waits: OpenRequest, shown: ApprovalState, claim: Claim) -> None:
+        """Record a claim, for the holder of the turn, and have it end in time."""
+        waits.console = claim.console
+        await self._table.note(
+            ApprovalClaimed(
+                approval_id=waits.approval_id, call_id=shown.call_id, by=claim.by, until=claim.until
+            )
+        )
+        if waits.claim_timer is not None:
+            waits.claim_timer.cancel()
+        left = max(0.0, (claim.until - self._table.clock()).total_seconds())
+        waits.claim_timer = asyncio.get_running_loop().call_later(
+            left, lambda: self._table.tasks.start(self._end(waits, TIME_OVER))
+        )
+
+    async def renew(self, waits: OpenRequest, claim: Claim) -> None:
+        """Have a request that is asked anew claimed as the one before it was."""
+        async with waits.turn:
+            shown = self._table.shown(waits)
+            if shown is None or shown.claim is not None or claim.until <= self._table.clock():
+                return
+            try:
+                await self._set(waits, shown, claim)
+            except JournalError:
+                log.exception("That %s has request '%s' is not recorded", claim.by, waits.approval_id)
+
+    async def unclaim(self, approval_id: str, by: str) -> Reply | None:
+        """Give a claim up. `None` when the request is over."""
+        waits = self._table.open.get(approval_id)
+        shown = None if waits is None else self._table.host.state.approvals.get(approval_id)
+        if waits is None or shown is None:
+            return None
+        if shown.claim is None or not same_person(shown.claim.by, by):
+            return Reply(False, f"{by.strip()} does not have this")
+        await self._end(waits, "given up")
+        return Reply(True, f"{shown.claim.by} has {shown.tool} no more")
+
+    async def end_claims(self, console: str) -> None:
+        """End the claims of a console that is gone."""
+        kept = {key: each for key, each in self._table.claims.items() if each.console != console}
+        self._table.claims = kept
+        for waits in list(self._table.open.values()):
+            if waits.console == console:
+                await self._end(waits, "their console is gone")
+
+    async def _end(self, waits: OpenRequest, reason: str) -> None:
+        async with waits.turn:
+            if waits.claim_timer is not None:
+                waits.claim_timer.cancel()
+            shown = self._table.shown(waits)
+            if shown is None or shown.claim is None:
+                return
+            try:
+                await self._table.note(_claim_end(shown, shown.claim.by, reason))
+            except JournalError:
+                # It is only who looks at it first: the next claim finds it taken.
+                log.exception("That nobody has request '%s' any more is not recorded", waits.approval_id)
+            else:
+                waits.console = None
+
+    async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
+        """Record what a person says of a request, perhaps `to` another. `None` when it is over."""
+        by, text, to = by.strip(), text.strip(), (to or "").strip().removeprefix("@") or None
+        waits = self._table.open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._table.shown(waits)
+            if shown is None:
+                return None
+            if not by or not (text or to):
+                return Reply(False, "Nothing said: a comment needs a text, and the name of an operator")
+            if len(shown.comments) >= MOST_COMMENTS:
+                return Reply(False, f"A request has {MOST_COMMENTS} comments at most")
+            await self._table.note(
+                ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
+            )
+        return Reply(True, f"Said of {shown.tool}" if to is None else f"{to} is asked to look at this")
+
+
+def _claim_end(shown: ApprovalState, by: str, reason: str) -> ApprovalUnclaimed:
+    """The end of somebody's claim on a request."""
+    return ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=by, reason=reason)

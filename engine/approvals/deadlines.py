@@ -1,0 +1,172 @@
+"""Deadlines of requests: when one expires or is escalated, and who may give it more time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+
+from ..core.durations import format_duration
+from ..gate.types import ApprovalAnswer, ApprovalRequest
+from ..history.errors import JournalError
+from ..history.model.events import ApprovalEscalated, ApprovalExpired, ApprovalExtended
+from ..history.model.records import ExtensionRecord
+from ..recording.resume_checks import Deadline
+from .answer_checks import AnswerChecks
+from .open_request import OpenRequest, Reply, RequestTable, expiry_reason
+from .policy import Credential
+from .withdrawals import RETRY
+
+log = logging.getLogger(__name__)
+
+
+class Deadlines:
+    """Deadlines of one session's open requests, by the journal's clock."""
+
+    def __init__(self, table: RequestTable, checks: AnswerChecks) -> None:
+        self._table = table
+        self._checks = checks
+
+    def of_new(self, request: ApprovalRequest) -> Deadline:
+        """Deadline of a request that was not asked before."""
+        lasts = self._table.policy.expire if request.within is None else request.within
+        now = self._table.clock()
+        due = None if lasts is None else now + timedelta(seconds=lasts)
+        return Deadline(now, due, due)
+
+    # Expiry
+
+    def arm(self, waits: OpenRequest) -> None:
+        """Have the request expire when its time is over."""
+        if waits.timer is not None:
+            waits.timer.cancel()
+            waits.timer = None
+        shown = self._table.host.state.approvals.get(waits.approval_id)
+        if shown is not None and shown.expires is not None:
+            self._expire_in((shown.expires - self._table.clock()).total_seconds(), waits)
+
+    def _expire_in(self, seconds: float, waits: OpenRequest) -> None:
+        waits.timer = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._table.tasks.start(self.expire(waits))
+        )
+
+    async def expire(self, waits: OpenRequest) -> None:
+        """Deny a request whose time is over."""
+        async with waits.turn:
+            shown = self._table.shown(waits)
+            if shown is None or shown.expires is None or waits.fuse is not None:
+                # An answer that can still be taken back came in time.
+                return
+            if self._table.clock() < shown.expires:
+                # The machine slept, or its clock was set back.
+                self.arm(waits)
+                return
+            reason = expiry_reason(shown, waits.since)
+            body = ApprovalExpired(approval_id=waits.approval_id, call_id=shown.call_id, reason=reason)
+            try:
+                await self._table.end(waits, body, ApprovalAnswer(False, reason))
+            except JournalError:
+                log.exception("Request '%s' has expired, and the journal refused it", waits.approval_id)
+                self._expire_in(RETRY, waits)
+
+    async def extend(
+        self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
+    ) -> Reply | None:
+        """Give a request `seconds` from now on, or let it wait for ever.
+
+        Where several must approve, two other people have to want it to wait beyond the time it had when
+        it was asked (G-77); the shorter of their times counts.
+        """
+        table = self._table
+        waits = table.open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = table.shown(waits)
+            if shown is None:
+                return None
+            if shown.expires is not None and table.clock() >= shown.expires:
+                return Reply(False, "The time for this request is over")
+            overstepped = table.tokens.overstepped(by, credential, "decide")
+            if overstepped is not None:
+                return Reply(False, overstepped)
+            until = None if seconds is None else table.clock() + timedelta(seconds=seconds)
+            others: tuple[str, ...] = ()
+            if (
+                shown.people > 1
+                and waits.latest_expiry is not None
+                and (until is None or until > waits.latest_expiry)
+            ):
+                by = by.strip()
+                same = self._checks.involvement(shown, by)
+                if not by or same is not None:
+                    why = same or "Nobody has asked: this needs the name of an operator"
+                    return Reply(False, f"{why}: two other people must lengthen this request")
+                first = self._checks.first_extension(shown, by, credential)
+                if first is None:
+                    token = None if credential is None else credential.token
+                    proposed = ExtensionRecord(until=until, by=by, token=token)
+                    await table.note(
+                        ApprovalExtended(
+                            approval_id=approval_id,
+                            call_id=shown.call_id,
+                            until=shown.expires,
+                            by=by,
+                            proposed=proposed,
+                        )
+                    )
+                    return Reply(True, f"{shown.tool}: a second person must lengthen it as well")
+                others = (first.by,)
+                until = min((each for each in (until, first.until) if each is not None), default=None)
+            extended = ApprovalExtended(
+                approval_id=approval_id, call_id=shown.call_id, until=until, by=by, others=others
+            )
+            await table.note(extended)
+            if others:
+                waits.latest_expiry = until
+            self.arm(waits)
+        if until is None:
+            return Reply(True, f"{shown.tool} now has no deadline")
+        seconds = (until - table.clock()).total_seconds()
+        return Reply(True, f"{shown.tool} now expires in {format_duration(seconds)}")
+
+    # Escalation
+
+    def arm_escalation(self, waits: OpenRequest) -> None:
+        """Have the request escalated when it has been open for so long since it was first asked."""
+        due = _escalation_of(waits)
+        if due is not None:
+            self._escalate_in((due - self._table.clock()).total_seconds(), waits)
+
+    def _escalate_in(self, seconds: float, waits: OpenRequest) -> None:
+        waits.escalation = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._table.tasks.start(self._escalate(waits))
+        )
+
+    async def _escalate(self, waits: OpenRequest) -> None:
+        async with waits.turn:
+            try:
+                if self._table.shown(waits) is not None and not await self.escalated(waits):
+                    # The machine slept, or its clock was set back.
+                    self.arm_escalation(waits)
+            except JournalError:
+                log.exception("Request '%s' is not escalated: the journal refused it", waits.approval_id)
+                self._escalate_in(RETRY, waits)
+
+    async def escalated(self, waits: OpenRequest) -> bool:
+        """Record an escalation that is due, for the holder of the turn; returns whether it is."""
+        terms, due = waits.request.approvers.escalation, _escalation_of(waits)
+        if terms is None or due is None or self._table.clock() < due:
+            return False
+        shown = self._table.shown(waits)
+        if shown is not None and shown.escalated is None:
+            await self._table.note(
+                ApprovalEscalated(approval_id=waits.approval_id, call_id=shown.call_id, group=terms.group)
+            )
+        return True
+
+
+def _escalation_of(waits: OpenRequest) -> datetime | None:
+    """Time at which a request is escalated; `None` where its rule says none."""
+    terms = waits.request.approvers.escalation
+    return None if terms is None else waits.since + timedelta(seconds=terms.after)

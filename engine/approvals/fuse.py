@@ -1,0 +1,152 @@
+"""The fuse between an approval and the release of its call: until it has burnt, it can be taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from ..core.durations import format_duration
+from ..history.errors import JournalError
+from ..history.model.events import ApprovalFused, ApprovalTakenBack
+from ..history.model.records import KeyProof
+from ..history.model.state import ApprovalState
+from .answer_checks import AnswerChecks
+from .deadlines import Deadlines
+from .decisions import Decisions
+from .open_request import Fuse, OpenRequest, OperatorAnswer, Reply, RequestTable
+from .policy import Credential
+from .withdrawals import RETRY
+
+log = logging.getLogger(__name__)
+
+
+class Fuses:
+    """Approvals of one session's requests that do not release their calls yet."""
+
+    def __init__(
+        self, table: RequestTable, checks: AnswerChecks, deadlines: Deadlines, decisions: Decisions
+    ) -> None:
+        self._table = table
+        self._checks = checks
+        self._deadlines = deadlines
+        self._decisions = decisions
+
+    def seconds_of(self, shown: ApprovalState) -> float:
+        """Seconds for which an approval of a request can be taken back."""
+        return self._table.policy.fuse if shown.risk == "high" else 0.0
+
+    async def light(
+        self,
+        waits: OpenRequest,
+        shown: ApprovalState,
+        answer: OperatorAnswer,
+        proof: KeyProof | None,
+    ) -> Reply:
+        """Record an approval that can be taken back for a while, and release the call after it.
+
+        That of a late request is held until its agent makes the call again, too.
+        """
+        seconds, credential = self.seconds_of(shown), answer.credential
+        person = self._table.tokens.operator(answer.by, credential)
+        fused = ApprovalFused(
+            approval_id=waits.approval_id,
+            call_id=shown.call_id,
+            by=answer.by,
+            until=self._table.clock() + timedelta(seconds=seconds),
+            reason=answer.reason,
+            input=answer.edited,
+            digest=waits.digest,
+            token=None if credential is None else credential.token,
+            groups=person.groups,
+            login=person.login,
+            held=shown.late,
+            proof=proof,
+        )
+        fuse = waits.fuse = Fuse(answer, proof)
+        try:
+            await self._table.note(fused)
+        except JournalError:
+            waits.fuse = None
+            raise
+        finally:
+            # It burns also where who approved is gone by now: the record has it.
+            if waits.fuse is fuse:
+                self.release_in(seconds, waits, fuse)
+        return Reply(True, f"{shown.tool} approved by {answer.by}: {self._release_words(shown, seconds)}")
+
+    def _release_words(self, shown: ApprovalState, seconds: float) -> str:
+        """Words on the time at which an approved call runs; `seconds` are those of its fuse."""
+        if shown.late is None:
+            return f"it runs in {format_duration(seconds)} unless taken back"
+        left = format_duration(max(1.0, (shown.late - self._table.clock()).total_seconds()))
+        return f"its client has gone, so it runs once the agent makes the call again, within {left}"
+
+    def release_in(self, seconds: float, waits: OpenRequest, fuse: Fuse) -> None:
+        """Have the fuse burn for so long from now on."""
+        # The loop's clock is monotonic: no change of the machine's time makes it shorter.
+        fuse.timer = asyncio.get_running_loop().call_later(
+            seconds, lambda: self._table.tasks.start(self.release(waits, fuse))
+        )
+
+    async def release(self, waits: OpenRequest, fuse: Fuse) -> None:
+        """Release a call whose fuse has burnt, if all is still as it was when it was approved."""
+        table, answer = self._table, fuse.answer
+        await table.host.wait_for_freeze_end()
+        async with waits.turn:
+            if waits.fuse is not fuse:
+                return
+            stands = table.host.state.approvals.get(waits.approval_id)
+            if stands is not None and stands.late is not None:
+                fuse.timer = None
+                return
+            try:
+                shown = await self._decisions.check_open(waits, approved=True)
+                if not isinstance(shown, ApprovalState):
+                    return
+                void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None
+                void = void or self._checks.expired_approval(shown, answer, fuse.proof)
+                if void is not None:
+                    await table.void(waits, void)
+                else:
+                    await self._decisions.conclude(waits, shown, answer, fuse.proof)
+            except JournalError:
+                log.exception("Request '%s' was approved, and the journal refused it", waits.approval_id)
+                self.release_in(RETRY, waits, fuse)
+
+    async def take_back(
+        self, approval_id: str, by: str, credential: Credential | None = None
+    ) -> Reply | None:
+        """Take an approval back before its call is released: everybody is asked again.
+
+        `None` when the request is over. Raises `JournalError` where that could not be recorded: its call
+        is then not released, either, but asked about again.
+        """
+        by, table = by.strip(), self._table
+        waits = table.open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = table.shown(waits)
+            if shown is None:
+                return None
+            if not by:
+                return Reply(False, "Nobody takes it back: this needs the name of an operator")
+            overstepped = table.tokens.overstepped(by, credential, "decide")
+            if overstepped is not None:
+                return Reply(False, overstepped)
+            fuse = waits.fuse
+            if fuse is None:
+                return Reply(False, "Nothing can be taken back: no approval of this request waits")
+            fuse.taken_back = by
+            taken = ApprovalTakenBack(approval_id=approval_id, call_id=shown.call_id, by=by)
+            try:
+                await table.note(taken)
+            finally:
+                stands = table.host.state.approvals.get(approval_id)
+                if stands is not None and stands.fuse is None:
+                    if fuse.timer is not None:
+                        fuse.timer.cancel()
+                    waits.fuse = None
+                    self._deadlines.arm(waits)
+        return Reply(True, f"{shown.tool}: {by} took back the approval of {fuse.answer.by}")

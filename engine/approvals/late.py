@@ -1,0 +1,53 @@
+"""Late requests: their client has gone, and an answer waits until the agent makes the call again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ..history.model.events import CallLate, CallRepeated
+from .fuse import Fuses
+from .open_request import RequestTable
+
+
+class LateRequests:
+    """Requests of one session that nobody waits for any more (G-102)."""
+
+    def __init__(self, table: RequestTable, fuses: Fuses) -> None:
+        self._table = table
+        self._fuses = fuses
+
+    async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
+        """Record that nobody waits for the answer about a call; its request stays open until then.
+
+        `None` where no request about it is open, or none stays so without a client. One that is late
+        already is so for no longer. Raises `JournalError`.
+        """
+        table = self._table
+        waits = table.of_call(call_id)
+        if waits is None or table.policy.late <= 0:
+            return None
+        async with waits.turn:
+            shown = table.shown(waits)
+            if shown is None or waits.requested_input is not None:
+                return None
+            if shown.late is not None:
+                return shown.late if shown.late > table.clock() else None
+            until = table.clock() + timedelta(seconds=table.policy.late)
+            await table.note(CallLate(call_id=call_id, until=until, subagent=subagent))
+        return until
+
+    async def rejoin(self, call_id: str, made_as: str) -> None:
+        """Record that an agent has made a late call again, and release it where it is approved.
+
+        Raises `JournalError`: its approval is then held as before.
+        """
+        again = CallRepeated(call_id=call_id, made_as=made_as)
+        waits = self._table.of_call(call_id)
+        if waits is None:
+            await self._table.host.record(again)
+            return
+        async with waits.turn:
+            await self._table.note(again)
+            fuse = waits.fuse
+            if fuse is not None and fuse.timer is None:
+                self._fuses.release_in(0.0, waits, fuse)

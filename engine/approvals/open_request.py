@@ -1,0 +1,379 @@
+"""Open requests of one session: a call that waits for its answer, and their events in the record.
+
+Everything is recorded before it takes effect. Whoever does something about a request holds its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Protocol, TypeAlias
+from weakref import WeakSet
+
+from pydantic import JsonValue
+
+from ..core.approvers import ANYBODY, Approvers
+from ..core.durations import format_duration
+from ..gate import GateManager
+from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
+from ..history.errors import JournalError
+from ..history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    EventBody,
+)
+from ..history.model.records import KeyProof
+from ..history.model.state import ApprovalState, SessionState
+from ..recording.resume_checks import Deadline
+from .digests import digest_of
+from .input_form import RequestedInput
+from .passkeys import KeyAnswer
+from .policy import ApprovalPolicy, Credential, OperatorTokens
+from .withdrawals import Tasks, WithdrawalHost, Withdrawals
+
+AGAIN = "asked again"
+JUDGED = "judged again"
+"""Consequences for a call whose request is withdrawn."""
+
+End: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The outcome of an operator's action; with `needs_reason` it was refused only for want of one."""
+
+    ok: bool
+    message: str
+    needs_reason: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAnswer:
+    """An operator's answer to a request; `edited` is an input instead, `digest` of what was shown.
+
+    `passkey` is what their browser said to the challenge for it, where the rule asks for a passkey.
+    """
+
+    approved: bool
+    by: str
+    reason: str | None = None
+    edited: dict[str, JsonValue] | None = None
+    digest: str | None = None
+    grant: GrantTerms | None = None
+    credential: Credential | None = None
+    passkey: KeyAnswer | None = None
+
+
+@dataclass(slots=True)
+class OpenRequests:
+    """Open requests of one hub. `most` is how many of one opener may wait; `None` lets any number."""
+
+    most: int | None = None
+    _waiting: Counter[str | None] = field(default_factory=Counter[str | None])
+    _sessions: WeakSet[RequestTable] = field(default_factory=WeakSet["RequestTable"])
+
+    def join(self, session: RequestTable) -> None:
+        """Let late requests of a session make room for others of its opener."""
+        self._sessions.add(session)
+
+    def refusal(self, opener: str | None) -> str | None:
+        """The reason why nothing more is asked for one opener; `None` while there is room.
+
+        Where there is none, the oldest that is late and that nobody has approved yet is withdrawn:
+        an agent that goes on comes before calls that nobody waits for.
+        """
+        if opener is None or self.most is None or self._waiting[opener] < self.most:
+            return None
+        late = [each for session in self._sessions for each in session.undecided_late(opener)]
+        for _, drop in sorted(late, key=lambda each: each[0]):
+            if drop():
+                return None
+        return (
+            f"{self.most} requests of '{opener}' wait for a person already, the most that may. "
+            "Wait until some of them are decided, or go on with what needs no approval"
+        )
+
+    @contextmanager
+    def counted(self, opener: str | None) -> Generator[None, None, None]:
+        """Count a request as open inside the block."""
+        self._waiting[opener] += 1
+        try:
+            yield
+        finally:
+            self._waiting[opener] -= 1
+            if not self._waiting[opener]:
+                del self._waiting[opener]
+
+
+class RequestHost(WithdrawalHost, Protocol):
+    """The session whose requests these are; see `HostedSession`."""
+
+    manager: GateManager
+
+    @property
+    def shown(self) -> SessionState: ...
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Opener with whose open requests the session's are counted."""
+        ...
+
+    def drop_late(self, call_id: str) -> bool:
+        """Withdraw a late call in favour of newer ones; false where it is none, or is being ended."""
+        ...
+
+    def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
+
+    async def wait_for_freeze_end(self) -> None:
+        """Return when the agents are not frozen."""
+        ...
+
+
+@dataclass(slots=True)
+class Fuse:
+    """The last approval that a request needs, which releases its call when the `timer` ends.
+
+    While the request is late there is no timer: its agent releases it by making the call again (G-102).
+    `taken_back` is who took it back where the journal refused to say so. `proof` is that of a passkey.
+    """
+
+    answer: OperatorAnswer
+    proof: KeyProof | None = None
+    timer: asyncio.TimerHandle | None = None
+    taken_back: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim: whose it is, until when, and the console whose end ends it."""
+
+    by: str
+    until: datetime
+    console: str | None
+
+
+@dataclass(slots=True)
+class OpenRequest:
+    """A request that is open, and what happens to it.
+
+    `since` is when people were first asked, `latest_expiry` the time beyond which one person cannot
+    lengthen it where several must approve. `files_unchanged` tells whether the files that its preview
+    shows are as they were.
+    """
+
+    approval_id: str
+    request: ApprovalRequest
+    digest: str
+    salt: str
+    requested_input: RequestedInput | None
+    answered: asyncio.Future[ApprovalAnswer]
+    since: datetime
+    latest_expiry: datetime | None
+    files_unchanged: Callable[[], Awaitable[bool]] | None
+    # One answer at a time: the second one learns what the first did.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Something that ends the request is being recorded.
+    ending: bool = False
+    # Reason why no call waits for an answer any more, once that is so.
+    end_reason: str | None = None
+    # The request itself could not be recorded: there is nothing to withdraw.
+    unasked: bool = False
+    timer: asyncio.TimerHandle | None = None
+    escalation: asyncio.TimerHandle | None = None
+    # The approval that releases the call in a moment.
+    fuse: Fuse | None = None
+    # The console whose end ends the claim on it, and what ends it in time.
+    console: str | None = None
+    claim_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that waits."""
+        return self.request.call.tool_call_id
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """The call and the net that asks, which a request that is asked again has, too."""
+        return self.call_id, self.request.net
+
+    def note(self, written: bool) -> None:
+        """Note whether the record has the request."""
+        self.unasked = not written
+
+    @property
+    def over(self) -> bool:
+        """True if it has its answer, or something that ends it is being recorded."""
+        return self.ending or self.answered.done()
+
+    def cancel_timers(self) -> None:
+        """Have nothing happen to it by time any more."""
+        fuse_timer = None if self.fuse is None else self.fuse.timer
+        for timer in (self.timer, self.escalation, fuse_timer, self.claim_timer):
+            if timer is not None:
+                timer.cancel()
+
+
+class RequestTable:
+    """The open requests of one session by id, and their events in the record.
+
+    `clock` is the journal's.
+    """
+
+    def __init__(
+        self,
+        host: RequestHost,
+        policy: ApprovalPolicy,
+        clock: Callable[[], datetime],
+        tokens: OperatorTokens,
+    ) -> None:
+        self.host = host
+        self.policy = policy
+        self.clock = clock
+        self.tokens = tokens
+        self.tasks = Tasks()
+        self.open: dict[str, OpenRequest] = {}
+        self.deadlines: dict[tuple[str, str], Deadline] = {}
+        """Deadlines of requests that are asked again, by call and net."""
+        self.claims: dict[tuple[str, str], Claim] = {}
+        """Claims on requests that are asked again, likewise."""
+        self.voided: set[tuple[str, str]] = set()
+        """Those of them that were voided here, which no agent can bring about."""
+        self.withdrawals = Withdrawals(host, self.tasks, self.open)
+
+    def shown(self, waits: OpenRequest) -> ApprovalState | None:
+        """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""
+        return None if waits.over else self.host.state.approvals.get(waits.approval_id)
+
+    def undecided_late(self, opener: str) -> Iterator[tuple[datetime, Callable[[], bool]]]:
+        """Late requests of an opener that nobody has approved, each since when, and how to withdraw it.
+
+        That says whether it has begun.
+        """
+        if self.host.bounded_by != opener:
+            return
+        for waits in self.open.values():
+            shown = self.shown(waits)
+            if shown is not None and shown.late is not None and not shown.given and waits.fuse is None:
+                yield waits.since, partial(self.host.drop_late, shown.call_id)
+
+    def of_call(self, call_id: str) -> OpenRequest | None:
+        """The open request about a call."""
+        return next((each for each in self.open.values() if each.call_id == call_id), None)
+
+    def is_current(self, waits: OpenRequest) -> bool:
+        """True if all is still as it was when the request was shown."""
+        made = digest_of(self.host.id, self.host.manager, waits.request, waits.salt)
+        return made == waits.digest
+
+    def blocked(self, waits: OpenRequest) -> str | None:
+        """Reason why no answer is needed: a net blocks the call by now. A flow's question is no call."""
+        if waits.requested_input is not None:
+            return None
+        reason = self.host.manager.block_reason(waits.request.call)
+        return None if reason is None else f"the call is blocked by now: {reason.rstrip('.')}"
+
+    async def note(self, body: EventBody) -> None:
+        """Record something after which a request stays open.
+
+        The caller's turn lasts until that is in the record, even if cancelled: the next answer needs it.
+        """
+        cut_off: asyncio.CancelledError | None = None
+        # Handed over at once: nothing comes between what was checked and what is recorded.
+        record = self.host.hand_over(body)
+        while not record.done():
+            try:
+                await asyncio.wait([record])
+            except asyncio.CancelledError as error:
+                cut_off = error
+        if cut_off is not None and record.exception() is None:
+            raise cut_off
+        record.result()
+
+    async def end(self, waits: OpenRequest, body: End, answer: ApprovalAnswer) -> bool:
+        """Record the end of a request, then release the call that waits. False when that has gone.
+
+        It is released in the moment in which the record has the end, even if the caller is cancelled.
+        """
+        released: list[bool] = []
+
+        def release(written: bool) -> None:
+            waits.ending = written
+            if written and not waits.answered.done():
+                waits.answered.set_result(answer)
+                released.append(True)
+            elif not written and waits.end_reason is not None:
+                self.withdrawals.retry(body.approval_id, body.call_id, waits.end_reason)
+
+        waits.ending = True
+        try:
+            await self.host.record(body, on_written=release)
+        except JournalError:
+            waits.ending = False
+            raise
+        return bool(released)
+
+    async def void(
+        self,
+        waits: OpenRequest,
+        reason: str,
+        edit: tuple[dict[str, JsonValue] | None, str | None] = (None, None),
+        outcome: str = AGAIN,
+    ) -> bool:
+        """Withdraw a request whose call is to be judged again; it keeps its time (G-67).
+
+        An `edit` is another input, and who has chosen it (G-75).
+        """
+        shown = self.host.state.approvals.get(waits.approval_id)
+        if shown is not None:
+            about = waits.about
+            self.deadlines[about] = Deadline(waits.since, shown.expires, waits.latest_expiry)
+            self.voided.add(about)
+            if shown.claim is not None:
+                self.claims[about] = Claim(shown.claim.by, shown.claim.until, waits.console)
+        chosen, by = edit
+        withdrawn = ApprovalWithdrawn(
+            approval_id=waits.approval_id,
+            call_id=waits.call_id,
+            reason=f"{reason}; {outcome}",
+            again=True,
+            input=chosen,
+            by=by,
+        )
+        return await self.end(waits, withdrawn, ApprovalAnswer(False, input=chosen, by=by, again=True))
+
+    async def void_all(self, reason: Callable[[OpenRequest], str | None], outcome: str) -> None:
+        """Void the requests that there is a `reason` to.
+
+        One whose withdrawal cannot be recorded stays, and no answer to it counts.
+        """
+        for waits in list(self.open.values()):
+            async with waits.turn:
+                found = reason(waits)
+                if found is None:
+                    continue
+                try:
+                    await self.void(waits, found, outcome=outcome)
+                except JournalError:
+                    log.exception("Request '%s' is void, and the journal refused it", waits.approval_id)
+
+
+def terms_of(shown: ApprovalState) -> Approvers:
+    """Terms on the people who may approve a request."""
+    return shown.approvers or ANYBODY
+
+
+def expiry_reason(shown: ApprovalState, since: datetime) -> str:
+    """The reason for which a late request is denied; `since` is when it was first asked."""
+    assert shown.expires is not None
+    where = "" if shown.rule is None else f" ({shown.rule.where})"
+    time = (shown.expires - since).total_seconds()
+    return f"nobody decided within {format_duration(time)}{where}"
