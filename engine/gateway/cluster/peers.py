@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from ...approvals.request_order import longest_first
+from ...history.database.connection import ALL_ROWS
 from ...history.database.location import PostgresLocation
 from ...history.errors import FoldError
 from ...history.fold.fold import new_state
 from ...history.journal.reader import HistoryReader
 from ...history.model.events import JournalEvent, SessionOpened
-from ...history.model.positions import Positions
 from ...history.model.state import ApprovalState, SessionState
-from ...history.postgres.following import PeerSession, events_after, live_elsewhere, positions
+from ...history.postgres.live_sessions import PeerSession, live_elsewhere
 from ...history.postgres.server import ServerLease
 from ...history.redaction.redaction import Redaction
 from ...recording.masked_view import MaskedSessionState
@@ -33,33 +34,30 @@ class PeerSessions:
         self._lease = lease
         self._reader = reader
         self._redaction = redaction
-        self._seen: Positions | None = None
+        self._seen: dict[int, int] | None = None
         self._views: dict[str, MaskedSessionState] = {}
         self._servers: dict[str, PeerSession] = {}
 
-    async def look(self) -> list[JournalEvent]:
-        """Take in what other servers recorded since the last look; those events, as they may be shown.
+    async def look(self, tell: Callable[[JournalEvent], object]) -> None:
+        """Take in what other servers recorded since the last look, and tell each event as it is shown.
 
         Raises `JournalError`.
         """
-        location, lane = self._lease.location, self._lease.lane
         if self._seen is None:
-            self._seen = await asyncio.to_thread(positions, location)
-        shown: list[JournalEvent] = []
+            self._seen = await asyncio.to_thread(self._reader.positions)
         while True:
-            found = await asyncio.to_thread(events_after, location, self._seen, AT_ONCE, but=lane)
-            listed = await asyncio.to_thread(live_elsewhere, location, self._lease.id)
+            behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
+            found, self._seen = await asyncio.to_thread(self._reader.since_positions, behind, AT_ONCE)
+            listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
             self._servers = {each.session: each for each in listed}
             for event in found:
-                if self._seen.note(event.cursor):
-                    shown.append(await self._take(event))
-            if len(found) < AT_ONCE:
+                tell(await self._take(event))
+            if not found:
                 break
         for session in self._servers.keys() - self._views.keys():
             await self._load(session)
         for session in [each for each in self._views if each not in self._servers]:
             self.forget(session)
-        return shown
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
         """Move a session on by an event, which is returned as it is shown."""

@@ -33,7 +33,6 @@ from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
-from ...history.postgres.following import events_after, positions
 from ...history.postgres.server import ServerLease
 from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
@@ -160,10 +159,7 @@ class SharedHub(Hub):
         for act in await asyncio.to_thread(self._acts.pending):
             if act.id not in self._acting:
                 self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
-        for event in await self._peers.look():
-            self.note_end(event.body)
-            self._live.note_uses(event)
-            self._hand_over(event)
+        await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
         if time.monotonic() >= self._orphans_due and self._lease.holds():
@@ -171,6 +167,12 @@ class SharedHub(Hub):
             await self.take_over()
         await self.follow_freeze()
         await self._check_tokens()
+
+    def _tell(self, event: JournalEvent) -> None:
+        """Take over what happened at another server."""
+        self.note_end(event.body)
+        self._live.note_uses(event)
+        self._hand_over(event)
 
     def _hand_over(self, shown: Any) -> None:
         super()._hand_over(shown)
@@ -207,11 +209,12 @@ class SharedHub(Hub):
     # What all servers have
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
-        found = await asyncio.to_thread(events_after, self._lease.location, after, limit)
+        reader = self._journal.reader()
+        found, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
         return [self.redaction.event(event) for event in found]
 
     async def positions(self) -> Positions:
-        return await asyncio.to_thread(positions, self._lease.location)
+        return Positions((await asyncio.to_thread(self._journal.reader().positions)).values())
 
     async def sessions(self) -> list[SessionState]:
         return [*await super().sessions(), *self._peers.states()]

@@ -22,6 +22,11 @@ class Positions:
         """The last cursor of each lane, in the order of the lanes."""
         return tuple(self._last[lane] for lane in sorted(self._last))
 
+    @property
+    def by_lane(self) -> dict[int, int]:
+        """The last cursor of each lane, by the lane."""
+        return dict(self._last)
+
     def in_lane(self, lane: int) -> int:
         """The last cursor of a lane; the one before its first where none is known."""
         return self._last.get(lane, lane << LANE_BITS)
