@@ -104,8 +104,8 @@ def with_keys(known: Operators, journal: Location, *, sure: bool = False) -> Ope
     A journal without a log of keys, or with one that may not be read here, need not be the one that rules
     are for, unless one is `sure`.
     """
-    from ...engine.history.journal.key_log import KeyLog
-    from ...engine.history.journal.line_log import FileLines
+    from ...engine.history.logs.key_log import KeyLog
+    from ...engine.history.logs.line_log import FileLines
 
     log = KeyLog(journal)
     file = log.lines.path if isinstance(log.lines, FileLines) else None

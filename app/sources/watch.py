@@ -18,9 +18,9 @@ from ...engine.history.database.location import Location, resolved
 from ...engine.history.decisions.precedents import PrecedentIndex, Precedents
 from ...engine.history.errors import JournalError
 from ...engine.history.fold.fold import FoldError, new_state
-from ...engine.history.journal.freeze_log import FreezeLog
-from ...engine.history.journal.key_log import KeyLog
 from ...engine.history.journal.reader import open_reader
+from ...engine.history.logs.freeze_log import FreezeLog
+from ...engine.history.logs.key_log import KeyLog
 from ...engine.history.model.events import CallDecided, JournalEvent
 from ...engine.history.model.records import FreezeRecord
 from ...engine.history.model.state import ApprovalState, Origin, SessionState

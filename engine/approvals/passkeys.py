@@ -29,7 +29,7 @@ from ..history.audit.passkeys import (
     new_nonce,
     rp_of,
 )
-from ..history.journal.key_log import KeyLog
+from ..history.logs.key_log import KeyLog
 from ..history.model.records import EnrolledKey, KeyProof
 
 CHALLENGE_LIFETIME = timedelta(minutes=5)

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from ..approvals.policy import Credential
 from ..history.errors import JournalError
-from ..history.journal.freeze_log import UNREADABLE
 from ..history.journal.journal import Journal
+from ..history.logs.freeze_log import UNREADABLE
 from ..history.model.records import FreezeRecord
 from ..history.redaction.redaction import Redaction
 from ..sessions.freeze import CallFreeze

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
-from ..history.journal.freeze_log import FreezeLog
+from ..history.logs.freeze_log import FreezeLog
 from ..history.model.records import FreezeRecord
 
 T = TypeVar("T")

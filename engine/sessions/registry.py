@@ -26,10 +26,10 @@ from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..core.plan import ConditionReader
 from ..gate.shared_uses import SharedUses
-from ..history.journal.freeze_log import FreezeLog
 from ..history.journal.journal import Journal, JournalError
-from ..history.journal.key_log import KeyLog
 from ..history.journal.shared_uses import recorded_uses
+from ..history.logs.freeze_log import FreezeLog
+from ..history.logs.key_log import KeyLog
 from ..history.model.events import (
     CallDecided,
     CallResult,

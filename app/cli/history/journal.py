@@ -26,9 +26,9 @@ from ....engine.history.audit.signing import public_key, trusted_key
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
-from ....engine.history.journal.key_log import KeyLog
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
+from ....engine.history.logs.key_log import KeyLog
 from ....engine.history.model.since import moment
 from ....engine.history.model.times import to_ms
 from ...config.arguments import database, redaction, refuse

@@ -98,7 +98,7 @@ def _list_keys(journal: Location) -> int:
     """Print the keys of a journal's log, and what does not count in it."""
     from ....engine.gateway.protocol.token_paths import token_file
     from ....engine.gateway.protocol.tokens import TokenFile
-    from ....engine.history.journal.key_log import KeyLog
+    from ....engine.history.logs.key_log import KeyLog
 
     found, tokens = KeyLog(journal).read(), TokenFile(token_file())
     given_up = {name: tokens.given_up(name) for name in {e.key.operator for e in found.in_force()}}

@@ -397,7 +397,7 @@ class SharedHub(Hub):
         return json.dumps({"result": shown.model_dump(mode="json", by_alias=True)})
 
     def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
-        """Who acts, as this server's operations want it. Their token is the other server's to judge."""
+        """The actor, as this server's operations want it. Their token is the other server's to judge."""
         token = actor.get("token")
         credential = None
         if isinstance(token, str):

@@ -19,12 +19,12 @@ from ..database.connection import Connection
 from ..database.location import Location, absolute, resolved
 from ..decisions.index import rebuild_decisions
 from ..errors import JournalError
-from ..journal.key_log import KeyLog
 from ..journal.lanes import Positions, Row, positions, rows_behind
-from ..journal.line_log import LOGS, LineLog, LogName, line_log
 from ..journal.lock import WriteLock
 from ..journal.maintenance import changing
 from ..journal.schema import name_of, reading
+from ..logs.key_log import KeyLog
+from ..logs.line_log import LOGS, LineLog, LogName, line_log
 from ..postgres.connection import PostgresConnection
 from ..postgres.maintenance import add_unowned, next_numbers
 from .verify import check_file, check_session, require_journal
@@ -36,7 +36,7 @@ _LIVING = "SELECT name FROM server WHERE ended IS NULL ORDER BY started LIMIT 1"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What was copied; `lines` of the logs of freezes and passkeys by their names."""
+    """Result of a copy; `lines` of the logs of freezes and passkeys by their names."""
 
     sessions: int
     events: int

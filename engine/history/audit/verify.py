@@ -24,9 +24,9 @@ from ..database.compiled import LinkedRow
 from ..database.connection import Connection
 from ..database.location import Location
 from ..errors import JournalError
-from ..journal.key_log import KeyLog
 from ..journal.rows import in_pages
 from ..journal.schema import inspect, name_of, reading
+from ..logs.key_log import KeyLog
 from .attestation import Vouch, is_vouched, vouch_in
 from .hash_chain import ChainPosition, event_hash, event_hash_of_body
 from .passkeys import KeyEntry

@@ -17,7 +17,7 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """What SQLite's and PostgreSQL's connections have in common: statements with `?` for values."""
+    """The part that SQLite's and PostgreSQL's connections have in common; `?` stands for a value."""
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows: ...
     def executemany(self, statement: str, values: Any, /) -> object: ...

@@ -266,7 +266,7 @@ class Line(ClusterTable, table=True):
 
 
 class Act(ClusterTable, table=True):
-    """What an operator asks of a session at another server, for its owner to do; times are UTC ms.
+    """An act that an operator asks of a session at another server, for its owner to do; times are UTC ms.
 
     `method` and `params` are those of the wire, `actor` says who acts: JSON. `origin` is the server that
     took it in, which sets `lapsed` once the operator's token is no longer in force. The owner notes

@@ -35,7 +35,7 @@ class BatchWriter(ABC):
 
     @property
     def away(self) -> str | None:
-        """What the database last said, as long as it does not answer."""
+        """The last error of the database, as long as it does not answer."""
         return None
 
     @abstractmethod

@@ -63,7 +63,7 @@ class _Head:
 
 
 class JournalLock(Protocol):
-    """What lets this process write: a lock on the file, or a server's place in a database."""
+    """Right of this process to write: a lock on the file, or a server's place in a database."""
 
     def name_server(self, url: str) -> None: ...
     def release(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What operators ask of sessions at other servers: rows that their owners act on, once each.
+"""Acts that operators ask of sessions at other servers: rows that their owners act on, once each.
 
 A row outlives its owner: whoever takes the session over acts on it. Servers need no network between them.
 """

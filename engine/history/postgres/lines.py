@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ..database.location import PostgresLocation
 from ..errors import JournalError
-from ..journal.line_log import LineLog, LogName
+from ..logs.line_log import LineLog, LogName
 from .connection import PostgresConnection, driver
 from .pool import reading
 

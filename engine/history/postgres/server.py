@@ -201,7 +201,7 @@ class ServerLease:
 
     @property
     def ended(self) -> bool:
-        """Whether another server has ended this one."""
+        """True once another server has ended this one."""
         return self._ended
 
     def wait_until_held(self, seconds: float) -> bool:

@@ -13,8 +13,8 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.sources.read_only import read_only
 from interlock.app.sources.watch import WatchedJournal
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.journal.freeze_log import FreezeLog
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.logs.freeze_log import FreezeLog
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalRequested, SessionStatus
 from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.redaction.redaction import Redaction

@@ -17,8 +17,8 @@ from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.audit.passkeys import encoded
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.key_log import KeyLog
-from interlock.engine.history.journal.line_log import append_line
+from interlock.engine.history.logs.key_log import KeyLog
+from interlock.engine.history.logs.line_log import append_line
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalFused,

@@ -14,7 +14,7 @@ import pytest
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
-from interlock.engine.history.journal.freeze_log import FreezeLog
+from interlock.engine.history.logs.freeze_log import FreezeLog
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,

@@ -14,12 +14,12 @@ from interlock.engine.history.database.compiled import SELECT_LINKED
 from interlock.engine.history.database.connection import ALL_ROWS
 from interlock.engine.history.database.location import Location, PostgresLocation
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.journal.freeze_log import FreezeLog
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.line_log import line_log
 from interlock.engine.history.journal.maintenance import index_mismatches
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import reading
+from interlock.engine.history.logs.freeze_log import FreezeLog
+from interlock.engine.history.logs.line_log import line_log
 from interlock.engine.history.model.events import SessionStatus
 from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.model.times import to_ms

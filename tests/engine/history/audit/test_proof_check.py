@@ -18,7 +18,7 @@ from interlock.engine.history.audit.importing import read_export
 from interlock.engine.history.audit.passkeys import request_digest
 from interlock.engine.history.audit.verify import ChainCheck, verify_journal
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.key_log import KeyLog
+from interlock.engine.history.logs.key_log import KeyLog
 from interlock.engine.history.model.events import ApprovalRequested, CallResult
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import Hub

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.history.database.location import Location, PostgresLocation
-from interlock.engine.history.journal.freeze_log import UNREADABLE, FreezeLog
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.key_log import KeyHistory, KeyLog
-from interlock.engine.history.journal.line_log import line_log
+from interlock.engine.history.logs.freeze_log import UNREADABLE, FreezeLog
+from interlock.engine.history.logs.key_log import KeyHistory, KeyLog
+from interlock.engine.history.logs.line_log import line_log
 from interlock.engine.history.model.records import EnrolledKey, FreezeRecord
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

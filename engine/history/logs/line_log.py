@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..database.location import Location, absolute
-from .schema import name_of
+from ..journal.schema import name_of
 
 LogName: TypeAlias = Literal["freeze", "keys"]
 LOGS: tuple[LogName, ...] = ("freeze", "keys")

@@ -68,7 +68,7 @@ class KeyHistory:
         return [each for each in self.entries.values() if each.in_force()]
 
     def uses(self, credential: str) -> int:
-        """How often a key was used."""
+        """Count of the uses of a key."""
         return max((e.uses for e in self.entries.values() if e.key.credential == credential), default=0)
 
 
