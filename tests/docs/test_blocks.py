@@ -38,7 +38,20 @@ from ..support.forked import COMMANDS, python_with
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
 
 LANGUAGES = {
-    *("bash", "elisp", "json", "lua", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"),
+    *(
+        "bash",
+        "elisp",
+        "json",
+        "lua",
+        "mermaid",
+        "python",
+        "rules",
+        "scenario",
+        "sh",
+        "sql",
+        "text",
+        "toml",
+    ),
 }
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
