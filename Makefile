@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types docs dist tests test-postgresql caches thorough screenshots bench crash clean
+.PHONY: demo test types docs dist tests test-postgresql postgresql caches thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -11,7 +11,7 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 types tests docs caches
+	@$(MAKE) --no-print-directory --jobs=2 types tests docs caches postgresql
 
 types: $(VENV)/dev
 	$(BIN)/pyright
@@ -48,6 +48,14 @@ test-postgresql: export INTERLOCK_TEST_DATABASE = postgresql
 test-postgresql: export PYTHONDONTWRITEBYTECODE =
 test-postgresql: $(VENV)/dev
 	$(BIN)/pytest -n 4 --dist worksteal $(ON_POSTGRESQL)
+
+# Some of them in each run.
+postgresql: export INTERLOCK_TEST_DATABASE = postgresql
+postgresql: export PYTHONDONTWRITEBYTECODE =
+postgresql: $(VENV)/dev
+	$(BIN)/pytest -q tests/engine/history/journal/test_journal.py tests/engine/history/journal/test_reader.py \
+		tests/engine/history/decisions/test_precedents.py tests/engine/history/decisions/test_calls.py \
+		tests/engine/history/decisions/test_call_pages.py tests/engine/history/decisions/test_index.py
 
 SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-form or rules-errors or replay-nets
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..config.arguments import CommandParser
+from .options import journal_location
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("FILE", "DIR", "PATH", "OUT")
@@ -99,7 +100,8 @@ def positions(parser: CommandParser, path: tuple[str, ...] = ()) -> Iterator[Pos
 def _value(action: argparse.Action) -> Value:
     choices = tuple(map(str, action.choices or ()))
     metavar = str(action.metavar or "").upper()
-    return Value(choices, not choices and (action.type is Path or any(f in metavar for f in _FILES)))
+    is_file = action.type in (Path, journal_location) or any(f in metavar for f in _FILES)
+    return Value(choices, not choices and is_file)
 
 
 def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:

@@ -19,10 +19,11 @@ _LISTS = frozenset({"added_rules", "rules"})
 
 def path_fault(action: argparse.Action, value: object) -> str | None:
     """Fault of `value` for an option of paths, with the remedy; `None` if it has none."""
-    if action.type is not Path and action.dest not in _LISTS:
+    is_path = action.type is Path or isinstance(value, Path)  # a journal may be a database
+    if not is_path and action.dest not in _LISTS:
         return None
     for each in value if is_sequence(value) else [value]:
-        fault = describe_unusable_path(str(each), expand=action.type is Path)
+        fault = describe_unusable_path(str(each), expand=is_path)
         if fault is None and action.dest == JOURNAL and Path(str(each)).expanduser().is_dir():
             fault = (
                 f"expected the journal's file, found the directory {_quote(str(each))}; "

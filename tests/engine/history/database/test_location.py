@@ -23,7 +23,7 @@ class TestLocationOf:
         assert found == PostgresLocation("postgresql://ada@db:5433/lock?sslmode=require", "team_a")
 
     def test_takes_the_writing_one_of_several_hosts(self) -> None:
-        """Of a database and its standbys the one that takes writes is used, unless another is named."""
+        """Of a database and its standbys the one that takes writes is used, unless the URL says so."""
         which = "target_session_attrs=read-write"
         found = location_of("postgresql://ada@one:1,two/lock")
         assert found == PostgresLocation(f"postgresql://ada@one:1,two/lock?{which}")

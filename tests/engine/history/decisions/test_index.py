@@ -153,6 +153,8 @@ class TestLaw:
         journal.write("s2", opening(NET, mode="shadow", agent="night"))
         journal.write("child", opening(kind="child", parent="s1"))
         for session, bodies, then in moves:
+            if then == "fail" and not isinstance(journal.path, Path):
+                continue  # what a database refuses is tested with its writer
             if then == "fail":
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(Writer, "_check_in_place", refuse)
