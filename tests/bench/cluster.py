@@ -27,7 +27,7 @@ from ..engine.history.support.recording import opening
 from ..support.postgres import PostgresServer, programs
 from .journal import CALLERS, _decision, _ready
 
-ROUNDS = 40
+ROUNDS = 30
 TURNS = 3
 SERVERS = (1, 2, 3)
 

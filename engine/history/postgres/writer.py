@@ -385,7 +385,7 @@ class PostgresWriter(BatchWriter):
     def returned(self) -> bool:
         try:
             self._open().execute("SELECT 1")
-        except driver().Error as error:
+        except (driver().Error, JournalError) as error:
             self._drop(error)
             return False
         return True
