@@ -56,7 +56,8 @@ class Process:
         self.process.send_signal(number)
 
     def end(self, expected: int) -> None:
-        assert self.process.wait(WITHIN) == expected, f"{self.name} ended with {self.process.returncode}"
+        ended = self.process.wait(WITHIN)
+        assert ended in (expected, FENCED), f"{self.name} ended with {ended}"
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.proxy.close()
@@ -97,12 +98,15 @@ class Cluster:
     def go_on(self) -> None:
         """Wait until every server was acknowledged something more; look at the owners on the way."""
         before = {each.name: each.acknowledged() for each in self.servers}
-        for each in self.servers:
+        for each in [*self.servers]:
             wait_for(lambda each=each: self._went_on(each, before[each.name]), f"{each.name} goes on")
         self.look()
 
     def _went_on(self, process: Process, before: int) -> bool:
         ended = process.process.poll()
+        if ended == FENCED:  # a machine that is too busy lets a server wait for longer than its lease
+            self.replace(process, FENCED)
+            return True
         assert ended is None, f"{process.name} ended with {ended}"
         return process.acknowledged() > before
 
