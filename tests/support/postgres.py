@@ -176,9 +176,9 @@ def own_server(*, port: int | None = None, durable: bool = True) -> Iterator[Pos
 # The server that all processes of a run share
 
 _KEEPER = """
-"$@" <&- >/dev/null 2>>"$0/log" &
+"$@" </dev/null >/dev/null 2>>"$0/log" &
 server=$!
-cat "$0/users" >/dev/null
+cat >/dev/null
 kill -INT $server
 wait $server
 rm -rf "$0" "$0.lock"
@@ -210,17 +210,19 @@ def shared_server() -> PostgresServer:
             folder.mkdir(0o755)
             server.make()
             os.mkfifo(users, 0o666)
-            os.chmod(users, 0o666)
+            end = os.open(users, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            _pipe = os.open(users, os.O_WRONLY | os.O_CLOEXEC)
+            os.set_blocking(end, True)
             subprocess.Popen(
                 ["/bin/sh", "-c", _KEEPER, str(folder), *server.command()],
-                stdin=subprocess.DEVNULL,
+                stdin=end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=folder,
                 start_new_session=True,
                 **other_user(),
             )
-            _pipe = os.open(users, os.O_WRONLY | os.O_CLOEXEC)
+            os.close(end)
         server.wait()
     finally:
         os.close(lock)
