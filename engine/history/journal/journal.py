@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
+from ..batches.rows import Written
+from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT
 from ..database.connection import Connection
 from ..database.location import Location, PostgresLocation, absolute
@@ -26,8 +28,6 @@ from ..errors import JournalDisturbed, JournalError
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
-from .batch_rows import Written
-from .batch_writer import BatchWriter, Refusal, SessionOwner
 from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .read_connections import Connections

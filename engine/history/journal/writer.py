@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..batches.rows import BatchRowsMaker, SessionEnd, Written
+from ..batches.writer import BatchWriter, Refusal
 from ..database import compiled as sql
 from ..database.connection import Connection
 from ..decisions.index import write_changes
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent
-from .batch_rows import BatchRowsMaker, SessionEnd, Written
-from .batch_writer import BatchWriter, Refusal
 from .footprint import Footprint, disturbance, remedy
 from .insert import insert
 from .schema import BUSY_SECONDS, name_of

@@ -19,10 +19,10 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
+from ..batches.writer import SessionOwner
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalDisturbed, JournalError
-from ..journal.batch_writer import SessionOwner
 from .connection import PostgresConnection, connect, driver, unreachable
 
 LEASE_SECONDS = 8.0

@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.sanitize import visible
+from ..batches.rows import BatchRows, BatchRowsMaker, SessionEnd, Written
+from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
 from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionRefused
-from ..journal.batch_rows import BatchRows, BatchRowsMaker, SessionEnd, Written
-from ..journal.batch_writer import BatchWriter, Refusal, SessionOwner
 from ..journal.session_index import SessionLine
 from ..model.events import JournalEvent, SessionOpened
 from .append import APPEND, Gap, Move, arrays

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
+from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.journal.batch_rows import Written
 from interlock.engine.history.journal.encoding import encoded
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import EventBody, JournalEvent

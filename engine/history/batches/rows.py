@@ -14,10 +14,10 @@ from ..audit.hash_chain import event_hash_of_parts, new_salts, parts
 from ..database.compiled import LinkedRow
 from ..database.connection import Connection
 from ..decisions.index import LISTED_EVENTS, Change, SessionCalls, calls_before, opened_calls
+from ..journal.encoding import Encoded
+from ..journal.session_index import SessionLine
 from ..model.events import JournalEvent, SessionOpened
 from ..model.fast_models import construct_tuple
-from .encoding import Encoded
-from .session_index import SessionLine
 
 
 class Written(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..database.connection import Connection
 from ..errors import JournalError
-from .batch_rows import Written
+from .rows import Written
 
 
 class Refusal(NamedTuple):

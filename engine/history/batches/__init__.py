@@ -1,0 +1,1 @@
+"""Batches of events: the rows that they make, and what commits them."""
