@@ -16,10 +16,10 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
 from ..database.connection import Connection
+from ..database.lanes import Positions, Row, positions, rows_behind
 from ..database.location import Location, absolute, resolved
 from ..decisions.index import rebuild_decisions
 from ..errors import JournalError
-from ..journal.lanes import Positions, Row, positions, rows_behind
 from ..journal.lock import WriteLock
 from ..journal.maintenance import changing
 from ..journal.schema import name_of, reading

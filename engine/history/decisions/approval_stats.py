@@ -19,9 +19,9 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from ..database.compiled import SELECT_APPROVALS, SELECT_NETS
+from ..database.lanes import Positions, Row, rows_behind
 from ..database.location import Location
 from ..errors import JournalError
-from ..journal.lanes import Positions, Row, rows_behind
 from ..journal.schema import name_of, reading
 from ..model.events import RulesReplaced, SessionOpened, SessionResumed, event_body
 from ..model.records import NetRecord, Record, RuleRecord

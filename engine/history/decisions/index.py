@@ -20,8 +20,8 @@ from pydantic import JsonValue
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
+from ..database.insert import insert
 from ..fold.setting_changes import SETTINGS, RecordedSettings, Setting, SettingChange
-from ..journal.insert import insert
 from ..model.events import (
     ApprovalDecided,
     ApprovalExpired,

@@ -22,9 +22,9 @@ from pydantic_core import from_json
 
 from ...core.people import person_key
 from ..database.compiled import SELECT_PRECEDENTS
+from ..database.lanes import Positions, lane_of, rows_behind
 from ..database.location import Location
 from ..errors import JournalError
-from ..journal.lanes import Positions, lane_of, rows_behind
 from ..journal.reader import open_reader
 from ..journal.schema import name_of, reading
 from ..model.events import ApprovalRequested

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.connection import ALL_ROWS, Connection
+from ..database.lanes import Positions, positions, rows_behind
 from ..database.location import Location, PostgresLocation, absolute
 from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
@@ -26,7 +27,6 @@ from ..model.state import SessionSummary
 from ..model.times import from_ms
 from ..postgres.connection import PostgresConnection
 from ..postgres.server import owner_of
-from .lanes import Positions, positions, rows_behind
 from .lazy_events import LazyEvents
 from .lock import is_written
 from .read_connections import Connections

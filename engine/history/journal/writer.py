@@ -14,11 +14,11 @@ from ..batches.rows import BatchRowsMaker, SessionEnd, Written
 from ..batches.writer import BatchWriter, Refusal
 from ..database import compiled as sql
 from ..database.connection import Connection
+from ..database.insert import insert
 from ..decisions.index import write_changes
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent
 from .footprint import Footprint, disturbance, remedy
-from .insert import insert
 from .schema import BUSY_SECONDS, name_of
 from .session_index import SessionLine
 

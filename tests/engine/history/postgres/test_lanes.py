@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from interlock.engine.history.database.lanes import lane_of
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.decisions.approval_stats import fatigue
 from interlock.engine.history.errors import SessionElsewhere
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.lanes import lane_of
 from interlock.engine.history.journal.reader import HistoryReader, open_reader
 from interlock.engine.history.model.events import JournalEvent, SessionStatus
 from tests.support.decisions import asked, opened

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from interlock.engine.history.journal.insert import insert
+from interlock.engine.history.database.insert import insert
 
 pytestmark = pytest.mark.sqlite("statements for a file")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 
-from ..database.connection import Connection
+from .connection import Connection
 
 _AT_ONCE = 32
 """Rows of one statement: few enough for the 999 values that an older SQLite takes."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..database.compiled import LANE_BITS, SELECT_LANES
-from ..database.connection import ALL_ROWS, Connection
 from ..decisions.call_pages import fetch_page
 from ..postgres.connection import PostgresConnection
+from .compiled import LANE_BITS, SELECT_LANES
+from .connection import ALL_ROWS, Connection
 
 Row: TypeAlias = tuple[Any, ...]
 """An event: its cursor, its session, its number, and what else a statement selects."""
