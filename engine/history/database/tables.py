@@ -17,7 +17,6 @@ from sqlalchemy import (
     MetaData,
     String,
     Text,
-    TextClause,
     UniqueConstraint,
     text,
 )
@@ -49,9 +48,9 @@ APPROVAL_TYPES = (
 """Types of the events that approvals are counted by."""
 
 
-def _where(condition: str) -> dict[str, TextClause]:
-    """The condition of an index on some of the rows, in either database."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+def _partial(name: str, *columns: str, where: str) -> Index:
+    """An index on some of the rows, in either database."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Table(SQLModel):
@@ -97,11 +96,11 @@ class Event(Table, table=True):
 
     __table_args__ = (
         UniqueConstraint("session", "seq", name="uq_event_session_seq"),
-        Index(
+        _partial(
             "ix_event_approval",
             "cursor",
             "at",
-            **_where(f"type IN ({', '.join(map(repr, APPROVAL_TYPES))})"),
+            where=f"type IN ({', '.join(map(repr, APPROVAL_TYPES))})",
         ),
         {"sqlite_autoincrement": True},
     )
@@ -154,21 +153,21 @@ class Decision(Table, table=True):
         Index("ix_decision_session", "session", "at"),
         Index("ix_decision_tool", "tool", "at", "verdict"),
         Index("ix_decision_net", "net", "at", "verdict"),
-        Index("ix_decision_verdict", "verdict", "at", **_where("verdict <> 'allow'")),
-        Index("ix_decision_called", "called", "at", **_where("called <> tool")),
-        Index("ix_decision_via", "via", "at", **_where("via IS NOT NULL")),
-        Index(
+        _partial("ix_decision_verdict", "verdict", "at", where="verdict <> 'allow'"),
+        _partial("ix_decision_called", "called", "at", where="called <> tool"),
+        _partial("ix_decision_via", "via", "at", where="via IS NOT NULL"),
+        _partial(
             "ix_decision_shadow",
             "session",
             "verdict",
             "net",
             "result",
             "at",
-            **_where("mode = 'shadow'"),
+            where="mode = 'shadow'",
         ),
-        Index("ix_decision_kind", "kind", "at", **_where("kind <> 'call'")),
-        Index("ix_decision_by", "by", "at", **_where('"by" IS NOT NULL')),
-        Index("ix_decision_off", "off", "at", **_where('"off" IS NOT NULL')),
+        _partial("ix_decision_kind", "kind", "at", where="kind <> 'call'"),
+        _partial("ix_decision_by", "by", "at", where='"by" IS NOT NULL'),
+        _partial("ix_decision_off", "off", "at", where='"off" IS NOT NULL'),
     )
 
     cursor: int = Field(sa_column=Column(Integer, primary_key=True))
