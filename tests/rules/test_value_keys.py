@@ -485,13 +485,9 @@ async def runs(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
 
 
 class TestNets:
-    def test_nobody_is_asked_and_nothing_is_noted(self) -> None:
-        asks = Transition("ask", ("p",), ("p",), ("a",), type="manual")
+    def test_have_no_callbacks_of_their_own(self) -> None:
+        """What a callback notes of one value would be there for all."""
         key = ValueKey(("k",))
-        with pytest.raises(NetError, match="asks a person"):
-            define_skill_net(
-                "n", places=["p"], transitions=[asks], initial_marking={"p": 1}, per_value=key
-            )
         use = Transition("use", ("p",), ("p",), ("a",))
         with pytest.raises(NetError, match="callbacks of its own"):
             define_skill_net(
@@ -522,7 +518,6 @@ class TestErrors:
                 "orders, limits and blocks",
                 "each call",
             ),
-            ("after a require human-approval before b for same input.x", "orders, limits", "each call"),
             ("block a after b until human-approval for same input.x", "orders, limits", "each call"),
             (
                 "limit a to 2 for each input.x per session",
