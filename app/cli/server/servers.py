@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.arguments import BAD_INPUT, database, refuse
-from ..options import add_journal, add_switch
+from ..options import add_database, add_switch
 
 if TYPE_CHECKING:
     from ....engine.history.postgres.server import ServerLine
@@ -24,7 +24,7 @@ HEADING = ("SERVER", "STATE", "SESSIONS", "VERSION", "REACHED AT")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_journal(parser)
+    add_database(parser)
     add_switch(parser, "--json", "print JSON")
 
 

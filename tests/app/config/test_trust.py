@@ -55,7 +55,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         (
             *("check", "explain", "history verify", "history approvals", "backtest", "token", "suggest"),
             *("approvals list", "approvals show", "approvals approve", "approvals deny"),
-            "freeze",
+            *("freeze", "servers"),
         ),
         ("true", "false"),
         (),
