@@ -132,6 +132,7 @@ class TestLongTexts:
         async with stage(state, size=(80, 24)) as on:
             await on.open_dialog()
             await check(on)
-            assert TAIL in on.painted()
+            # Beyond what a dialog can show whole there is an excerpt, which cannot be approved.
+            assert ("ONLY AN EXCERPT" if name == "lines" else TAIL) in on.painted()
             assert "lines hidden" in on.painted()
             assert "WHY IT ASKS" in on.painted()

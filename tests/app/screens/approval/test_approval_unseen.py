@@ -95,7 +95,7 @@ class TestLongRequests:
             await on.wake()
             await on.until("a show the next page · 3 of 18")
             await all_pages(on)
-            await on.until("a approve once")
+            await on.until("✓a approve")
             assert "show the next page" not in on.painted()
 
     @pytest.mark.parametrize("key", ["a", "e", "g"])

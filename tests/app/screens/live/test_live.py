@@ -127,7 +127,7 @@ class TestNarrow:
             await on.pilot.resize_terminal(40, 10)
             await on.settle()
             assert "effects: deploy" in on.painted()
-            assert "a approve once" in on.painted()
+            assert "a approve" in on.painted()
             await on.pilot.resize_terminal(120, 40)
             await on.settle()
             await on.press("escape")
