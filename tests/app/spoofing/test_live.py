@@ -132,7 +132,10 @@ class TestLongTexts:
         async with stage(state, size=(80, 24)) as on:
             await on.open_dialog()
             await check(on)
-            # Beyond what a dialog can show whole there is an excerpt, which cannot be approved.
-            assert ("ONLY AN EXCERPT" if name == "lines" else TAIL) in on.painted()
+            if name == "lines":
+                # More than a dialog can show whole: an excerpt, which cannot be approved there.
+                assert "ONLY AN EXCERPT" in on.painted()
+                return
+            assert TAIL in on.painted()
             assert "lines hidden" in on.painted()
             assert "WHY IT ASKS" in on.painted()
