@@ -101,6 +101,7 @@ class TestViews:
                 found.append(await page.evaluate(focused))
                 assert len(found) < 30, found
             assert found[-2:] == ["BUTTONleft", "BUTTONright"]
+            await awake(page)  # tab may have scrolled the page, which has to rest before it decides
             await page.keyboard.press("Enter")
             assert await call == "deployed to prod"
             await page.wait_for_selector("article[data-view=queue]")
