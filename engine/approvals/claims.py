@@ -35,13 +35,10 @@ class Claims:
         Others may decide it all the same. `None` when it is over.
         """
         by, table = by.strip(), self._table
-        waits = table.open.get(approval_id)
-        if waits is None:
-            return None
-        async with waits.turn:
-            shown = table.shown(waits)
-            if shown is None:
+        async with table.turn(approval_id) as found:
+            if found is None:
                 return None
+            waits, shown = found
             if not by:
                 return Reply(False, "Nobody has this: a claim needs the name of an operator")
             if shown.claim is not None:
@@ -116,13 +113,10 @@ class Claims:
     async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
         """Record what a person says of a request, perhaps `to` another. `None` when it is over."""
         by, text, to = by.strip(), text.strip(), (to or "").strip().removeprefix("@") or None
-        waits = self._table.open.get(approval_id)
-        if waits is None:
-            return None
-        async with waits.turn:
-            shown = self._table.shown(waits)
-            if shown is None:
+        async with self._table.turn(approval_id) as found:
+            if found is None:
                 return None
+            _, shown = found
             if not by or not (text or to):
                 return Reply(False, "Nothing said: a comment needs a text, and the name of an operator")
             if len(shown.comments) >= MOST_COMMENTS:

@@ -78,13 +78,10 @@ class Deadlines:
         it was asked (G-77); the shorter of their times counts.
         """
         table = self._table
-        waits = table.open.get(approval_id)
-        if waits is None:
-            return None
-        async with waits.turn:
-            shown = table.shown(waits)
-            if shown is None:
+        async with table.turn(approval_id) as found:
+            if found is None:
                 return None
+            waits, shown = found
             if shown.expires is not None and table.clock() >= shown.expires:
                 return Reply(False, "The time for this request is over")
             overstepped = table.tokens.overstepped(by, credential, "decide")

@@ -123,13 +123,10 @@ class Fuses:
         is then not released, either, but asked about again.
         """
         by, table = by.strip(), self._table
-        waits = table.open.get(approval_id)
-        if waits is None:
-            return None
-        async with waits.turn:
-            shown = table.shown(waits)
-            if shown is None:
+        async with table.turn(approval_id) as found:
+            if found is None:
                 return None
+            waits, shown = found
             if not by:
                 return Reply(False, "Nobody takes it back: this needs the name of an operator")
             overstepped = table.tokens.overstepped(by, credential, "decide")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -252,6 +252,19 @@ class RequestTable:
     def shown(self, waits: OpenRequest) -> ApprovalState | None:
         """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""
         return None if waits.over else self.host.state.approvals.get(waits.approval_id)
+
+    @asynccontextmanager
+    async def turn(
+        self, approval_id: str
+    ) -> AsyncGenerator[tuple[OpenRequest, ApprovalState] | None, None]:
+        """A request and its state, for as long as its turn is held; `None` when it is over."""
+        waits = self.open.get(approval_id)
+        if waits is None:
+            yield None
+            return
+        async with waits.turn:
+            shown = self.shown(waits)
+            yield None if shown is None else (waits, shown)
 
     def undecided_late(self, opener: str) -> Iterator[tuple[datetime, Callable[[], bool]]]:
         """Late requests of an opener that nobody has approved, each since when, and how to withdraw it.

@@ -272,13 +272,10 @@ class ApprovalRequests:
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
         """Record that a person looks at the masked text of a request that may be more than secrets."""
         by = by.strip()
-        waits = self.table.open.get(approval_id)
-        if waits is None:
-            return None
-        async with waits.turn:
-            shown = self.table.shown(waits)
-            if shown is None:
+        async with self.table.turn(approval_id) as found:
+            if found is None:
                 return None
+            _, shown = found
             if not by:
                 return Reply(False, "Nobody has asked: this needs the name of an operator")
             if not is_among(by, shown.revealed):
