@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from ...approvals.request_order import longest_first
 from ...history.database.connection import ALL_ROWS
-from ...history.database.location import PostgresLocation
 from ...history.errors import FoldError
 from ...history.fold.fold import new_state
 from ...history.journal.reader import HistoryReader
@@ -30,7 +29,6 @@ class PeerSessions:
     """States of sessions at other servers, folded from the journal. `look` brings them up to date."""
 
     def __init__(self, lease: ServerLease, reader: HistoryReader, redaction: Redaction) -> None:
-        assert isinstance(lease.location, PostgresLocation)
         self._lease = lease
         self._reader = reader
         self._redaction = redaction

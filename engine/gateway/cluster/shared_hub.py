@@ -24,7 +24,8 @@ from ...approvals.policy import ApprovalPolicy, Credential
 from ...approvals.request_order import longest_first
 from ...backtest.rules_compiler import Language
 from ...core.approvers import Operator
-from ...history.database.location import Location, PostgresLocation
+from ...history.database.lanes import lane_of
+from ...history.database.location import Location
 from ...history.errors import JournalDisturbed, JournalError, SessionElsewhere, SessionNotFound
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent
@@ -180,7 +181,7 @@ class SharedHub(Hub):
             self._bell.ring()
 
     def _is_own(self, event: JournalEvent) -> bool:
-        return event.cursor >> 40 == self._lease.lane
+        return lane_of(event.cursor) == self._lease.lane
 
     # Sessions of servers that have ended
 
@@ -259,11 +260,8 @@ class SharedHub(Hub):
     async def _fetch(self, session_id: str) -> None:
         """Have the server that owns a session close and release it, as before a restart."""
         act = uuid4().hex
-        await asyncio.to_thread(self._acts.post, act, session_id, HAND_OVER, "{}", "{}")
-        self._ring()
-        answer = await self._wait_for(act)
+        answer, _ = await self._ask(act, session_id, HAND_OVER, "{}", {})
         if answer is None:
-            await asyncio.to_thread(self._acts.withdraw, act)
             where = self.server_of(session_id) or "another server"
             raise JournalError(f"{where}, which has session '{session_id}', does not let it go")
         _result_of(answer)
@@ -301,25 +299,25 @@ class SharedHub(Hub):
         if credential is not None:
             actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
             self._posted[act] = credential
-        await asyncio.to_thread(
-            self._acts.post,
-            act,
-            session,
-            operation.wire_name,
-            params.model_dump_json(by_alias=True),
-            json.dumps(actor),
-        )
-        self._ring()
-        answer = await self._wait_for(act)
+        asked = params.model_dump_json(by_alias=True)
+        answer, withdrawn = await self._ask(act, session, operation.wire_name, asked, actor)
         if answer is None:
-            withdrawn = await asyncio.to_thread(self._acts.withdraw, act)
-            answer = await asyncio.to_thread(self._acts.result, act)
-            if answer is None:
-                return self._unanswered(operation, session, withdrawn=withdrawn)
+            return self._unanswered(operation, session, withdrawn=withdrawn)
         result = method.result.model_validate(_result_of(answer))
         if isinstance(result, Nothing):
             return None
         return cast("RootModel[object]", result).root if isinstance(result, RootModel) else result
+
+    async def _ask(
+        self, act: str, session: str, method: str, params: str, actor: Mapping[str, object]
+    ) -> tuple[str | None, bool]:
+        """Have the owner of a session do something: its answer, if any, and whether it was withdrawn."""
+        await asyncio.to_thread(self._acts.post, act, session, method, params, json.dumps(actor))
+        self._ring()
+        if (answer := await self._wait_for(act)) is not None:
+            return answer, False
+        withdrawn = await asyncio.to_thread(self._acts.withdraw, act)
+        return await asyncio.to_thread(self._acts.result, act), withdrawn
 
     async def _wait_for(self, act: str) -> str | None:
         """The answer to what was asked, `None` where it does not come in time."""
@@ -490,7 +488,6 @@ def open_hub(
     """
     if isinstance(database, Path):
         return Hub.open(database, redaction=redaction, policy=policy, language=language)
-    assert isinstance(database, PostgresLocation)
     journal = Journal.open(database)
     try:
         return SharedHub(journal, redaction=redaction, policy=policy, language=language)

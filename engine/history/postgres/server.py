@@ -23,7 +23,7 @@ from ..batches.writer import SessionOwner
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalDisturbed, JournalError
-from .connection import PostgresConnection, connect, driver, unreachable
+from .connection import NOW, PostgresConnection, connect, driver, unreachable
 
 LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
@@ -36,10 +36,9 @@ DURABLE = (
 )
 """Has the transaction that it is in be durable when it is committed, however the role was set up."""
 
-_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 _REGISTER = f"""
 INSERT INTO server (id, name, url, version, started, lease)
-VALUES (?, ?, NULL, ?, {_NOW}, {_NOW} + ?)
+VALUES (?, ?, NULL, ?, {NOW}, {NOW} + ?)
 """
 # A condition on another row than the changed one is sure only where it never becomes false again: that
 # one was read before the changed row was locked. So who owns something has to be seen ended.
@@ -57,17 +56,17 @@ ON CONFLICT (lane) DO NOTHING RETURNING lane, last, {DURABLE}
 _LAST = f"UPDATE lane SET server = server WHERE lane = ? AND server = ? RETURNING last, {DURABLE}"
 # A renewal that is lost with the database makes a lease shorter than its server thinks: nobody minds.
 _RENEW = (
-    f"UPDATE server SET lease = {_NOW} + ? WHERE id = ? AND ended IS NULL "
+    f"UPDATE server SET lease = {NOW} + ? WHERE id = ? AND ended IS NULL "
     "RETURNING lease, set_config('synchronous_commit', 'off', true)"
 )
-_LEASES = f"SELECT id, lease, lease < {_NOW} FROM server WHERE ended IS NULL AND id <> ?"
+_LEASES = f"SELECT id, lease, lease < {NOW} FROM server WHERE ended IS NULL AND id <> ?"
 _END_EXPIRED = f"""
-UPDATE server SET ended = {_NOW} FROM unnest(CAST(? AS text[]), CAST(? AS bigint[])) AS silent(id, lease)
+UPDATE server SET ended = {NOW} FROM unnest(CAST(? AS text[]), CAST(? AS bigint[])) AS silent(id, lease)
 WHERE server.id = silent.id AND server.lease = silent.lease AND ended IS NULL
 RETURNING server.id, {DURABLE}
 """
 _LAST_END = "SELECT max(ended) FROM server WHERE id <> ?"
-_LEAVE = f"UPDATE server SET ended = {_NOW} WHERE id = ? AND ended IS NULL"
+_LEAVE = f"UPDATE server SET ended = {NOW} WHERE id = ? AND ended IS NULL"
 _LET_GO = "UPDATE owner SET server = NULL WHERE server = ?"
 _LET_SESSION_GO = "UPDATE owner SET server = NULL WHERE session = ? AND server = ?"
 _NAME = "UPDATE server SET url = ? WHERE id = ?"
@@ -105,10 +104,10 @@ JOIN session ON session.id = claimed.session ORDER BY session.opened, session.ro
 """
 """Subagents' sessions go with that of their parent: the nets that judge them are there."""
 _SERVERS = f"""
-SELECT server.id, server.name, server.url, server.version, server.started, server.lease - {_NOW},
+SELECT server.id, server.name, server.url, server.version, server.started, server.lease - {NOW},
     server.ended, (SELECT count(*) FROM owner JOIN session ON session.id = owner.session
         WHERE owner.server = server.id AND session.status NOT IN ('done', 'failed'))
-FROM server WHERE server.ended IS NULL OR server.ended > {_NOW} - ? ORDER BY server.started, server.id
+FROM server WHERE server.ended IS NULL OR server.ended > {NOW} - ? ORDER BY server.started, server.id
 """
 _OWNER = """
 SELECT server.id, server.name, server.url FROM owner JOIN server ON server.id = owner.server
