@@ -106,7 +106,7 @@ _DIFFERENCES = {
     "BYTEA DEFAULT x''": "BYTEA DEFAULT ''",
     "cursor SERIAL": "cursor BIGINT",
 }
-"""What is written as for SQLite, and as PostgreSQL wants it."""
+"""Texts as SQLite takes them, and as PostgreSQL does."""
 
 
 def _postgresql(element: CreateTable | CreateIndex) -> str:

@@ -100,7 +100,7 @@ class PostgresConnection:
         self.raw = connection
         self.text_factory: object = str
         self.used = float("-inf")
-        """When it was last given back to the pool, by the monotonic clock."""
+        """Time at which it was last given back to the pool, by the monotonic clock."""
 
     def execute(
         self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()

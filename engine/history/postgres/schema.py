@@ -47,7 +47,7 @@ _FUNCTIONS = (
     END $$
     """,
 )
-"""What the statements ask of an event's body; SQLite has them from Python."""
+"""Functions on an event's body that the statements call; SQLite has them from Python."""
 
 
 def inspect(location: PostgresLocation) -> tuple[Literal["fresh", "current"], str | None]:

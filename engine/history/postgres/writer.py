@@ -45,7 +45,7 @@ MOST_BYTES = 64 << 20
 """Text of events in one statement; PostgreSQL takes a gigabyte of all values together."""
 _PAUSE = 0.05
 _AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
-"""What the database says when another attempt may do: conflicts, deadlocks, time that is up."""
+"""Codes after which another attempt may do: conflicts, deadlocks, time that is up."""
 _UNFIT = ("22", "23", "54")
 """Classes of what is wrong with the values themselves."""
 _ENDED = ("done", "failed")

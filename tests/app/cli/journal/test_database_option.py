@@ -76,7 +76,7 @@ class TestOtherUrl:
     def test_is_refused_as_a_setting(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Where the environment names it, the error names the variable."""
+        """The error names the variable that named the journal."""
         monkeypatch.setenv("INTERLOCK_DB", "mysql://ada@db/lock")
         assert main(["history"]) == 2
         said = capsys.readouterr().err

@@ -80,7 +80,7 @@ class TestLimit:
                 assert "link" not in said
 
     async def test_only_of_what_still_waits(self) -> None:
-        """What was decided until then is not told; one that is left comes as a message of its own."""
+        """Requests decided until then are not told; one that is left comes as a message of its own."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
             async with flooded(server, settings, 4) as (on, clock):
@@ -91,7 +91,7 @@ class TestLimit:
                 assert (said["event"], said["approval_id"]) == ("approval.waiting", "ap4")
 
     async def test_a_name_is_not_lost(self) -> None:
-        """Who is asked to look at one of them stands in the message about several."""
+        """The person asked to look at one of them stands in the message about several."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
             async with flooded(server, settings, 4) as (on, clock):
@@ -108,7 +108,7 @@ class TestLimit:
                 assert "ben: maria asks you to look" in json.loads(server.heard[2][2])["message"]
 
     async def test_outcomes_too(self) -> None:
-        """What became of many that were told of comes in one message, too."""
+        """The ends of many that were told of come in one message, too."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
             async with flooded(server, settings, 3) as (on, clock):
