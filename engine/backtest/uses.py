@@ -11,8 +11,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable
 
+from ..core.shared_counters import Use
 from ..core.shared_limit import SharedLimit
-from ..gate.shared_uses import SharedUses, Use
+from ..gate.shared_uses import SharedUses
 
 
 class TrialUses(SharedUses):

@@ -80,13 +80,15 @@ class Timekeeper:
 class EvaluationContext:
     """One point in time, taken when something first depends on it; `clock` is `None` until then."""
 
-    __slots__ = ("_aged", "_timekeeper", "clock", "moved", "surroundings")
+    __slots__ = ("_aged", "_timekeeper", "clock", "counters", "moved", "surroundings")
 
     def __init__(self, timekeeper: Timekeeper, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
         self.clock: float | None = None
         self.moved: dict[str, Since] | None = None
         """By net: when the tokens came that a commit took away or brought; see `timed.moved_times`."""
+        self.counters: set[str] = set()
+        """Counters of limits over sessions of which was asked what is left."""
         self._timekeeper = timekeeper
         self._aged: dict[str, Aged] | None = None
 
@@ -141,6 +143,7 @@ class EvaluationContext:
     def _left(self, member: Member, shared: SharedLimit, marking: Marking) -> Marking:
         most, own = member.net.initial_marking[shared.place], marking.get(shared.place, 0)
         counter = self.counter(member, shared)
+        self.counters.add(counter)
         left = self._timekeeper.uses.left(counter, shared, most, own, self.now())
         return marking if left == own else {**marking, shared.place: left}
 

@@ -7,7 +7,7 @@ decision rests on and its commit.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ..core.frozen import frozen, maker
 from ..core.plan import PLAN
@@ -36,7 +36,8 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 class GateSnapshot:
     """State of a gate for one call: active nets, pending transitions, grants and evaluation context.
 
-    `plans` is `None` where a plan is a call like any other.
+    `plans` is `None` where a plan is a call like any other, `reserved` where uses of limits over sessions
+    need not be reserved before a call takes them; else it has those that are, as counters by net.
     """
 
     roster: Roster
@@ -44,6 +45,7 @@ class GateSnapshot:
     granted: GrantStore
     context: EvaluationContext
     plans: Plans | None = None
+    reserved: Mapping[str, str] | None = None
 
 
 make_snapshot = maker(GateSnapshot)
@@ -61,6 +63,36 @@ class PendingQuestion:
     clock: float | None
     unclear: str | None
     judged_as: tuple[str, ...]
+
+
+@frozen
+class PendingUses:
+    """Need of a call for limits over sessions, to be met before it is decided: nothing has happened yet.
+
+    Uses to reserve, as counters by net, with the time from which on they count and for how long; or none,
+    where `unsure` counters are to be read again before the call is blocked.
+    """
+
+    counters: Mapping[str, str]
+    at: float = 0.0
+    window: float = 0.0
+    unsure: frozenset[str] = frozenset()
+
+
+def _unreserved(moved: Sequence[MemberVerdict], snapshot: GateSnapshot) -> PendingUses | None:
+    """The uses to reserve before nets move; `None` where they are, and where there are none."""
+    if snapshot.reserved is None:
+        return None
+    counters: dict[str, str] = {}
+    window = 0.0
+    for member, verdict in moved:
+        shared = member.net.shared
+        if shared is not None and any(shared.place in step.transition.inputs for step in verdict.steps):
+            counters[member.key] = snapshot.context.counter(member, shared)
+            window = max(window, shared.window)
+    if not counters or counters == snapshot.reserved:
+        return None
+    return PendingUses(counters, snapshot.context.now(), window)
 
 
 @frozen
@@ -122,8 +154,10 @@ def enforce(
     confirm: Confirm | None,
     snapshot: GateSnapshot,
     progress: ApprovalProgress | None = None,
-) -> GateDecision | PendingQuestion:
+) -> GateDecision | PendingQuestion | PendingUses:
     """Decide and commit, or give the question that has to be answered first (G-11, G-13 … G-15, G-58).
+
+    Also gives the uses that have to be reserved first.
 
     Called again with `progress` after every answer: the nets active then are asked about the call as it
     is then, and what a person was to answer before is still asked, also where its net is off by now or
@@ -190,6 +224,8 @@ def enforce(
         planned = plans.offers(call, classification, progress, snapshot.roster.members)
     gifts = grant_offers(progress, classification) if progress is not None else ()
     refused = granted.unfit(gifts, classification, call, snapshot.context) if gifts else None
+    if refused is None and (needed := _unreserved(moved, snapshot)) is not None:
+        return needed
     refused = refused or _commit(moved, call, snapshot)
     if refused is not None:
         return case.decided("block", refused)
@@ -365,7 +401,7 @@ def shadow(
     confirm: Confirm | None,
     snapshot: GateSnapshot,
     progress: ApprovalProgress | None = None,
-) -> GateDecision:
+) -> GateDecision | PendingUses:
     """Decision of `enforce` without asking; a call that it would ask about counts as approved (G-57).
 
     A call that would be blocked moves no net, since in enforce mode it would not have run.
@@ -383,6 +419,8 @@ def shadow(
         refused = refusal_without_asking(call, *manual, confirm, None, quotes_call=quotes)
     used = distinct(covered.values())
     moved = classification.gated() + used
+    if refused is None and (needed := _unreserved(moved, snapshot)) is not None:
+        return needed
     refused = refused or _commit(moved, call, snapshot)
     if refused is not None:
         return case.decided("block", refused)

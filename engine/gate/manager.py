@@ -12,6 +12,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
 from ..core.plan import ConditionReader, PlanError
+from ..core.shared_counters import Reservation
 from ..core.sources import USER
 from ..core.value_key import split_key
 from ..net.net import GateState, Input, NetError, SkillNet, ToolCall, initial_state
@@ -23,6 +24,7 @@ from .conditions import EvaluationContext, Timekeeper, apply_condition
 from .contention import Claims, asking_about
 from .decision import (
     PendingQuestion,
+    PendingUses,
     enforce,
     make_snapshot,
     pass_at_once,
@@ -38,6 +40,7 @@ from .grants.plans import Plans, plan_of_call
 from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
+from .reservations import MOST_ATTEMPTS
 from .shared_uses import SessionUses, SharedUses
 from .state.recorder import RecordedDecision, Recorder
 from .state.replay import replay_entry
@@ -413,18 +416,19 @@ class GateManager:
         finally:
             self._lock.release()
         if decision is None:
-            decision = await self._awaited(call, reached, claimed, ctx.waits)
+            decision = await self._awaited(call, reached, claimed, ctx.waits, ctx.confirm)
         if self._on_decision is not None:
             await self._announce(decision, self._on_decision, at_once=ctx.at_once)
         return decision
 
     def try_decide(
         self, call: ToolCall, ctx: GateContext = _NOBODY
-    ) -> RecordedDecision | PendingQuestion:
+    ) -> RecordedDecision | PendingQuestion | PendingUses:
         """Decide a call without waiting; its decision is handed over to the record of this gate.
 
         Whoever gets the decision waits until it is recorded. For a call that needs approval the question
-        is returned, and nothing has happened: see `ask`. Never raises, as `handle_tool_call`.
+        is returned, and nothing has happened: see `ask`. Nor has it for one whose uses of limits over
+        sessions have to be reserved: `handle_tool_call`. Never raises, as that.
         """
         assert self._recorder is not None, "only a gate with a record decides so"
         with self._lock:
@@ -485,22 +489,32 @@ class GateManager:
     async def _awaited(
         self,
         call: ToolCall,
-        reached: GateDecision | PendingQuestion,
+        reached: GateDecision | PendingQuestion | PendingUses,
         claimed: bool,
         waits: Waits | None,
+        confirm: Confirm | None = None,
     ) -> GateDecision:
         """The decision once people have answered and it is recorded.
 
         Then the call's id is released, and calls that wait for what it might have taken go on.
         """
-        asks = isinstance(reached, PendingQuestion)
+        asks = False
+        progress: ApprovalProgress | None = None
+        reserved: Reservation | None = None
         try:
-            while isinstance(reached, PendingQuestion):
+            while not isinstance(reached, GateDecision):
+                if isinstance(reached, PendingUses):
+                    reached, reserved = await self._with_uses(call, confirm, progress)
+                    continue
+                asks, progress, confirm = True, reached.progress, reached.confirm
                 reached = await self._in_turn(reached, waits)
                 if isinstance(reached, PendingQuestion):
                     reached = await self._ask(reached)
             if self._recorder is not None:
-                reached = await self._recorder.record(call, reached)
+                decision = reached
+                reached = await self._recorder.record(call, decision)
+                if reserved is not None and reached is not decision:
+                    self._uses.forget(reserved)
         finally:
             if claimed:
                 self._waiting.discard(call.tool_call_id)
@@ -509,9 +523,53 @@ class GateManager:
                     self._claims.leave(call.tool_call_id)
         return reached
 
+    async def _with_uses(
+        self,
+        call: ToolCall,
+        confirm: Confirm | None,
+        progress: ApprovalProgress | None,
+    ) -> tuple[GateDecision | PendingQuestion, Reservation | None]:
+        """Reserve the uses of limits over sessions that a call needs, and take it further.
+
+        Gives how far it came, and the reservation of which it took the uses. Where other servers had used
+        the counters, the call is judged again by what is left.
+        """
+        reservations = self._uses.uses.reservations
+        assert reservations is not None
+        asked = call if progress is None else progress.call
+        wanted: Reservation | None = None
+        reserved: Mapping[str, str] = {}
+        sure = taken = False
+        try:
+            async with reservations.turn:
+                for _ in range(MOST_ATTEMPTS):
+                    with self._lock:
+                        reached = self._advance(asked, confirm, progress, reserved=reserved, sure=sure)
+                    if not isinstance(reached, PendingUses):
+                        taken = isinstance(reached, GateDecision) and bool(reached.steps and reserved)
+                        return reached, wanted if taken else None
+                    sure = True
+                    if reached.unsure:
+                        await reservations.refresh(reached.unsure)
+                        continue
+                    if wanted is not None:
+                        reservations.release(wanted)
+                    wanted = self._uses.reservation(
+                        asked.tool_call_id, reached.counters, reached.at, reached.at + reached.window
+                    )
+                    if not await reservations.reserve(wanted):
+                        wanted = None
+                    reserved = {} if wanted is None else wanted.counters
+                raise RuntimeError(f"other servers have used its limits {MOST_ATTEMPTS} times meanwhile")
+        except Exception as problem:
+            return _failed(asked, problem), None
+        finally:
+            if wanted is not None and not taken:
+                reservations.release(wanted)
+
     async def _in_turn(
         self, asked: PendingQuestion, waits: Waits | None
-    ) -> GateDecision | PendingQuestion:
+    ) -> GateDecision | PendingQuestion | PendingUses:
         """Wait until no competing call is asked about or is to be; then the question, or a block (G-68).
 
         Where such a call has taken what this one needs, this one is blocked in the net's own words, since
@@ -539,18 +597,29 @@ class GateManager:
             with self._lock:
                 progress.passed = frozenset()
                 reached = self._advance(progress.call, confirm, progress)
-            if isinstance(reached, GateDecision):
+            if not isinstance(reached, PendingQuestion):
                 return reached
             asked = reached
 
     def _advance(
-        self, call: ToolCall, confirm: Confirm | None, progress: ApprovalProgress | None = None
-    ) -> GateDecision | PendingQuestion:
-        """Take the call as far as it goes without waiting, from the start or after an answer."""
+        self,
+        call: ToolCall,
+        confirm: Confirm | None,
+        progress: ApprovalProgress | None = None,
+        *,
+        reserved: Mapping[str, str] | None = None,
+        sure: bool = False,
+    ) -> GateDecision | PendingQuestion | PendingUses:
+        """Take the call as far as it goes without waiting, from the start or after an answer.
+
+        Given `reserved`, the uses of limits over sessions that are reserved for it, it has its turn at
+        them; `sure` says that all that other servers used has just been read.
+        """
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
             return refusal(call, self._recorder.broken)
-        if tool_call_id in pending.waiting or (progress is None and tool_call_id in self._waiting):
+        is_new = progress is None and reserved is None
+        if tool_call_id in pending.waiting or (is_new and tool_call_id in self._waiting):
             refused = refusal(call, reasons.id_in_use(tool_call_id), self._mode)
             return self._moves.noted(refused, NO_TIMES, roster.members)
         try:
@@ -559,7 +628,10 @@ class GateManager:
                 call = call if progress is None else progress.call
             context = self._time.context()
             call = call.run_by(context.surroundings.shell)
-            snapshot = make_snapshot(roster, pending, self._granted, context, self._plans)
+            reservations = self._uses.uses.reservations
+            if reservations is not None and reserved is None:
+                reserved = {}
+            snapshot = make_snapshot(roster, pending, self._granted, context, self._plans, reserved)
             # A call that waits for approval goes on waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and progress is None
             reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)
@@ -567,6 +639,10 @@ class GateManager:
             return _failed(call, problem)
         if not isinstance(reached, GateDecision):
             return reached
+        if reservations is not None and not sure and reached.outcome == "block":
+            counters = frozenset(context.counters)
+            if reservations.is_unsure(counters):
+                return PendingUses({}, unsure=counters)
         self._moves.noted(reached, context.moved or NO_TIMES, roster.members)
         if self._counts and reached.steps:
             self._count_uses(reached, context)
@@ -663,7 +739,7 @@ class GateManager:
         progress.mark_asked()
         return progress
 
-    async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion:
+    async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion | PendingUses:
         """Ask one question, then see how far the call goes."""
         try:
             with asking_about(self._claims.of(asked.progress.call.tool_call_id)):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
 
+from ..core.shared_counters import Reservation, Use
 from ..core.shared_limit import SharedLimit
+
+if TYPE_CHECKING:
+    from .reservations import Reservations
 
 FEW_USES = 1_000
 """As many are kept without a look for those that are over."""
-
-
-class Use(NamedTuple):
-    """One call's use of a limit, at a time in seconds since 1970."""
-
-    at: float
-    session: str
-    call_id: str
-    net: str
 
 
 RecordedUses: TypeAlias = Callable[[float], Iterable[tuple[str, str, str, str, float]]]
@@ -39,6 +35,9 @@ class SharedUses:
     All those gates take `lock` for each of their phases, so that no two of them take the last use. Uses
     are kept for as long as the longest limit needs, and taken from `recorded` as far back as that. A
     call that several limits count by one counter uses that once.
+
+    With `reservations` uses are reserved among several servers before a call takes them. What others
+    have reserved, and was not heard of otherwise, counts as well.
     """
 
     def __init__(self, recorded: RecordedUses = no_record) -> None:
@@ -48,6 +47,8 @@ class SharedUses:
         self._uses: dict[str, list[Use]] = {}
         self._of_call: dict[tuple[str, str], dict[str, tuple[str, float]]] = {}
         self._count = self._kept = 0
+        self._reserved: dict[str, list[Use]] = {}
+        self.reservations: Reservations | None = None
 
     def of_session(self, session: str) -> SessionUses:
         """The uses as one session's gate takes them."""
@@ -98,6 +99,43 @@ class SharedUses:
         if not uses:
             del self._uses[counter]
 
+    def note(self, session: str, call_id: str, counters: Mapping[str, str], at: float) -> None:
+        """Count a call's uses at another server, by net; what is counted already counts once."""
+        with self.lock:
+            for counter in set(counters.values()):
+                self._end_reserved(counter, session, call_id)
+            for net, counter in counters.items():
+                if self._has(counter, Use(at, session, call_id, net)):
+                    return
+            self.call_begins(session, call_id)
+            for net, counter in counters.items():
+                self.add(counter, Use(at, session, call_id, net))
+
+    def _has(self, counter: str, use: Use) -> bool:
+        uses = self._uses.get(counter, [])
+        place = bisect_left(uses, use)
+        return place < len(uses) and uses[place] == use
+
+    def set_reserved(self, counter: str, uses: Iterable[Use]) -> None:
+        """Count these uses of other servers, as far as they are not counted, in place of those before."""
+        with self.lock:
+            self._reserved.pop(counter, None)
+            counted = {use[:3] for use in self._uses.get(counter, ())}
+            fresh = {use[:3]: use for use in uses if use[:3] not in counted}
+            if fresh:
+                self._reserved[counter] = [*fresh.values()]
+
+    def has_reserved(self, counter: str) -> bool:
+        """Tell whether uses count that were read and not heard of otherwise."""
+        return counter in self._reserved
+
+    def _end_reserved(self, counter: str, session: str, call_id: str) -> None:
+        uses = self._reserved.get(counter)
+        if uses is not None:
+            self._reserved[counter] = [each for each in uses if each[1:3] != (session, call_id)]
+            if not self._reserved[counter]:
+                del self._reserved[counter]
+
     def call_begins(self, session: str, call_id: str) -> None:
         """Tell an earlier call of this id, which stays counted, from the one that begins."""
         with self.lock:
@@ -106,6 +144,8 @@ class SharedUses:
     def remove(self, session: str, call_id: str, nets: Iterable[str]) -> None:
         """Forget the uses of a call that never ran, in these nets."""
         with self.lock:
+            for counter in list(self._reserved):
+                self._end_reserved(counter, session, call_id)
             known = self._of_call.get((session, call_id), {})
             for net in nets:
                 counted = known.pop(net, None)
@@ -134,7 +174,9 @@ class SharedUses:
         """
         with self.lock:
             uses = self._uses.get(counter, ())
-            used = len(uses) - bisect_right(uses, (now - limit.window, "\U0010ffff", "", ""))
+            until = now - limit.window
+            used = len(uses) - bisect_right(uses, (until, "\U0010ffff", "", ""))
+            used += sum(use.at > until for use in self._reserved.get(counter, ()))
         return max(0, min(own, most - used))
 
 
@@ -154,6 +196,18 @@ class SessionUses:
         self.uses.call_begins(self.session, call_id)
         for net, counter in counters.items():
             self.uses.add(counter, Use(at, self.session, call_id, net))
+
+    def reservation(
+        self, call_id: str, counters: Mapping[str, str], at: float, until: float
+    ) -> Reservation:
+        """A reservation of uses for a call, under an id of its own."""
+        return Reservation(uuid4().hex, self.session, call_id, counters, at, until)
+
+    def forget(self, reserved: Reservation) -> None:
+        """Forget the uses of a call of whose record nothing is known."""
+        self.uses.remove(self.session, reserved.call_id, reserved.counters)
+        if self.uses.reservations is not None:
+            self.uses.reservations.release(reserved)
 
     def give_back(self, call_id: str, nets: Iterable[str]) -> None:
         """Forget the uses of a call that never ran."""

@@ -58,7 +58,7 @@ from ..core.json_equality import same_json
 from ..core.plan import PLAN, ConditionReader
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
-from ..gate.decision import PendingQuestion
+from ..gate.decision import PendingQuestion, PendingUses
 from ..gate.shared_uses import SharedUses
 from ..gate.state.recorder import RecordedDecision
 from ..gate.state.restore import Pending
@@ -305,12 +305,13 @@ class HostedSession:
     def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
         """Decide a call without waiting, or give the question that it needs an answer to: `ask`.
 
-        `None` where something has to be switched back, or the gate set back, before, and while all agents
-        are frozen: `decide`.
+        `None` where something has to be switched back, or the gate set back, before, where other servers
+        have to be asked for uses, and while all agents are frozen: `decide`.
         """
         if self.freeze.current is not None or self.switching.is_late() or self.ledger.is_ahead:
             return None
-        return self.manager.try_decide(call, self._answerers)
+        reached = self.manager.try_decide(call, self._answerers)
+        return None if isinstance(reached, PendingUses) else reached
 
     async def ask(self, call: ToolCall, question: PendingQuestion) -> GateDecision:
         """Have people answer what `try_decide` found, and decide the call."""

@@ -25,6 +25,7 @@ from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..core.plan import ConditionReader
+from ..gate.reservations import Reservations
 from ..gate.shared_uses import SharedUses
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.shared_uses import recorded_uses
@@ -117,6 +118,8 @@ class SessionRegistry:
         self._uses = SharedUses(
             lambda window: recorded_uses(journal.reader(), journal.clock().timestamp() - window)
         )
+        if journal.counters is not None:
+            self._uses.reservations = Reservations(journal.counters, self._uses)
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -127,8 +130,7 @@ class SessionRegistry:
         """Count what a session at another server used of limits that hold over sessions (G-93)."""
         match event.body:
             case CallDecided(uses=uses, call_id=call_id, clock=clock) if uses:
-                counts = self._uses.of_session(event.session)
-                counts.take(call_id, uses, clock or event.at.timestamp())
+                self._uses.note(event.session, call_id, uses, clock or event.at.timestamp())
             case CallResult(undone=undone, call_id=call_id) if undone:
                 self._uses.remove(event.session, call_id, [step.net for step in undone])
             case _:

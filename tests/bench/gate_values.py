@@ -12,7 +12,8 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 from interlock.engine import GateManager, ToolCall, ToolResult
-from interlock.engine.gate.shared_uses import SharedUses, Use
+from interlock.engine.core.shared_counters import Use
+from interlock.engine.gate.shared_uses import SharedUses
 from interlock.rules import compile_rules
 
 TURNS = 15

@@ -16,7 +16,7 @@ from ..database.connection import Connection
 from ..decisions.index import LISTED_EVENTS, Change, SessionCalls, calls_before, opened_calls
 from ..journal.encoding import Encoded
 from ..journal.session_index import SessionLine
-from ..model.events import JournalEvent, SessionOpened
+from ..model.events import CallDecided, CallResult, EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_tuple
 
 
@@ -43,7 +43,10 @@ class SessionEnd:
 
 @dataclass(slots=True)
 class BatchRows:
-    """Rows of one batch: of sessions, events and decisions. `before` has the ends of its sessions."""
+    """Rows of one batch: of sessions, events and decisions. `before` has the ends of its sessions.
+
+    `counting` are the events that take uses of limits over sessions, or give them back.
+    """
 
     lines: list[SessionLine] = field(default_factory=list[SessionLine])
     events: list[LinkedRow] = field(default_factory=list[LinkedRow])
@@ -51,6 +54,7 @@ class BatchRows:
     before: dict[str, tuple[int, bytes | None]] = field(
         default_factory=dict[str, tuple[int, bytes | None]]
     )
+    counting: list[JournalEvent] = field(default_factory=list[JournalEvent])
 
 
 class BatchRowsMaker(ABC):
@@ -78,6 +82,8 @@ class BatchRowsMaker(ABC):
             if change is not None:
                 made.decisions.append(change)
             line.add(event, at)
+            if _counts(event.body):
+                made.counting.append(event)
             linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
             state.head = linked
             row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
@@ -108,3 +114,10 @@ class BatchRowsMaker(ABC):
         calls = state.calls = SessionCalls(state.line.agent, child=state.line.kind == "child")
         calls_before(connection, event, calls)
         return calls
+
+
+def _counts(body: EventBody) -> bool:
+    """Tell whether an event takes uses of limits over sessions, or gives them back."""
+    if type(body) is CallDecided:
+        return bool(body.uses)
+    return type(body) is CallResult and bool(body.undone)

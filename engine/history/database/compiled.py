@@ -123,6 +123,11 @@ POSTGRESQL_SCHEMA = (
     'CREATE TABLE line ( log TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, text TEXT COLLATE "C" NOT NULL, PRIMARY KEY (log, number) )',
     'CREATE TABLE act ( id TEXT COLLATE "C" NOT NULL, session TEXT COLLATE "C" NOT NULL, method TEXT COLLATE "C" NOT NULL, params TEXT COLLATE "C" NOT NULL, actor TEXT COLLATE "C" NOT NULL, origin TEXT COLLATE "C" NOT NULL, at BIGINT NOT NULL, lapsed BOOLEAN DEFAULT false NOT NULL, taken TEXT COLLATE "C", done BIGINT, result TEXT COLLATE "C", PRIMARY KEY (id) )',
     'CREATE INDEX ix_act_session ON act (session)',
+    'CREATE TABLE counter ( counter TEXT COLLATE "C" NOT NULL, version BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (counter) )',
+    'CREATE TABLE reservation ( id TEXT COLLATE "C" NOT NULL, net TEXT COLLATE "C" NOT NULL, counter TEXT COLLATE "C" NOT NULL, session TEXT COLLATE "C" NOT NULL, call_id TEXT COLLATE "C" NOT NULL, server TEXT COLLATE "C" NOT NULL, at FLOAT NOT NULL, until BIGINT NOT NULL, kept BOOLEAN DEFAULT false NOT NULL, PRIMARY KEY (id, net) )',
+    'CREATE INDEX ix_reservation_call ON reservation (session, call_id)',
+    'CREATE INDEX ix_reservation_counter ON reservation (counter)',
+    'CREATE INDEX ix_reservation_until ON reservation (until)',
 )
 SELECT_SESSION = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session WHERE session.id = ?'
 SELECT_SESSIONS = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session ORDER BY session.updated DESC, rowid DESC LIMIT ?'

@@ -285,4 +285,48 @@ class Act(ClusterTable, table=True):
     result: str | None = None
 
 
-CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (Server, Lane, Owner, Fenced, Line, Act)
+class Counter(ClusterTable, table=True):
+    """A counter of uses of a limit over sessions. Each reservation sets another `version`.
+
+    `at` is the time of the last one, in UTC milliseconds.
+    """
+
+    counter: str = Field(primary_key=True)
+    version: int
+    at: int
+
+
+class Reservation(ClusterTable, table=True):
+    """One call's use of a limit in one net, for which it stands from before the call is decided.
+
+    `kept` says that the decision is recorded; without it the use ends with its server. It counts from
+    `at`, in seconds since 1970, and can be removed after `until`, in milliseconds.
+    """
+
+    __table_args__ = (
+        Index("ix_reservation_counter", "counter"),
+        Index("ix_reservation_call", "session", "call_id"),
+        Index("ix_reservation_until", "until"),
+    )
+
+    id: str = Field(primary_key=True)
+    net: str = Field(primary_key=True)
+    counter: str
+    session: str
+    call_id: str
+    server: str
+    at: float
+    until: int
+    kept: bool = Field(default=False, sa_column_kwargs={"server_default": text("0")})
+
+
+CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (
+    Server,
+    Lane,
+    Owner,
+    Fenced,
+    Line,
+    Act,
+    Counter,
+    Reservation,
+)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
+from ...core.shared_counters import CounterStore
 from ..batches.rows import Written
 from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT
@@ -98,6 +99,8 @@ class Journal:
         self._closed = threading.Event()
         self.on_servers_ended: Callable[[], None] | None = None
         """Called in a thread of its own when other servers of the database have ended: see `orphans`."""
+        self.counters: CounterStore | None = None
+        """The counters of limits over sessions that it shares with other servers, if any."""
         self._thread = threading.Thread(target=self._run, name=f"journal {name_of(path)}", daemon=True)
         self._thread.start()
 
@@ -144,6 +147,7 @@ class Journal:
     @classmethod
     def _open_database(cls, location: PostgresLocation, clock: Clock) -> Journal:
         from ..postgres.connection import driver, unreachable
+        from ..postgres.counters import UseCounters
         from ..postgres.schema import prepare as prepare_schema
         from ..postgres.server import ServerLease
         from ..postgres.writer import PostgresWriter
@@ -151,13 +155,15 @@ class Journal:
         prepare_schema(location)
         lease = ServerLease.take(location)
         try:
-            journal = cls(location, lease, PostgresWriter(location, lease), clock)
+            counters = UseCounters(lease)
+            journal = cls(location, lease, PostgresWriter(location, lease, counters), clock)
         except driver().Error as error:
             lease.release()
             raise unreachable(location, error) from error
         except BaseException:
             lease.release()
             raise
+        journal.counters = counters
         lease.on_expired = journal._tell_servers_ended
         lease.on_ended = lambda: journal._disturb(lease.taken())
         return journal

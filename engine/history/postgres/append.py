@@ -14,7 +14,14 @@ from typing import Any, ForwardRef, NamedTuple
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
 from .server import DURABLE
 
-_TYPES = {"str": "text", "int": "bigint", "bytes": "bytea", "bool": "boolean", "Kind": "text"}
+_TYPES = {
+    "str": "text",
+    "int": "bigint",
+    "float": "float8",
+    "bytes": "bytea",
+    "bool": "boolean",
+    "Kind": "text",
+}
 _KEPT = frozenset({"id", "opened", "kind", "parent", "parent_seq", "imported"})
 
 
@@ -24,6 +31,24 @@ class Gap(NamedTuple):
     cursor: int
     session: str
     at: int
+
+
+class CountedUse(NamedTuple):
+    """A reserved use that a decision of a batch takes in a net; `undone` by a result of that batch."""
+
+    id: str
+    net: str
+    session: str
+    at: float
+    undone: bool
+
+
+class UndoneUse(NamedTuple):
+    """A use that a result gives back, as its call never ran."""
+
+    session: str
+    call_id: str
+    net: str
 
 
 class Move(NamedTuple):
@@ -53,7 +78,18 @@ _DECISION = _columns(DecisionLine)
 _MOVE = _columns(Move)
 _RESULT = {"result": "text", "cursor": "bigint"}
 _GAP = _columns(Gap)
-_PARTS = {"m": _MOVE, "s": _SESSION, "e": _EVENT, "d": _DECISION, "r": _RESULT, "g": _GAP}
+_USE = _columns(CountedUse)
+_UNDONE = _columns(UndoneUse)
+_PARTS = {
+    "m": _MOVE,
+    "s": _SESSION,
+    "e": _EVENT,
+    "d": _DECISION,
+    "r": _RESULT,
+    "g": _GAP,
+    "u": _USE,
+    "x": _UNDONE,
+}
 
 
 def _unnested(part: str) -> str:
@@ -69,18 +105,44 @@ def _names(columns: dict[str, str], of: str = "") -> str:
 
 _CHANGED = ", ".join(f'"{name}" = excluded."{name}"' for name in _SESSION if name not in _KEPT)
 
-APPEND = f"""
+_STANDS = f"""
+, standing AS (
+    SELECT reservation.id, reservation.net FROM place, {_unnested("u")} JOIN reservation
+    ON reservation.id = u.id AND reservation.net = u.net AND NOT reservation.kept
+    FOR UPDATE OF reservation
+), short AS (
+    SELECT u.session FROM {_unnested("u")}
+    WHERE NOT EXISTS (SELECT FROM standing WHERE standing.id = u.id AND standing.net = u.net)
+)"""
+_COUNT = f"""
+, counted AS (
+    UPDATE reservation SET kept = TRUE, at = u.at, until = CASE WHEN u.undone THEN 0 ELSE until END
+    FROM {_unnested("u")}, held
+    WHERE reservation.id = u.id AND reservation.net = u.net AND held.session = u.session
+), uncounted AS (
+    DELETE FROM reservation USING {_unnested("x")}, held
+    WHERE reservation.session = x.session AND reservation.call_id = x.call_id AND reservation.net = x.net
+        AND reservation.kept AND held.session = x.session AND NOT EXISTS (
+            SELECT FROM reservation AS later WHERE later.session = x.session AND later.kept
+            AND later.call_id = x.call_id AND later.net = x.net AND later.at > reservation.at)
+)"""
+
+
+def _append(*, counting: bool) -> str:
+    whole = "AND NOT EXISTS (SELECT FROM short WHERE short.session = m.session)" if counting else ""
+    return f"""
 WITH place AS (
     UPDATE lane SET last = %(last)s
     WHERE lane = %(lane)s AND server = %(server)s AND last = %(before)s RETURNING lane
-), moved AS (
+){_STANDS if counting else ""}, moved AS (
     UPDATE owner SET seq = m.new_seq, hash = m.new_hash FROM place, {_unnested("m")}
     WHERE owner.session = m.session AND m.epoch > 0 AND owner.server = %(server)s
-        AND owner.epoch = m.epoch AND owner.seq = m.seq AND owner.hash = m.hash
+        AND owner.epoch = m.epoch AND owner.seq = m.seq AND owner.hash = m.hash {whole}
     RETURNING owner.session
 ), opened AS (
     INSERT INTO owner (session, server, epoch, seq, hash)
-    SELECT m.session, %(server)s, 1, m.new_seq, m.new_hash FROM place, {_unnested("m")} WHERE m.epoch = 0
+    SELECT m.session, %(server)s, 1, m.new_seq, m.new_hash FROM place, {_unnested("m")}
+    WHERE m.epoch = 0 {whole}
     ON CONFLICT (session) DO NOTHING RETURNING session
 ), held AS (
     SELECT session FROM moved UNION ALL SELECT session FROM opened
@@ -102,14 +164,22 @@ WITH place AS (
     SELECT e.cursor, %(server)s, e.session, e.at FROM place, {_unnested("e")}
     WHERE NOT EXISTS (SELECT FROM held WHERE held.session = e.session)
     UNION ALL SELECT g.cursor, %(server)s, g.session, g.at FROM place, {_unnested("g")}
-)
+){_COUNT if counting else ""}
 SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT session FROM held
 """
+
+
+APPEND = _append(counting=False)
 """Gives a row without a session where the lane is still this server's, and one for each session kept."""
+APPEND_COUNTING = _append(counting=True)
+"""The same for decisions that take uses of limits over sessions, and results that give them back.
+
+A session is kept only where what its decisions take is still reserved. Few batches have such.
+"""
 
 
 def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """The values of `APPEND` for the rows of its parts `m`, `s`, `e`, `d`, `r` and `g`.
+    """The values of `APPEND` for the rows of its parts, of which each has a letter.
 
     They are written as PostgreSQL reads arrays: psycopg takes ten times as long, which is a third of all
     that a batch takes.
@@ -140,6 +210,7 @@ _ELEMENT: dict[str, Callable[[Any], str]] = {
     "text": _text,
     "bytea": _bytes,
     "bigint": str,
+    "float8": repr,
     "boolean": str,
 }
 

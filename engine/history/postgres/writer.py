@@ -23,9 +23,10 @@ from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
 from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionRefused
 from ..journal.session_index import SessionLine
-from ..model.events import JournalEvent, SessionOpened
-from .append import APPEND, Gap, Move, arrays
+from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
+from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import PostgresConnection, connect, driver, storable, unreachable
+from .counters import UseCounters
 from .server import Ownership, ServerLease, owner_of
 
 if TYPE_CHECKING:
@@ -96,9 +97,10 @@ class PostgresWriter(BatchWriter):
     `fenced` counts the writes that were refused since another server owned the session.
     """
 
-    def __init__(self, location: PostgresLocation, lease: ServerLease) -> None:
+    def __init__(self, location: PostgresLocation, lease: ServerLease, counters: UseCounters) -> None:
         self._location = location
         self._lease = lease
+        self._counters = counters
         self._rows = _Rows(lease)
         self._orphans: dict[str, Ownership] = {}
         self._connection: PostgresConnection | None = None
@@ -212,7 +214,8 @@ class PostgresWriter(BatchWriter):
                 connection = self._open()
                 if values is None:
                     values = self._values(rows, moves, self._last_number(connection))
-                found = connection.raw.execute(APPEND.encode(), values).fetchall()
+                statement = APPEND_COUNTING if rows.counting else APPEND
+                found = connection.raw.execute(statement.encode(), values).fetchall()
                 if found:
                     kept = {session for (session,) in found if session is not None}
                     break
@@ -226,6 +229,9 @@ class PostgresWriter(BatchWriter):
                 self._recover(error, until)
                 again = True
         self._last = self._numbered = values["last"]
+        for event in rows.counting:
+            if isinstance(event.body, CallDecided):
+                self._counters.note_kept(event.session, event.body.call_id)
         for move in moves:
             if move.session in kept:
                 end = ends[move.session]
@@ -274,8 +280,39 @@ class PostgresWriter(BatchWriter):
             "lane": self._lease.lane,
             "before": before,
             "last": cursors[-1] - base,
-            **arrays(m=moves, s=listed, e=rows.events, d=[*lines.values()], r=results, g=gaps),
+            **arrays(
+                m=moves,
+                s=listed,
+                e=rows.events,
+                d=[*lines.values()],
+                r=results,
+                g=gaps,
+                **self._uses(rows.counting),
+            ),
         }
+
+    def _uses(self, events: Sequence[JournalEvent]) -> dict[str, Sequence[Any]]:
+        """The uses that events take and give back. Only what is reserved has to be so still."""
+        taken: dict[tuple[str, str, str], CountedUse] = {}
+        undone: list[UndoneUse] = []
+        for event in events:
+            session, body = event.session, event.body
+            if isinstance(body, CallDecided):
+                reservation = self._counters.reserved(session, body.call_id)
+                at = body.clock or event.at.timestamp()
+                if reservation is None:  # another journal's, or from before
+                    continue
+                for net in body.uses:
+                    use = CountedUse(reservation, storable(net), session, at, False)
+                    taken[session, body.call_id, net] = use
+            elif isinstance(body, CallResult):
+                for net in dict.fromkeys(step.net for step in body.undone):
+                    # A statement changes a row once.
+                    if (use := taken.get((session, body.call_id, net))) is not None:
+                        taken[session, body.call_id, net] = use._replace(undone=True)
+                    else:
+                        undone.append(UndoneUse(session, storable(body.call_id), storable(net)))
+        return {"u": [*taken.values()], "x": undone}
 
     def _kept(self, connection: PostgresConnection, moves: Sequence[Move]) -> set[str]:
         """The sessions whose end is the one that a batch gave them."""

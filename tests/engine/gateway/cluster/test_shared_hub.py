@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
+from interlock.engine.core.shared_counters import Reservation
+from interlock.engine.gate.types import Step, ToolResult
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub, open_hub
+from interlock.engine.history.batches.rows import Written
+from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
+from interlock.engine.history.model.records import StepRecord
 from interlock.engine.history.postgres.pool import reading
-from interlock.engine.hub.hub import UnknownSessionError
+from interlock.engine.hub.hub import Hub, UnknownSessionError
+from interlock.engine.net.net import Transition
 from interlock.engine.sessions.config import SessionConfig
+from interlock.engine.sessions.hosted import HostedSession
 from interlock.rules import compile_rules
 
 from ...support.external_agent import AGENT, opened, resumed
@@ -153,23 +161,155 @@ class TestFreeze:
         assert "freeze.lifted" in kinds
 
 
+ONE_REFUND = "limit refund to 1 per 1d across everyone"
+
+
+async def refunding(
+    two: tuple[SharedHub, SharedHub], rules: str = ONE_REFUND
+) -> tuple[SharedHub, SharedHub]:
+    """Agents at two servers under one limit; neither server hears of the other from now on."""
+    here, there = two
+    await opened(here, rules)
+    config = SessionConfig(compile_rules(rules).registry, by="ada")
+    await there.open_external(AGENT, config, session_id="robin-2")
+    for hub in two:
+        await stop_following(hub)
+    return here, there
+
+
+async def stop_following(hub: SharedHub) -> None:
+    hub._following.cancel()
+    await asyncio.wait([hub._following])
+
+
 class TestLimitsOverSessions:
     async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A use at one server counts at the other once that has heard of it."""
-        here, there = two
-        rules = "limit refund to 1 per 1d across everyone"
-        await opened(here, rules)
-        config = SessionConfig(compile_rules(rules).registry, by="ada")
-        await there.open_external(AGENT, config, session_id="robin-2")
+        """A use at one server counts at the other, which has heard nothing of it."""
+        here, there = await refunding(two)
         assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
-
-        async def heard() -> bool:
-            calls = [each.calls["r1"] for each in await there.sessions() if "r1" in each.calls]
-            return any(each.status != "proposed" for each in calls)
-
-        await becomes(heard)
         answer = await there.call("robin-2", "r2", "refund", {})
         assert answer.outcome == "block", answer
+        assert "refund" in (answer.reason or "")
+
+    async def test_the_last_use_is_taken_once(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of two servers that both find one use left exactly one takes it; the other judges again."""
+        here, there = await refunding(two)
+        counters = there._live._uses.reservations._store
+        reserve, tries = counters.reserve, []
+
+        def second(wanted: Reservation, versions: Mapping[str, int]) -> bool:
+            if not tries:  # the other server takes it between the look and the reservation
+                done = asyncio.run_coroutine_threadsafe(here.call("robin-1", "r1", "refund", {}), loop)
+                assert done.result(20).outcome == "allow"
+            tries.append(reserve(wanted, versions))
+            return tries[-1]
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(counters, "reserve", second)
+        answer = await there.call("robin-2", "r2", "refund", {})
+        assert answer.outcome == "block"
+        assert tries == [False]
+
+    async def test_many_at_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Of calls at both servers in one moment as many are allowed as there are uses."""
+        here, there = await refunding(two, "limit refund to 5 per 1d across everyone")
+        answers = await asyncio.gather(
+            *(here.call("robin-1", f"a{n}", "refund", {}) for n in range(6)),
+            *(there.call("robin-2", f"b{n}", "refund", {}) for n in range(6)),
+        )
+        assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
+
+    async def test_an_approved_call_is_not_asked_about_again(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """A call that waited for a person takes a use when it is released, though others used some."""
+        rules = "limit refund to 2 per 1d across everyone\nrequire human-approval before refund"
+        here, there = await refunding(two, rules)
+
+        async def approved(hub: SharedHub, session: str, call_id: str = "c") -> str:
+            call = asyncio.ensure_future(hub.call(session, call_id, "refund", {}))
+            await becomes(lambda: Hub.approvals(hub))
+            [request] = await Hub.approvals(hub)
+            await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+            return (await call).outcome
+
+        assert await approved(here, "robin-1") == "allow"
+        assert await approved(there, "robin-2") == "allow"
+        assert await approved(here, "robin-1", "d") == "block"
+
+    async def test_that_cannot_be_reserved_block(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where the database does not answer nothing is let through, and nothing is used up."""
+        here, there = await refunding(two)
+
+        def fails(*_: object) -> bool:
+            raise JournalError("the database does not answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(here._live._uses.reservations._store, "reserve", fails)
+            answer = await here.call("robin-1", "r1", "refund", {})
+        assert answer.outcome == "block"
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+
+    async def test_a_use_without_a_record_ends_with_its_server(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """What a server reserved and did not record is free once it has ended; it is never recorded."""
+        here, there = await refunding(two)
+        written: list[asyncio.Future[object]] = []
+        committed = here._journal._writer.commit
+        held = threading.Event()
+
+        def late(batch: Sequence[Written]) -> Mapping[str, Refusal]:
+            if any(each.event.body.type == "call.decided" for each in batch):
+                written.append(asyncio.Future(loop=loop))
+                assert held.wait(20)
+            return committed(batch)
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(here._journal._writer, "commit", late)
+        lost = asyncio.ensure_future(here.call("robin-1", "r1", "refund", {}))
+
+        async def reserved() -> bool:
+            return bool(written)
+
+        await becomes(reserved)
+        blocked = await there.call("robin-2", "r2", "refund", {})
+        assert blocked.outcome == "block"
+        await silent(here, postgresql)
+        assert (await there.call("robin-2", "r3", "refund", {})).outcome == "allow"
+        held.set()
+        with pytest.raises(JournalError):
+            await lost
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT session, kept FROM reservation").fetchall()
+        assert found == [("robin-2", True)]
+
+    async def test_what_never_ran_is_given_back(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A use whose call is recorded as one that never ran is free at every server."""
+        here, there = await refunding(two)
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+        hosted = here._live.hosted("robin-1")
+        decided = hosted.calls.index.decided["r1"]
+        steps = tuple(Step(each.net, transition(hosted, each), each.tool) for each in decided.steps)
+        await hosted.settle(ToolResult("r1", "refund", {}, True, steps), "it did not run", 0.0)
+        with reading(postgresql) as connection:
+            assert connection.number("SELECT count(*) FROM reservation") == 0
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+
+
+def transition(hosted: HostedSession, step: StepRecord) -> Transition:
+    """A transition that a record names."""
+    net = hosted.manager.nets[step.net]
+    return next(each for each in net.transitions if each.name == step.transition)
 
 
 async def silent(hub: SharedHub, location: PostgresLocation) -> None:

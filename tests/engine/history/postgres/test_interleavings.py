@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.model.events import MessageAdded
-from interlock.engine.history.postgres import server
-from interlock.engine.history.postgres.append import APPEND
+from interlock.engine.history.model.events import CallDecided, MessageAdded
+from interlock.engine.history.postgres import counters, server
+from interlock.engine.history.postgres.append import APPEND, APPEND_COUNTING
 
 from ..support.recording import opening
 from .support.servers import Step, append_values, end, lease, rows
@@ -341,3 +342,117 @@ class TestLeaving:
         assert kept(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
+
+
+LAST_USE = "refund"
+
+
+def reservation(session: str, server: str, version: int) -> tuple[object, ...]:
+    """The values of the statement that reserves one use, under an id that is the session's."""
+    nets = ["refunds"], [LAST_USE]
+    return [LAST_USE], [version], session, session, "c1", server, 1.0, 2, *nets
+
+
+def deciding(journal: Journal, session: str) -> dict[str, object]:
+    """The values by which a server records a decision that takes the use which it has reserved."""
+    cast(Any, journal.counters)._standing[session, "c1"] = session
+    decided = CallDecided(
+        call_id="c1",
+        tool="refund",
+        input={},
+        names=("refund",),
+        outcome="allow",
+        mode="enforce",
+        uses={"refunds": LAST_USE},
+    )
+    return append_values(journal, decided, session=session)
+
+
+class TestReservations:
+    @pytest.fixture
+    def version(self, two: tuple[Journal, Journal]) -> int:
+        """The version of a counter of which nothing is used; the second server has a session `t`."""
+        two[1].write("t", opening())
+        assert two[0].counters is not None
+        return two[0].counters.read([LAST_USE]).versions[LAST_USE]
+
+    def test_of_two_at_once_one_counts(
+        self,
+        postgresql: PostgresLocation,
+        two: tuple[Journal, Journal],
+        steps: tuple[Step, Step],
+        version: int,
+    ) -> None:
+        """The second one waits for the first, reserves nothing, and reads what the first has reserved."""
+        (one, other), (first, second) = two, steps
+        assert first.run(counters._RESERVE, reservation("s", lease(one).id, version))[0][0] == 1
+        second.start(counters._RESERVE, reservation("t", lease(other).id, version))
+        first.commit()
+        assert second.go_on()[0][0] == 0
+        second.commit()
+        assert other.counters is not None
+        reading = other.counters.read([LAST_USE])
+        assert reading.versions == {LAST_USE: version + 1}
+        assert [use.session for use in reading.uses[LAST_USE]] == ["s"]
+
+    def test_the_second_counts_where_the_first_is_rolled_back(
+        self, two: tuple[Journal, Journal], steps: tuple[Step, Step], version: int
+    ) -> None:
+        """A reservation that did not come about keeps nobody from the use."""
+        (one, other), (first, second) = two, steps
+        first.run(counters._RESERVE, reservation("s", lease(one).id, version))
+        second.start(counters._RESERVE, reservation("t", lease(other).id, version))
+        first.roll_back()
+        assert second.go_on()[0][0] == 1
+
+    def test_a_decision_needs_its_reservation(
+        self,
+        postgresql: PostgresLocation,
+        two: tuple[Journal, Journal],
+        steps: tuple[Step, Step],
+        version: int,
+    ) -> None:
+        """A server that has ended records nothing of a use that another one has freed meanwhile."""
+        (one, _), (first, second) = two, steps
+        rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
+        values = deciding(one, "s")
+        end(one)
+        first.run(counters._DROP_ENDED, ([LAST_USE],))
+        second.start(APPEND_COUNTING, values)
+        first.commit()
+        assert kept(second.go_on()) == [None]
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
+
+    def test_a_recorded_decision_keeps_its_use(
+        self,
+        postgresql: PostgresLocation,
+        two: tuple[Journal, Journal],
+        steps: tuple[Step, Step],
+        version: int,
+    ) -> None:
+        """What is being recorded while its server is ended stays used."""
+        (one, other), (first, second) = two, steps
+        rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
+        first.run(APPEND_COUNTING, deciding(one, "s"))
+        end(one)
+        second.start(counters._DROP_ENDED, ([LAST_USE],))
+        first.commit()
+        second.go_on()
+        second.commit()
+        assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
+        assert other.counters is not None
+        assert [use.session for use in other.counters.read([LAST_USE]).uses[LAST_USE]] == ["s"]
+
+    def test_what_is_over_is_forgotten(
+        self, postgresql: PostgresLocation, two: tuple[Journal, Journal], version: int
+    ) -> None:
+        """Uses that no limit counts go, and then their counters, of which each begins anew elsewhere."""
+        one, _ = two
+        rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
+        rows(postgresql, "UPDATE counter SET at = 1")
+        assert one.counters is not None
+        one.counters.forget()
+        assert rows(postgresql, "SELECT 1 FROM reservation") == []
+        assert rows(postgresql, "SELECT 1 FROM counter") == []
+        assert one.counters.read([LAST_USE]).versions[LAST_USE] not in (version, version + 1)
