@@ -126,14 +126,16 @@ class AgentApi:
         output: str,
         is_error: bool,
         seconds: float | None = None,
+        unknown: bool = False,
     ) -> None:
         """Report how an allowed call ended; when this returns, nets and record have it.
 
-        Without `seconds` it is the time since the decision. The same result again changes nothing. Raises
+        Without `seconds` it is the time since the decision. `unknown` says that it may have run or not: a
+        result that comes later is recorded. The same result again changes nothing. Raises
         `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
         `UnknownSessionError`, and `JournalError` when it could not be recorded: report it again.
         """
-        await self._external(session_id).result(call_id, output, is_error, seconds)
+        await self._external(session_id).result(call_id, output, is_error, seconds, unknown=unknown)
 
     async def end_turn(self, session_id: str) -> None:
         """The agent's turn is over: calls that were allowed and have no result get one, as unknown.

@@ -109,9 +109,17 @@ class SubmittedSession(HostedSession):
             by = reported_by if role == "user" else None
             await self.record(MessageAdded(role=role, text=str(clean_text(text)), reported_by=by))
 
-    async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
+    async def result(
+        self,
+        call_id: str,
+        output: str,
+        is_error: bool,
+        seconds: float | None,
+        *,
+        unknown: bool = False,
+    ) -> None:
         """Record how a call ended."""
-        await self.calls.result(call_id, str(clean_text(output)), is_error, seconds)
+        await self.calls.result(call_id, str(clean_text(output)), is_error, seconds, unknown=unknown)
 
     def resumption(
         self,

@@ -546,21 +546,34 @@ class SubmittedCalls:
 
     # Results
 
-    async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
-        """Record how a call ended, once; the nets have heard of it when this returns."""
+    async def result(
+        self,
+        call_id: str,
+        output: str,
+        is_error: bool,
+        seconds: float | None,
+        *,
+        unknown: bool = False,
+    ) -> None:
+        """Record how a call ended, once; the nets have heard of it when this returns.
+
+        One whose outcome is `unknown` may still get a result.
+        """
         self._check_open()
         call_id = self.index.current(call_id)
-        outcome = output, is_error
+        outcome = output, is_error or unknown
         decided = self.index.decided.get(call_id)
         if decided is None and call_id not in self.index.asked:
             raise UnknownCallError(self._host.id, call_id)
         if decided is None or is_blocked(decided):
             raise ResultRefusedError(self._host.id, call_id, "the call was not allowed")
         earlier = self._settled(call_id)
+        if unknown and self._host.state.calls[call_id].status == "unknown":
+            return
         if earlier is not None and earlier[0] != outcome:
             raise ResultRefusedError(self._host.id, call_id, "it has another result already")
         if earlier is None:
-            work = self._settle(decided, outcome, seconds)
+            work = self._settle(decided, outcome, seconds, unknown=unknown)
             task = asyncio.get_running_loop().create_task(work, name=f"result {call_id}")
             self._settling[call_id] = outcome, task
             task.add_done_callback(lambda done: self._forget(call_id, done))
@@ -600,14 +613,19 @@ class SubmittedCalls:
         return (stands.output or "", stands.status == "failed"), None
 
     async def _settle(
-        self, decided: CallDecided, outcome: tuple[str, bool], seconds: float | None
+        self,
+        decided: CallDecided,
+        outcome: tuple[str, bool],
+        seconds: float | None,
+        *,
+        unknown: bool,
     ) -> None:
         call_id, (output, is_error) = decided.call_id, outcome
         if seconds is None:
             since = self._since.get(call_id)
             seconds = 0.0 if since is None else max(0.0, (self._host.now - since).total_seconds())
         result = ToolResult(call_id, decided.tool, copied(decided.input), is_error)
-        await self._host.settle(result, output, seconds)
+        await self._host.settle(result, output, seconds, unknown=unknown)
         self._since.pop(call_id, None)
 
     def _forget(self, call_id: str, task: asyncio.Task[None]) -> None:

@@ -318,20 +318,38 @@ class AgentSession:
         return None
 
     async def result(
-        self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
+        self,
+        call_id: str,
+        output: str,
+        *,
+        is_error: bool = False,
+        seconds: float | None = None,
+        unknown: bool = False,
     ) -> None:
         """Report the result of an allowed call. Raises `GatewayError`.
 
-        An output larger than the server's limit is shortened to its beginning, with a note.
+        With `unknown` the tool was cut off, and may have run or not. An output larger than the server's
+        limit is shortened to its beginning, with a note.
         """
         params = ToolResult(
             session=self.id,
             call=call_id,
             output=shortened(output, self._client.largest),
-            is_error=is_error,
+            is_error=is_error or unknown,
             seconds=seconds,
         )
-        await self._client.link.request(RESULT, params, may_repeat=True, patience=self._client.patience)
+        patience = self._client.patience
+        if unknown:
+            try:
+                told = params.model_copy(update={"unknown": True})
+                await self._client.link.request(RESULT, told, may_repeat=True, patience=patience)
+            except RequestFailedError as error:
+                if error.code != Code.PARAMS:
+                    raise
+                # The server is older than this, and takes it as a failure.
+            else:
+                return
+        await self._client.link.request(RESULT, params, may_repeat=True, patience=patience)
 
     async def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""

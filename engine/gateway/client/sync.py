@@ -68,6 +68,17 @@ class LoopThread:
             running.cancel()
             raise
 
+    async def result(self, work: Coroutine[object, object, R]) -> R:
+        """Result of a coroutine in this loop, for a task in any loop, also in this one."""
+        if threading.current_thread() is self._thread:
+            return await work
+        try:
+            running = self._submit(work)
+        except RuntimeError:
+            work.close()
+            raise
+        return await asyncio.wrap_future(running)
+
     def close(self) -> None:
         """End the loop and its thread; what still waits there is cancelled."""
         if os.getpid() != self._process:
@@ -217,10 +228,19 @@ class SyncAgentSession:
         return self._thread.wait(self._session.give_up(call_id, reason))
 
     def result(
-        self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
+        self,
+        call_id: str,
+        output: str,
+        *,
+        is_error: bool = False,
+        seconds: float | None = None,
+        unknown: bool = False,
     ) -> None:
         """Report the result of an allowed call; see `AgentSession.result`."""
-        self._thread.wait(self._session.result(call_id, output, is_error=is_error, seconds=seconds))
+        reported = self._session.result(
+            call_id, output, is_error=is_error, seconds=seconds, unknown=unknown
+        )
+        self._thread.wait(reported)
 
     def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""

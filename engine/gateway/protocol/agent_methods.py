@@ -174,11 +174,16 @@ class GivenUp(ServerMessage):
 
 
 class ToolResult(CallParams):
-    """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing."""
+    """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing.
+
+    `unknown` says that it may have run or not, as after a tool that was cut off: it counts as an error in
+    the nets, and a result that comes later is recorded.
+    """
 
     output: str = ""
     is_error: StrictBool = False
     seconds: float | None = Field(default=None, ge=0)
+    unknown: StrictBool = False
 
 
 class ExplainCall(Payload):

@@ -251,6 +251,7 @@ class AgentSessions:
             output=params.output,
             is_error=params.is_error,
             seconds=params.seconds,
+            unknown=params.unknown,
         )
         return Nothing()
 

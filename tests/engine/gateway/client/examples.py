@@ -34,6 +34,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "tool.give_up": ({"session": "bot-1", "call": "c1", "reason": "nobody decided within 50 s"},),
     "tool.result": (
         {"session": "bot-1", "call": "c1", "output": "done", "is_error": False, "seconds": 0.5},
+        {"session": "bot-1", "call": "c1", "output": "cut off", "unknown": True},
     ),
     "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
     "rules.running": ({},),
