@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = {"G": "gate.md", "A": "agents.md", "P": "flows.md"}
 CITATION = re.compile(r"(?<![\w-])([GAP])-([0-9]+[a-d]?)\b")
 ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
-ROOMS = ("app", "engine", "rules", "tests")
+ROOMS = ("adapters", "app", "engine", "rules", "tests")
 CURVE = "P-256"
 """The name of an elliptic curve, which is no statement."""
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("app", "engine", "rules")
+ROOMS = ("adapters", "app", "engine", "rules")
 
 RETIRED = tomllib.loads((ROOT / "tests" / "data" / "retired_names.toml").read_text("utf-8"))
 MOST_ENTRIES = 20

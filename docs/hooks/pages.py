@@ -31,7 +31,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay the source tree out under its import root, and list the pages for contributors."""
     tree = ROOT / "build" / "docs-source" / "interlock"
     tree.mkdir(parents=True, exist_ok=True)
-    for room in ("app", "engine", "rules"):
+    for room in ("adapters", "app", "engine", "rules"):
         link = tree / room
         if not link.is_symlink():
             link.symlink_to(ROOT / room, target_is_directory=True)

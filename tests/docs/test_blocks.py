@@ -33,6 +33,7 @@ from interlock.engine import LitellmModel, ScriptedModel, agents, flows
 from interlock.engine.core.plan import read_plan
 from interlock.rules import condition_of, load_rules
 
+from ..adapters.models import fake_model
 from ..engine.gateway.served import served
 from ..support.forked import COMMANDS, python_with
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
@@ -222,6 +223,7 @@ class TestPython:
 
 
 PROVIDED: Mapping[str, set[str]] = {
+    "docs/how-to/adapters/openai-agents.md": {"model"},
     "docs/how-to/server.md": {"ask_model", "deploy", "messages", "run_tests"},
     "docs/how-to/flows.md": {*vars(agents), *vars(flows), *vars(release_flow)},
 }
@@ -262,6 +264,8 @@ async def surroundings(
     monkeypatch.setattr(LitellmModel, "check_price", lambda _: None)
     monkeypatch.setattr("builtins.input", lambda _: "yes")
     names: dict[str, object] = {"__name__": "page"}
+    if page.parent.name == "adapters" and page.stem != "index":
+        names["model"] = fake_model(page.stem)
     if page.name != "server.md":
         yield names
         return

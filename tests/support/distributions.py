@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("app", "engine", "rules")
+ROOMS = ("adapters", "app", "engine", "rules")
 LIGHT = "interlock-gate"
 WHOLE = "interlock"
 
@@ -147,6 +147,9 @@ def distributions(root: Path = ROOT) -> tuple[Distribution, Distribution]:
                 "name": LIGHT,
                 "description": light["description"],
                 "dependencies": required,
+                "optional-dependencies": {
+                    name: project["optional-dependencies"][name] for name in light["extras"]
+                },
                 "scripts": project["scripts"],
                 **shared,
             },

@@ -1,0 +1,267 @@
+"""Gates of adapters, in this process or at a server, by the framework's threads and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from ..engine.gate import Gate, GateManager, create_gate
+from ..engine.gate.edit_notice import describe_edit
+from ..engine.gate.types import GateContext, GateDecision, ToolResult
+from ..engine.gateway.client.agent import PATIENCE, AgentClient, AgentSession
+from ..engine.gateway.client.connection import RequestFailedError
+from ..engine.gateway.client.sync import LoopThread
+from ..engine.gateway.protocol.framing import Code
+from ..engine.net.net import ToolCall
+from ..rules import RuleSet, condition_of, load_rules
+from .gate import Allow, Answer, Block, Input, Outcome, SessionGate, Wait, call_digest
+
+GateSource: TypeAlias = "str | Path | RuleSet | Gate | GateManager | Gates | None"
+"""A rules file, rules, a gate of this process, the URL of a server, or `None` for INTERLOCK_URL's."""
+
+_URL = re.compile(r"(?:wss?|unix):")
+_WAITING = "it waits for an operator"
+LEAST_WAIT = 1.0
+"""Seconds that a server has to decide, and to write the decision to its disk."""
+
+
+class Gates:
+    """The gates of one agent's threads and runs.
+
+    Of a rules file, a `RuleSet` or a `Gate` each thread gets a fresh state in this process. A
+    `GateManager` is the gate of one session: all threads share it. A URL, or `None` for that in
+    INTERLOCK_URL, is a server, where a thread's session is opened, or resumed with the state of its nets;
+    `agent` is its name there, `token` INTERLOCK_TOKEN by default, and a call that finds no server within
+    `patience` seconds is blocked. Raises `TokenError` where a server's token is missing, `RuleError` for
+    faulty rules.
+    """
+
+    def __init__(
+        self,
+        source: GateSource = None,
+        *,
+        agent: str = "agent",
+        token: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.agent = agent
+        self._lock = threading.Lock()
+        self._open: dict[str, SessionGate] = {}
+        self._loop_thread: LoopThread | None = None
+        self._manager = source if isinstance(source, GateManager) else None
+        self._gate = None if self._manager is not None else _local_gate(source)
+        self._client: AgentClient | None = None
+        if self._manager is None and self._gate is None:
+            url = source if isinstance(source, str) else None
+            self._client = AgentClient(url, token, name=agent, patience=patience)
+
+    @classmethod
+    def of(cls, source: GateSource, *, agent: str) -> Gates:
+        """The gates that a user of an adapter has named."""
+        return source if isinstance(source, Gates) else cls(source, agent=agent)
+
+    @property
+    def is_lasting(self) -> bool:
+        """A thread's nets and requests outlast this process: they are at a server."""
+        return self._client is not None
+
+    def session(self, key: str) -> SessionGate:
+        """The gate of the thread or run `key`, the same as before where there was one."""
+        with self._lock:
+            found = self._open.get(key)
+            if found is None:
+                found = self._open[key] = SessionGate(key, self._backend(key), self._thread)
+        return found
+
+    def _backend(self, key: str) -> LocalBackend | ServerBackend:
+        if self._client is not None:
+            return ServerBackend(self._client, self._thread, self.agent, _session_id(self.agent, key))
+        if self._manager is not None:
+            return LocalBackend(self._manager, GateContext())
+        assert self._gate is not None
+        return LocalBackend(self._gate.new_manager(), self._gate.context)
+
+    def _thread(self) -> LoopThread:
+        """Loop for the server's connection, and for waits of synchronous calls."""
+        with self._lock:
+            if self._loop_thread is None:
+                self._loop_thread = LoopThread("interlock adapter")
+            return self._loop_thread
+
+    def close(self) -> None:
+        """End the connection to the server; sessions stay open there, and can be resumed."""
+        with self._lock:
+            thread, self._loop_thread = self._loop_thread, None
+        if thread is not None:
+            if self._client is not None:
+                thread.wait(self._client.close())
+            thread.close()
+
+
+class LocalBackend:
+    """A gate in this process. Its state and the calls that wait in it end with the process."""
+
+    def __init__(self, manager: GateManager, context: GateContext) -> None:
+        self.manager = manager
+        self._context = context
+        self._inputs: dict[str, Input] = {}
+        self._waiting: dict[str, asyncio.Task[GateDecision]] = {}
+
+    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+        """The answer to a call that every net lets pass without approval."""
+        if call_id in self._waiting:
+            return None
+        call = ToolCall(call_id, tool, given)
+        decision = self.manager.pass_at_once(call)
+        return None if decision is None else self._answer(call, decision)
+
+    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+        """Decide a call; a question goes on waiting when `wait` is over."""
+        call = ToolCall(call_id, tool, given)
+        asked = self._waiting.get(call_id)
+        if asked is None:
+            deciding = self.manager.handle_tool_call(call, self._context)
+            asked = self._waiting[call_id] = asyncio.ensure_future(deciding)
+        try:
+            done, _ = await asyncio.wait({asked}, timeout=wait)
+        except asyncio.CancelledError:
+            # Where nobody comes back for it, the question is withdrawn.
+            self._waiting.pop(call_id, None)
+            asked.cancel()
+            raise
+        if not done:
+            return Wait(_WAITING)
+        self._waiting.pop(call_id, None)
+        if asked.cancelled():
+            # Its event loop has ended meanwhile.
+            return await self.ask(call_id, tool, given, wait)
+        return self._answer(call, asked.result())
+
+    def _answer(self, call: ToolCall, decision: GateDecision) -> Answer:
+        if decision.block:
+            return Block(decision.reason or f"{call.tool_name} is not allowed")
+        approved = cast("Input", decision.call.input)
+        self._inputs[call.tool_call_id] = approved
+        return Allow(dict(approved), _notice(cast("Input", call.input), approved))
+
+    async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
+        """Tell the nets; what is unknown opens nothing, as what failed does not."""
+        failed = outcome != "done"
+        self.manager.handle_tool_result(
+            ToolResult(call_id, tool, self._inputs.pop(call_id, {}), is_error=failed)
+        )
+        if not failed and self.manager.listens_to(tool):
+            self.manager.hear(tool, output)
+
+    async def check(self) -> None:
+        """A gate in this process can always be asked."""
+
+
+class ServerBackend:
+    """A session at a server, opened with the first call and resumed where there was one of its name."""
+
+    def __init__(
+        self, client: AgentClient, thread: Callable[[], LoopThread], agent: str, session_id: str
+    ) -> None:
+        self._client = client
+        self._thread = thread
+        self._agent = agent
+        self._id = session_id
+        self._opening = asyncio.Lock()
+        self._session: AgentSession | None = None
+        self._renamed: dict[str, str] = {}
+
+    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+        """`None`: a server is waited for."""
+
+    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+        """Ask the server. Raises `GatewayError`, also where it cannot be reached."""
+        return await self._thread().result(self._ask(call_id, tool, given, wait))
+
+    async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
+        """Report to the server. Raises `GatewayError`."""
+        await self._thread().result(self._done(call_id, output, outcome))
+
+    async def check(self) -> None:
+        """Open the session. Raises `GatewayError`."""
+        await self._thread().result(self._opened())
+
+    async def _ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+        session = await self._opened()
+        wait = None if wait is None else max(wait, LEAST_WAIT)
+        try:
+            answer = await session.call(tool, given, call_id=call_id, wait=wait)
+        except RequestFailedError as error:
+            if error.code != Code.CALL_ID_USED:
+                raise
+            # The model has numbered another call so, before.
+            renamed = f"{call_id[:150]}.{call_digest(tool, given)[:12]}"
+            answer = await session.call(tool, given, call_id=renamed, wait=wait)
+            self._renamed[call_id] = renamed
+        match answer.outcome:
+            case "allow":
+                return Allow(answer.input, _notice(given, answer.input) if answer.edited else None)
+            case "block":
+                return Block(answer.reason or f"{tool} is not allowed")
+            case "waiting":
+                return Wait(answer.reason or _WAITING)
+
+    async def _done(self, call_id: str, output: str, outcome: Outcome) -> None:
+        session = await self._opened()
+        known = self._renamed.pop(call_id, call_id)
+        await session.result(known, output, is_error=outcome != "done", unknown=outcome == "unknown")
+
+    async def _opened(self) -> AgentSession:
+        async with self._opening:
+            if self._session is None or self._session.ended is not None:
+                self._session = await self._open()
+            return self._session
+
+    async def _open(self) -> AgentSession:
+        try:
+            return await self._client.open(self._agent, session=self._id)
+        except RequestFailedError as error:
+            if error.code != Code.REFUSED:
+                raise
+            return await self._client.resume(self._id)
+
+
+def _notice(given: Input, approved: Input) -> str | None:
+    """Sentence for the model about an operator's edit; `None` where both are the same JSON."""
+    if approved is given:
+        return None
+    edit = describe_edit(given, approved)
+    return None if edit is None else f"{edit} before it ran."
+
+
+def _local_gate(source: GateSource) -> Gate | None:
+    """The gate in this process that a source names; `None` for a server."""
+    match source:
+        case Gate():
+            return source
+        case RuleSet():
+            return create_gate(source.registry, conditions=condition_of)
+        case Path():
+            return _local_gate(load_rules(source))
+        case str() if not _URL.match(source):
+            return _local_gate(load_rules(source))
+        case str() | None:
+            return None
+        case _:
+            raise TypeError(
+                f"A gate is a rules file, rules, a Gate or GateManager, or a server's URL, not {source!r}"
+            )
+
+
+def _session_id(agent: str, key: str) -> str:
+    """Id of a thread's session at a server, the same each time; other characters become a digest."""
+    name = f"{agent}:{key}"
+    plain = re.sub(r"[^A-Za-z0-9._:-]+", "-", name)
+    if plain == name and len(name) <= 200:
+        return name
+    return f"{plain[:180]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"

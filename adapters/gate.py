@@ -1,0 +1,241 @@
+"""The gate as an adapter sees it: ask about a call, report how it ended.
+
+An adapter asks with `SessionGate.ask` and runs the tool only on `Allow`, with the input in it. The gate
+itself is in this process or at a server: see `backends`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, cast
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from ..engine.gate.wrapping.failures import is_error_value, returned_failure
+from ..engine.gateway.client.agent_tools import FunctionOutcome
+from ..engine.gateway.client.agent_tools import text as tool_text
+from ..engine.gateway.client.sync import LoopThread
+
+log = logging.getLogger(__name__)
+
+Outcome: TypeAlias = Literal["done", "failed", "unknown"]
+"""End of a call that ran. *failed* needs evidence: an exception, or a value in the shape of a failure."""
+
+Input: TypeAlias = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call may run, with exactly `input`. `notice` tells the model of an operator's edit."""
+
+    input: dict[str, JsonValue]
+    notice: str | None = None
+
+    @property
+    def edited(self) -> bool:
+        return self.notice is not None
+
+    def tell(self, text: str) -> str:
+        """A tool's text for the model; it ends with the edit, where there was one."""
+        return text if self.notice is None else f"{text}\n\n{self.notice}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The call must not run; `reason` is for the model."""
+
+    reason: str
+
+    def tell(self, tool: str) -> str:
+        """The result of a call of `tool` that did not run."""
+        return f"Tool '{tool}' blocked: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No operator has decided yet: ask the same call again, under the same id."""
+
+    reason: str
+
+
+Answer: TypeAlias = Allow | Block | Wait
+
+
+CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran"
+
+PROBE = "interlock_probe"
+"""Name of the tool that `check_coverage` has called; every gate blocks it once it could decide."""
+PROBE_BLOCK = Block("A gate that works blocks the probe of Interlock")
+
+
+class Backend(Protocol):
+    """Decider of one session's calls. Where a method raises, the call does not run."""
+
+    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+        """See `SessionGate.ask`."""
+        ...
+
+    async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
+        """See `SessionGate.done`."""
+        ...
+
+    async def check(self) -> None:
+        """Raise unless calls can be decided now."""
+        ...
+
+    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+        """The answer where there is nothing to wait for; `None`, and nothing has happened, elsewhere."""
+        ...
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that was asked about, and its answer once that is final."""
+
+    tool: str
+    digest: str
+    answer: Allow | Block | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """It was allowed, and its end was not reported."""
+        return isinstance(self.answer, Allow)
+
+
+class SessionGate:
+    """Gate of one session: a thread or a run of the framework, named `key`.
+
+    The same call under the same id gets the same answer until `done`; then the id is free for another
+    call. No method raises for what goes wrong inside: that blocks the call, or is logged.
+    """
+
+    def __init__(self, key: str, backend: Backend, thread: Callable[[], LoopThread]) -> None:
+        self.key = key
+        self._backend = backend
+        self._thread = thread
+        self._calls: dict[str, _Call] = {}
+        self._lock = threading.Lock()
+
+    # Of frameworks with an event loop
+
+    async def ask(
+        self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
+    ) -> Answer:
+        """Decide a call. With `wait` the answer is `Wait` after that many seconds at the latest.
+
+        Without it this waits until an operator has decided; cancelling it withdraws the call.
+        """
+        try:
+            call, value = self._entry(call_id, tool, given)
+            if call.answer is not None:
+                return call.answer
+            if tool == PROBE:
+                await self._backend.check()
+                return PROBE_BLOCK
+            answer = self._backend.ask_at_once(call_id, tool, value)
+            if answer is None:
+                answer = await self._backend.ask(call_id, tool, value, wait)
+            return _keep(call, answer)
+        except Exception as error:  # whatever it is, the call does not run
+            return _failure(call_id, tool, error)
+
+    async def done(self, call_id: str, output: object, outcome: Outcome = "done") -> None:
+        """Report how an allowed call ended. One that was not allowed has no result."""
+        call = self._settle(call_id)
+        if call is None:
+            return
+        try:
+            report = self._backend.done(call_id, call.tool, tool_text(output), outcome)
+            # A run that is cancelled still reports what it had running.
+            await asyncio.shield(asyncio.ensure_future(report))
+        except Exception:
+            # The tool has run: only the nets miss it, and hold back what requires it.
+            log.exception("The result of call '%s' to '%s' was not reported", call_id, call.tool)
+
+    # Of frameworks without one
+
+    def ask_now(
+        self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
+    ) -> Answer:
+        """`ask` for a thread without an event loop."""
+        try:
+            call, value = self._entry(call_id, tool, given)
+            if call.answer is not None:
+                return call.answer
+            if tool != PROBE and (found := self._backend.ask_at_once(call_id, tool, value)):
+                return _keep(call, found)
+            return self._thread().wait(self.ask(call_id, tool, given, wait=wait))
+        except Exception as error:  # as above
+            return _failure(call_id, tool, error)
+
+    def done_now(self, call_id: str, output: object, outcome: Outcome = "done") -> None:
+        """`done` for a thread without an event loop."""
+        try:
+            self._thread().wait(self.done(call_id, output, outcome))
+        except Exception:
+            log.exception("The result of call '%s' was not reported", call_id)
+
+    # Calls by the framework's ids
+
+    def _entry(
+        self, call_id: str, tool: str, given: Mapping[str, object]
+    ) -> tuple[_Call, dict[str, JsonValue]]:
+        """The call under this id, and its input as JSON.
+
+        Some models number their calls from 1 in every answer, so an id may come again with another call.
+        Raises `ValueError` where the first one still runs.
+        """
+        if not call_id:
+            raise ValueError("the call has no id, under which it could be asked about again")
+        value = cast("dict[str, JsonValue]", to_jsonable_python(dict(given), inf_nan_mode="strings"))
+        digest = call_digest(tool, value)
+        with self._lock:
+            call = self._calls.get(call_id)
+            if call is None or (call.digest != digest and not call.is_open):
+                call = self._calls[call_id] = _Call(tool, digest)
+            elif call.digest != digest:
+                raise ValueError(
+                    f"another call to {call.tool} has its id '{call_id}' and is still running"
+                )
+        return call, value
+
+    def _settle(self, call_id: str) -> _Call | None:
+        with self._lock:
+            call = self._calls.get(call_id)
+            if call is None or not call.is_open:
+                return None
+            del self._calls[call_id]
+            return call
+
+
+def outcome_of(tool: str, value: object) -> Outcome:
+    """End of a call whose tool returned `value`: *failed* for the common shapes of failures (G-71)."""
+    return "failed" if is_error_value(returned_failure, tool, value) else "done"
+
+
+def failure_text(error: BaseException) -> str:
+    """An exception of a tool, as its result is recorded."""
+    return FunctionOutcome.raised(error).text
+
+
+def call_digest(tool: str, value: Input) -> str:
+    """Digest of a call: of two with the same one tool and input are equal."""
+    return hashlib.sha256(json.dumps([tool, value], sort_keys=True).encode()).hexdigest()
+
+
+def _keep(call: _Call, answer: Answer) -> Answer:
+    if not isinstance(answer, Wait):
+        call.answer = answer
+    return answer
+
+
+def _failure(call_id: str, tool: str, error: Exception) -> Block:
+    log.error("Call '%s' to '%s' was not decided: %s", call_id, tool, error)
+    return Block(f"{tool} was not run, as the gate did not answer: {error}")
