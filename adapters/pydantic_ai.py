@@ -1,0 +1,268 @@
+"""Adapter for pydantic-ai: a capability whose agents' tool calls pass the gate.
+
+agent = Agent("openai:gpt-5", tools=[deploy], capabilities=[GateCapability("deploy.rules")])
+result = await agent.run("Ship it")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pydantic_ai import Agent, ApprovalRequired, CallDeferred, DeferredToolRequests, DeferredToolResults
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import ModelRetry, SkipToolExecution, ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturn
+from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.toolsets import FunctionToolset
+from pydantic_core import to_jsonable_python
+
+from .backends import Gates, GateSource
+from .coverage import Coverage, Probe, refuse_unseen, version_of
+from .gate import CUT_OFF, PROBE, Allow, Block, SessionGate, Wait, call_digest, failure_text, outcome_of
+
+FRAMEWORK = "pydantic-ai"
+WAITS = {"interlock": "it waits for an operator"}
+"""Metadata of a deferred call that waits for the gate, and not for the program."""
+
+_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_PROGRAM = "it is deferred: the program runs it itself, after the run"
+
+
+@dataclass(slots=True)
+class _Running:
+    """A call that was allowed, as its hooks see it."""
+
+    digest: str
+    error: Exception | None = None
+    changed: bool = False
+
+
+_running: ContextVar[_Running | None] = ContextVar("interlock_running", default=None)
+
+
+class GateCapability(AbstractCapability[Any]):
+    """Gate around the tools of an agent, whichever toolset or capability they come from.
+
+    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
+    of INTERLOCK_URL, where `agent` is the agent's name. The session is the conversation: give a run the
+    `message_history` of an earlier one, or the same `conversation_id`. `thread` makes another name of the
+    run's context. With `pause_after` a run whose call waits longer for an operator, in seconds, ends with
+    `DeferredToolRequests`: see `ask_again`.
+
+    Native tools, which the model's provider runs, and deferred ones, which the program runs itself, end a
+    run with `UnseenToolError` before a model is asked, unless `passthrough` names them.
+    """
+
+    def __init__(
+        self,
+        gate: GateSource = None,
+        *,
+        agent: str = "agent",
+        thread: Callable[[RunContext[Any]], str] | None = None,
+        pause_after: float | None = None,
+        passthrough: Collection[str] = (),
+    ) -> None:
+        self._gates = Gates.of(gate, agent=agent)
+        self._thread = thread
+        self._pause_after = pause_after
+        self._passthrough = passthrough
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """A gate is no part of a spec."""
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Innermost: what other capabilities make of a call is what the gate judges."""
+        return CapabilityOrdering(position="innermost")
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Refuse tools that the gate would not see."""
+        unseen = _unseen(request_context.model_request_parameters)
+        refuse_unseen(FRAMEWORK, unseen, self._passthrough)
+        return request_context
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        """Ask, and run the call with the approved input."""
+        gate, call_id, tool = self._session(ctx), call.tool_call_id, call.tool_name
+        given = _as_json(args)
+        if given is None:
+            raise ToolFailed(Block("its arguments cannot be shown as JSON").tell(tool))
+        answer = await gate.ask(call_id, tool, given, wait=self._pause_after)
+        if isinstance(answer, Wait):
+            raise ApprovalRequired(metadata=WAITS)
+        if isinstance(answer, Block):
+            raise ToolFailed(answer.tell(tool))
+        try:
+            if answer.edited:
+                args = await _validated(ctx, tool, answer)
+        except Exception as error:
+            await gate.done(call_id, failure_text(error), "failed")
+            raise
+        value = await self._run(gate, call, _Running(call_digest(tool, answer.input)), args, handler)
+        return _with_notice(value, answer) if answer.edited else value
+
+    async def _run(
+        self,
+        gate: SessionGate,
+        call: ToolCallPart,
+        running: _Running,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        token, call_id = _running.set(running), call.tool_call_id
+        try:
+            value = await handler(args)
+        except (ApprovalRequired, CallDeferred):
+            # The tool itself puts its work off: asked again, the call gets the same answer.
+            raise
+        except asyncio.CancelledError:
+            await gate.done(call_id, CUT_OFF, "unknown")
+            raise
+        except BaseException as error:
+            await gate.done(call_id, failure_text(error), "failed")
+            raise
+        finally:
+            _running.reset(token)
+        if running.error is not None:
+            # Another capability has made a result of it.
+            await gate.done(call_id, failure_text(running.error), "failed")
+            return value
+        returned: object = value
+        if isinstance(value, ToolReturn):
+            returned = cast("ToolReturn[Any]", value).return_value
+        outcome = "failed" if running.changed else outcome_of(call.tool_name, returned)
+        await gate.done(call_id, returned, outcome)
+        return cast("object", value)
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Hold back a call whose arguments another capability has changed since they were approved."""
+        running, given = _running.get(), _as_json(args)
+        if running is None or given is None or call_digest(call.tool_name, given) != running.digest:
+            if running is not None:
+                running.changed = True
+            reason = Block("its arguments were changed after they had been approved")
+            raise SkipToolExecution(reason.tell(call.tool_name))
+        return args
+
+    async def on_tool_execute_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        error: Exception,
+    ) -> Any:
+        """Note the evidence of a failure, of which another capability may make a result."""
+        if (running := _running.get()) is not None:
+            running.error = error
+        raise error
+
+    def _session(self, ctx: RunContext[Any]) -> SessionGate:
+        key = self._thread(ctx) if self._thread is not None else ctx.conversation_id or ctx.run_id
+        if not key:
+            raise ToolFailed("blocked: the run has neither a conversation nor an id")
+        return self._gates.session(str(key))
+
+
+def ask_again(requests: DeferredToolRequests) -> DeferredToolResults:
+    """The results with which a run goes on that has ended while calls waited for an operator.
+
+    They approve nothing: the gate is asked about each of these calls again. Calls that were deferred for
+    another reason are the program's to answer; add those.
+
+        result = await agent.run(message_history=messages, deferred_tool_results=ask_again(requests))
+    """
+    ours = [call for call in requests.approvals if requests.metadata.get(call.tool_call_id) == WAITS]
+    return DeferredToolResults(approvals={call.tool_call_id: True for call in ours})
+
+
+async def check_coverage(agent: Agent[Any, Any], deps: Any = None) -> Coverage:
+    """Have an agent call a probe, and list what its gate sees; asks no model.
+
+    Raises `CoverageError` where the probe is not blocked, and `UnseenToolError` as a run would.
+    """
+    probe, seen = Probe(), list[ModelRequestParameters]()
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info.model_request_parameters)
+        if len(seen) == 1:
+            return ModelResponse([ToolCallPart(PROBE, {}, "probe")])
+        return ModelResponse([TextPart("done")])
+
+    toolset = FunctionToolset[Any]()
+    toolset.add_function(probe.run, name=PROBE, description="Do nothing")
+    result = await agent.run(
+        "probe", model=FunctionModel(model), output_type=str, toolsets=[toolset], deps=deps
+    )
+    probe.check(str(result.all_messages()))
+    tools = [tool for tool in seen[0].function_tools if tool.kind != "external"]
+    return Coverage(
+        FRAMEWORK,
+        version_of("pydantic-ai-slim"),
+        tuple(tool.name for tool in tools if tool.name != PROBE),
+        _unseen(seen[0]),
+    )
+
+
+def _unseen(parameters: ModelRequestParameters) -> dict[str, str]:
+    """Tools that this program does not run in the run, by name, with the reason."""
+    native = {tool.unique_id: _PROVIDER for tool in parameters.native_tools}
+    deferred = {tool.name: _PROGRAM for tool in parameters.function_tools if tool.kind == "external"}
+    return native | deferred
+
+
+def _as_json(args: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Validated arguments as JSON; `None` for some that cannot be."""
+    try:
+        return to_jsonable_python(dict(args), inf_nan_mode="strings")
+    except ValueError:
+        return None
+
+
+async def _validated(ctx: RunContext[Any], tool: str, answer: Allow) -> dict[str, Any]:
+    """The arguments of an edited input. Raises `ToolFailed` for one that the tool does not take."""
+    known = None if ctx.tool_manager is None else (ctx.tool_manager.tools or {}).get(tool)
+    if known is None:
+        raise ToolFailed(Block("its edited input cannot be checked").tell(tool))
+    try:
+        args = known.args_validator.validate_json(
+            json.dumps(answer.input), context=ctx.validation_context
+        )
+        if known.args_validator_func is not None:
+            checked = known.args_validator_func(ctx, **args)
+            if asyncio.iscoroutine(checked):
+                await checked
+    except (ValueError, ModelRetry) as error:
+        raise ToolFailed(Block(f"its edited input does not fit: {error}").tell(tool)) from error
+    return args
+
+
+def _with_notice(value: object, answer: Allow) -> object:
+    """A tool's value for the model, with what an operator has changed of its input."""
+    if isinstance(value, str):
+        return answer.tell(value)
+    if not isinstance(value, ToolReturn):
+        return ToolReturn(return_value=value, content=answer.notice)
+    whole = cast("ToolReturn[Any]", value)
+    content = [whole.content] if isinstance(whole.content, str) else [*(whole.content or ())]
+    return replace(whole, content=[*content, answer.notice or ""])
