@@ -1,0 +1,206 @@
+"""The adapter for LangChain and LangGraph, with a fake chat model and a checkpointer."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain", reason="pip install 'interlock[langchain]'")
+
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
+
+from interlock.adapters.backends import Gates
+from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
+from interlock.adapters.langchain import GateMiddleware, check_coverage
+from interlock.engine import create_gate
+from interlock.rules import compile_rules
+
+from .contract import RULES, AdapterContract, Call, Run, Tools
+
+
+class FakeModel(GenericFakeChatModel):
+    """A chat model that takes tools, and says what it is given."""
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+
+def answer_of(calls: Sequence[Call]) -> AIMessage:
+    """The answer of a model with these calls."""
+    made = [ToolCall(name=c.tool, args=dict(c.input), id=c.id, type="tool_call") for c in calls]
+    return AIMessage("", tool_calls=made)
+
+
+def model_of(calls: Sequence[Call]) -> FakeModel:
+    """A model that makes these calls in one answer, and then ends."""
+    messages = [*([answer_of(calls)] if calls else []), AIMessage("done")]
+    return FakeModel(messages=iter(messages))
+
+
+def tools_of(tools: Tools) -> list[BaseTool]:
+    """Tools whose exceptions the model reads: others end the run."""
+
+    def failing(function: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(function)
+        def tool(**given: Any) -> str:
+            try:
+                return function(**given)
+            except RuntimeError as error:
+                raise ToolException(str(error)) from error
+
+        return tool
+
+    return [
+        StructuredTool.from_function(failing(each), handle_tool_error=True) for each in tools.functions()
+    ]
+
+
+def config_of(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def read(found: Any, paused: object) -> Run:
+    outputs = {
+        message.tool_call_id: str(message.content)
+        for message in found["messages"]
+        if isinstance(message, ToolMessage)
+    }
+    return Run(outputs, paused if found.get("__interrupt__") else None)
+
+
+class AgentDriver:
+    """An agent of `create_agent`: each call is a task of its own."""
+
+    pauses = True
+    failure = "3 tests failed"
+
+    def agent(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], kept: object, pause_after: float | None
+    ) -> Any:
+        middleware = GateMiddleware(gate, pause_after=pause_after)
+        return create_agent(model_of(calls), tools_of(tools), middleware=[middleware], checkpointer=kept)  # type: ignore[call-overload]
+
+    async def invoke(self, agent: Any, given: Any, thread: str) -> Any:
+        return await agent.ainvoke(given, config_of(thread))
+
+    async def run(
+        self,
+        tools: Tools,
+        gate: Gates,
+        calls: Sequence[Call],
+        *,
+        thread: str,
+        pause_after: float | None = None,
+    ) -> Run:
+        kept = InMemorySaver()
+        agent = self.agent(tools, gate, calls, kept, pause_after)
+        return read(await self.invoke(agent, {"messages": [("user", "go")]}, thread), kept)
+
+    async def resume(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
+    ) -> Run:
+        agent = self.agent(tools, gate, [], paused, 0.0)
+        return read(await self.invoke(agent, Command(resume=True), thread), paused)
+
+    async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
+        agent = self.agent(tools, gate, [], None, None)
+        return await asyncio.to_thread(check_coverage, agent)
+
+
+class SyncDriver(AgentDriver):
+    """The same agent, invoked without an event loop."""
+
+    async def invoke(self, agent: Any, given: Any, thread: str) -> Any:
+        return await asyncio.to_thread(agent.invoke, given, config_of(thread))
+
+
+class NodeDriver(AgentDriver):
+    """A graph of one's own whose tool node runs all calls of an answer in one task."""
+
+    def agent(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], kept: object, pause_after: float | None
+    ) -> Any:
+        middleware = GateMiddleware(gate, pause_after=pause_after)
+        graph = StateGraph(MessagesState)
+        graph.add_node("model", lambda _: {"messages": [answer_of(calls)]})
+        graph.add_node(
+            "tools",
+            ToolNode(
+                tools_of(tools),
+                wrap_tool_call=middleware.wrap_tool_call,
+                awrap_tool_call=middleware.awrap_tool_call,
+            ),
+        )
+        graph.add_edge(START, "model")
+        graph.add_edge("model", "tools")
+        graph.add_edge("tools", END)
+        return graph.compile(checkpointer=kept)  # type: ignore[arg-type]
+
+
+class SyncNodeDriver(NodeDriver, SyncDriver):
+    """The same graph, invoked without an event loop."""
+
+
+class TestAgent(AdapterContract):
+    driver = AgentDriver()
+
+
+class TestAgentWithoutLoop(AdapterContract):
+    driver = SyncDriver()
+
+
+class TestNode(AdapterContract):
+    driver = NodeDriver()
+
+
+class TestNodeWithoutLoop(AdapterContract):
+    driver = SyncNodeDriver()
+
+
+def gated(**how: Any) -> GateMiddleware:
+    return GateMiddleware(create_gate(compile_rules(RULES).registry), **how)
+
+
+class TestUnseenTools:
+    async def test_of_the_provider(self) -> None:
+        """A tool that is a dict for the provider ends the run before the model is asked."""
+        search = {"type": "web_search"}
+        agent = create_agent(model_of([]), [search], middleware=[gated()])
+        with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
+            await agent.ainvoke({"messages": [("user", "go")]})
+        agent = create_agent(model_of([]), [search], middleware=[gated(passthrough=("web_search",))])
+        await agent.ainvoke({"messages": [("user", "go")]})
+
+    def test_no_gate(self) -> None:
+        """An agent without the middleware is reported."""
+        with pytest.raises(CoverageError, match="not for the gate"):
+            check_coverage(create_agent(model_of([]), tools_of(Tools())))
+
+
+class TestRuns:
+    async def test_without_a_thread_are_sessions_of_their_own(self) -> None:
+        """What one run has done opens nothing for the next; within a run it does."""
+        tools = Tools(fails=False)
+        middleware = gated()
+
+        async def run(*answers: Sequence[Call]) -> None:
+            model = FakeModel(messages=iter([*map(answer_of, answers), AIMessage("done")]))
+            agent = create_agent(model, tools_of(tools), middleware=[middleware])
+            await agent.ainvoke({"messages": [("user", "go")]})
+
+        await run([Call("c1", "test")])
+        await run([Call("c2", "release")])
+        assert tools.names() == ["test"]
+        await run([Call("c3", "test")], [Call("c4", "release")])
+        assert tools.names() == ["release", "test", "test"]
