@@ -9,7 +9,7 @@ import signal
 import sys
 import termios
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -93,6 +93,8 @@ class ServerOptions:
     """URL on which other machines reach it, for the list of servers that share a database."""
     answer: Answer | None = None
     """Answer to every request in place of operators, for tests; `None` for none."""
+    metrics: Address | None = None
+    """Address for programs that watch the server; `None` for none."""
 
 
 def rule_sets(
@@ -206,6 +208,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         settle_collector()
         try:
             async with (
+                _monitoring(gateway, serving),
                 notifications_of(hub, hook, _complain),
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
@@ -214,6 +217,25 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             await gateway.close()
     finally:
         await hub.close()
+
+
+@asynccontextmanager
+async def _monitoring(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator[None]:
+    """Let other programs watch the server meanwhile, as its options say."""
+    async with AsyncExitStack() as stack:
+        if serving.metrics is not None:
+            # Only a server that is watched needs the library.
+            from .monitoring.endpoints import answering
+            from .monitoring.metrics import Metrics
+
+            metrics = Metrics(gateway.hub, gateway)
+            certificate = None if serving.metrics.is_local else serving.certificate
+            where = await stack.enter_async_context(
+                answering(gateway.hub, metrics, serving.tokens, serving.metrics, certificate)
+            )
+            scheme = "http" if certificate is None else "https"
+            _complain(f"metrics at {scheme}://{where}/metrics")
+        yield
 
 
 def _login_requests(hub: Hub, serving: ServerOptions) -> LoginRequests | None:

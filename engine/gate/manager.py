@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
+from time import perf_counter
 from types import MappingProxyType
 from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
@@ -247,6 +248,8 @@ class GateManager:
         self._explain_blocks = explain_blocks
         self._quote_calls = quote_calls
         self.mode = mode
+        self.on_judged: Callable[[ToolCall, float], None] | None = None
+        """Called with each call and the seconds that judging it took; not with what people took."""
         self.replacements = 0
         """Number of times that the nets were replaced."""
         self._roster = self._roster_of(self._members if active is None else active)
@@ -407,6 +410,7 @@ class GateManager:
         Never raises for what a net or a callback does: that blocks. Cancelling it while a person is
         asked, or while it waits for another, withdraws the call, and nothing has fired.
         """
+        began = None if self.on_judged is None else perf_counter()
         # Here and for results; `with` costs 6 % of a round trip more.
         self._lock.acquire()
         try:
@@ -415,6 +419,8 @@ class GateManager:
             claimed = decision is None and self._claim(call)
         finally:
             self._lock.release()
+        if began is not None:
+            self._note_judged(call, began)
         if decision is None:
             decision = await self._awaited(call, reached, claimed, ctx.waits, ctx.confirm)
         if self._on_decision is not None:
@@ -431,11 +437,22 @@ class GateManager:
         sessions have to be reserved: `handle_tool_call`. Never raises, as that.
         """
         assert self._recorder is not None, "only a gate with a record decides so"
+        began = None if self.on_judged is None else perf_counter()
         with self._lock:
             reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
+        if began is not None:
+            self._note_judged(call, began)
         if not isinstance(reached, GateDecision):
             return reached
         return RecordedDecision(reached, self._recorder.hand_over(call, reached))
+
+    def _note_judged(self, call: ToolCall, began: float) -> None:
+        try:
+            if self.on_judged is not None:
+                self.on_judged(call, perf_counter() - began)
+        except Exception:
+            # Who measures decides nothing: the call goes on as it was judged.
+            log.exception("the time to judge a call was not taken")
 
     async def ask(
         self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None

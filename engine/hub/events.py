@@ -104,6 +104,12 @@ class Subscription:
             self.lost = True
         self._arrived.set()
 
+    def taken(self) -> list[HubEvent]:
+        """The events that wait, for whoever looks now and then instead of waiting for each."""
+        events = [*self._events]
+        self._events.clear()
+        return events
+
     def close(self) -> None:
         """Stop; what has not been read yet can still be read."""
         if self._closed:

@@ -15,6 +15,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
@@ -41,6 +42,7 @@ from ..history.model.events import (
 )
 from ..history.model.state import SessionState, SessionSummary
 from ..history.redaction.redaction import Redaction
+from ..net.net import ToolCall
 from ..recording.branch import check_branch_point, copied
 from ..recording.conversation import first_rules
 from ..recording.grants import Grants, same_rules
@@ -69,6 +71,7 @@ from .recovery import RecoveryPlan, plan_recovery
 from .subagents import HostedChild, HostedChildren
 from .submitted import SubmittedSession
 
+Judged: TypeAlias = Callable[[str, ToolCall, float], None]
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
 log = logging.getLogger(__name__)
@@ -115,6 +118,7 @@ class SessionRegistry:
         self.requests = OpenRequests()
         self.freeze = CallFreeze(FreezeLog(journal.path, journal.clock))
         self._tasks = Tasks()
+        self._judged: Judged | None = None
         self._uses = SharedUses(
             lambda window: recorded_uses(journal.reader(), journal.clock().timestamp() - window)
         )
@@ -125,6 +129,12 @@ class SessionRegistry:
         self._spawn = spawn
         self._hosted: dict[str, HostedSession] = {}
         self._changing: set[str] = set()
+
+    def watch_judging(self, judged: Judged) -> None:
+        """Call `judged` with the session of each call that is judged, the call and its seconds."""
+        self._judged = judged
+        for hosted in self:
+            hosted.manager.on_judged = partial(judged, hosted.id)
 
     def note_uses(self, event: JournalEvent) -> None:
         """Count what a session at another server used of limits that hold over sessions (G-93)."""
@@ -400,6 +410,8 @@ class SessionRegistry:
             freeze=self.freeze,
             conditions=self.conditions,
         )
+        if self._judged is not None:
+            hosted.manager.on_judged = partial(self._judged, session_id)
         if fit is not None:
             hosted.manager.restore(markings=fit.every_marking)
         return hosted

@@ -11,6 +11,7 @@ MEASUREMENTS = (
     "dialog",
     "traffic",
     "gate",
+    "monitoring",
     "gate_clauses",
     "gate_values",
     "shell",

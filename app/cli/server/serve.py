@@ -66,6 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="answer every request so, without a person: for tests and scripts on this machine; only on "
         "the command line",
     )
+    parser.add_argument(
+        "--metrics",
+        metavar="ADDRESS",
+        help="127.0.0.1:PORT for Prometheus and probes (/metrics, /healthz, /readyz); from elsewhere "
+        "metrics take an operator's token",
+    )
     add_certificate(parser)
     add_journal(parser)
     add_operator(parser)
@@ -110,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
             idle_exit=_idle_exit(args.idle_exit),
             # Headless runs have a setting of this name, which must not decide for a server.
             answer=args.answer if "answer" in args.typed else None,
+            metrics=_metrics(args.metrics),
         )
         if serving.answer is not None:
             if not address.is_local:
@@ -118,8 +125,9 @@ def run(args: argparse.Namespace) -> int:
         if not serving.rules:
             refuse("serve", server.NOTHING_JUDGED)
         report_directory(args, "serve")
-        if serving.certificate is None and not address.is_local:
-            refuse("serve", IN_CLEAR.format(address))
+        for each in (address, serving.metrics):
+            if serving.certificate is None and each is not None and not each.is_local:
+                refuse("serve", IN_CLEAR.format(each))
 
         def ready(where: Address) -> None:
             url = server.url_of(serving, where)
@@ -158,6 +166,19 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
             "agents may write there; name the tools in rules of your own"
         )
     return texts
+
+
+def _metrics(text: str | None) -> Address | None:
+    """Address for programs that watch the server. Raises `ValueError`."""
+    from ....engine.gateway.protocol.address import Address
+
+    try:
+        address = None if text is None else Address.parse(text)
+    except ValueError as error:
+        raise ValueError(f"--metrics: {error}") from error
+    if address is not None and address.path is not None:
+        raise ValueError(f"--metrics: expected HOST:PORT, which Prometheus can ask, found '{address}'")
+    return address
 
 
 def _idle_exit(text: str | None) -> float | None:

@@ -177,11 +177,15 @@ class SharedHub(Hub):
 
     def _hand_over(self, shown: Any) -> None:
         super()._hand_over(shown)
-        if self._bell is not None and isinstance(shown, JournalEvent) and self._is_own(shown):
+        if self._bell is not None and isinstance(shown, JournalEvent) and self.is_own(shown):
             self._bell.ring()
 
-    def _is_own(self, event: JournalEvent) -> bool:
+    def is_own(self, event: JournalEvent) -> bool:
         return lane_of(event.cursor) == self._lease.lane
+
+    @property
+    def lease_age(self) -> float | None:
+        return self._lease.age
 
     # Sessions of servers that have ended
 

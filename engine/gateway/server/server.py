@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -125,6 +125,12 @@ class Gateway:
     def rules_of(self, session_id: str) -> Sequence[str] | None:
         """The named rule sets of an external agent's live session; `None` for any other session."""
         return self.sessions.rules_of(session_id)
+
+    @property
+    def connected(self) -> Mapping[str, int]:
+        """Number of connections by the kind of their tokens."""
+        kinds = [each.identity.kind for each in self._connections]
+        return {kind: kinds.count(kind) for kind in ("agent", "operator")}
 
     @property
     def left(self) -> float | None:

@@ -28,10 +28,14 @@ class SessionOwner(NamedTuple):
 
 
 class BatchWriter(ABC):
-    """Commits batches, one after the other. `commit`, `release`, `returned` and `close` are one thread's.
+    """Commits batches, one after the other. `commit`, `prove`, `release`, `returned` and `close` are one
+    thread's.
 
     What has to do with other servers means nothing for a file, which has one process that writes it.
     """
+
+    fenced = 0
+    """Number of writes that were refused since another server owned the session."""
 
     @property
     def away(self) -> str | None:
@@ -48,6 +52,10 @@ class BatchWriter(ABC):
 
         What it raises means that nothing of the batch is known to be written.
         """
+
+    @abstractmethod
+    def prove(self) -> None:
+        """Make something durable that is no event and takes no room. Raises what a commit raises."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -63,6 +64,14 @@ class _Head:
     at: int
 
 
+class Commit(NamedTuple):
+    """One attempt to make a batch durable: its events, its time in seconds, and how it ended."""
+
+    events: int
+    seconds: float
+    ok: bool
+
+
 class JournalLock(Protocol):
     """Right of this process to write: a lock on the file, or a server's place in a database."""
 
@@ -97,6 +106,9 @@ class Journal:
         self._closing = False
         self._disturbed: str | None = None
         self._closed = threading.Event()
+        self._written: float | None = None
+        self.on_commit: Callable[[Commit], None] | None = None
+        """Called in the writing thread after each batch, once its waiters are released."""
         self.on_servers_ended: Callable[[], None] | None = None
         """Called in a thread of its own when other servers of the database have ended: see `orphans`."""
         self.counters: CounterStore | None = None
@@ -190,6 +202,37 @@ class Journal:
     def lock(self) -> JournalLock:
         """The right of this process to write: a lock on the file, or a server's place in a database."""
         return self._lock
+
+    @property
+    def written(self) -> float | None:
+        """The time of the last durable write, by `time.monotonic`; `None` before the first."""
+        return self._written
+
+    @property
+    def fenced(self) -> int:
+        """Number of writes that were refused since another server owned the session."""
+        return self._writer.fenced
+
+    def prove(self) -> Future[None]:
+        """Have the writing thread make durable something that adds nothing to the record.
+
+        The future ends with nothing, or with what made that impossible; `written` is then as before.
+        """
+        future: Future[None] = Future()
+
+        def task() -> None:
+            self._writer.prove()
+            self._written = time.monotonic()
+
+        with self._queued:
+            if self._closing:
+                future.set_exception(JournalError(f"Journal '{name_of(self.path)}' is closed."))
+            elif self._disturbed is not None:
+                future.set_exception(JournalDisturbed(self._disturbed))
+            else:
+                self._tasks.append((task, future))
+                self._queued.notify()
+        return future
 
     def name_server(self, url: str) -> None:
         """Name the server that writes it, for processes that find it in use."""
@@ -415,6 +458,8 @@ class Journal:
             elif self._writer.away is not None and not closing:
                 self._writer.returned()
             for task, future in tasks:
+                if not future.set_running_or_notify_cancel():
+                    continue
                 try:
                     task()
                 except Exception as error:
@@ -430,14 +475,22 @@ class Journal:
         self._closed.set()
 
     def _commit(self, batch: list[_Waiter]) -> None:
+        written = [w for waiter in batch for w in waiter.written]
+        began = time.monotonic()
         try:
-            refused = self._writer.commit([w for waiter in batch for w in waiter.written])
+            refused = self._writer.commit(written)
         except Exception as error:
+            ended, ok = time.monotonic(), False
             self._fail(batch, error)
         else:
+            ended, ok = time.monotonic(), True
+            if written:
+                self._written = ended
             if refused:
                 batch = self._refuse(batch, refused)
             _release(batch, None)
+        if self.on_commit is not None and written:
+            self.on_commit(construct_tuple(Commit, (len(written), ended - began, ok)))
 
     def _refuse(self, batch: list[_Waiter], refused: Mapping[str, Refusal]) -> list[_Waiter]:
         """Fail what was not taken, and what was to follow it; returns the rest of `batch`."""

@@ -22,6 +22,8 @@ from .footprint import Footprint, disturbance, remedy
 from .schema import BUSY_SECONDS, name_of
 from .session_index import SessionLine
 
+_PROOFS = 1 << 30
+
 
 def connect_writing(path: Path) -> sqlite3.Connection:
     """A connection whose commits are durable when they return, for who holds the write lock.
@@ -101,6 +103,23 @@ class Writer(BatchWriter):
             raise
         self._footprint = Footprint.of(self._path)
         return {}
+
+    def prove(self) -> None:
+        """Commit another number to the file's heading, which no event and no version rests on.
+
+        Setting what is there already would not reach the disk.
+        """
+        self._check_in_place()
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            [number] = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version = {(number + 1) % _PROOFS}")
+            connection.execute("COMMIT")
+        except BaseException:
+            self._undo()
+            raise
+        self._footprint = Footprint.of(self._path)
 
     def _check_in_place(self) -> None:
         """SQLite would go on writing into a file that was deleted, and from its cache into others."""

@@ -199,6 +199,11 @@ class ServerLease:
         return not self._ended and now() < self._valid_until
 
     @property
+    def age(self) -> float:
+        """Seconds since the lease was last renewed."""
+        return now() - (self._valid_until - self.seconds)
+
+    @property
     def ended(self) -> bool:
         """True once another server has ended this one."""
         return self._ended

@@ -112,7 +112,6 @@ class PostgresWriter(BatchWriter):
         self._ends: dict[str, tuple[int, bytes]] = {}
         """The sessions' ends as they were acknowledged, but of those that have ended."""
         self._diverged: dict[str, SessionDiverged] = {}
-        self.fenced = 0
         self._numbered = lease.last_number(self._open())
 
     @property
@@ -418,6 +417,19 @@ class PostgresWriter(BatchWriter):
             with suppress(driver().Error):
                 self._connection.close()
         self._connection = None
+
+    def prove(self) -> None:
+        """Write the lane's row as it is, which waits for the disk and the standbys as a batch does.
+
+        Raises `psycopg.Error` where the database does not take it, `JournalDisturbed` as `commit`.
+        """
+        try:
+            self._lease.settled_number(self._open())
+        except driver().Error as error:
+            self._drop(error)
+            raise
+        if not self._lease.holds():
+            raise unreachable(self._location, driver().OperationalError("the lease was not renewed"))
 
     def returned(self) -> bool:
         try:

@@ -1,0 +1,124 @@
+"""HTTP for programs that watch a server: `/metrics`, and the probes `/healthz` and `/readyz`.
+
+Metrics name rules, so from elsewhere they take an operator's token, and on this machine a page in a
+browser gets none. The probes need no token, and say nothing of what the server holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from http import HTTPStatus
+
+from aiohttp import web
+
+from ....engine.gateway.protocol.address import Address
+from ....engine.gateway.protocol.tokens import TokenError, TokenFile
+from ....engine.gateway.server.limits import Failures
+from ....engine.hub.hub import Hub
+from ..certificate import Certificate
+from .metrics import Metrics
+
+WITHIN = 5.0
+"""Seconds within which the journal was written, of a server that is ready."""
+MOST_FAILURES = 20
+"""Refused tokens of one address in a minute."""
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+NEEDED = "An operator's token is needed: Authorization: Bearer TOKEN\n"
+
+
+class Endpoints:
+    """The answers at one address."""
+
+    def __init__(self, hub: Hub, metrics: Metrics, tokens: TokenFile, address: Address) -> None:
+        self._hub = hub
+        self._metrics = metrics
+        self._tokens = tokens
+        self._address = address
+        self._failures = Failures(MOST_FAILURES)
+
+    def listens_at(self, address: Address) -> None:
+        """Note the address, with its port."""
+        self._address = address
+
+    def application(self) -> web.Application:
+        """The three paths."""
+        application = web.Application()
+        application.add_routes(
+            [
+                web.get("/metrics", self._show_metrics),
+                web.get("/healthz", self._show_health),
+                web.get("/readyz", self._show_readiness),
+            ]
+        )
+        return application
+
+    async def _show_metrics(self, request: web.Request) -> web.Response:
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": TEXT})
+
+    async def _show_health(self, request: web.Request) -> web.Response:
+        return _answer(HTTPStatus.OK, "ok\n")
+
+    async def _show_readiness(self, request: web.Request) -> web.Response:
+        obstacle = await self._hub.obstacle(WITHIN)
+        if obstacle is None:
+            return _answer(HTTPStatus.OK, "ready\n")
+        return _answer(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {obstacle}\n")
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if self._address.is_local:
+            # A name that was made to point here would let a page in a browser read this.
+            host = request.headers.get("Host", "")
+            own = f"{self._address}", f"localhost:{self._address.port}"
+            if host.lower() not in own or "Origin" in request.headers:
+                return _answer(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name\n")
+            return None
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        peer = request.remote or ""
+        try:
+            found = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+        except TokenError:
+            return _answer(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens\n")
+        if found is not None and found.with_role(self._hub.operators) is not None and found.rights:
+            return None
+        if self._failures.too_many(peer):
+            return _answer(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute\n")
+        self._failures.note(peer)
+        return _answer(HTTPStatus.UNAUTHORIZED, NEEDED)
+
+
+def _answer(status: HTTPStatus, text: str) -> web.Response:
+    return web.Response(status=status, text=text, headers={"Cache-Control": "no-store"})
+
+
+@asynccontextmanager
+async def answering(
+    hub: Hub,
+    metrics: Metrics,
+    tokens: TokenFile,
+    address: Address,
+    certificate: Certificate | None,
+) -> AsyncGenerator[Address]:
+    """Answer at an address meanwhile; gives the address, with the port that was chosen for 0.
+
+    Raises `OSError` where it cannot listen there, `ValueError` for a path.
+    """
+    if address.path is not None:
+        raise ValueError(f"--metrics {address}: expected HOST:PORT, which Prometheus can ask")
+    endpoints = Endpoints(hub, metrics, tokens, address)
+    runner = web.AppRunner(endpoints.application(), access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        tls = None if certificate is None else certificate.tls
+        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
+        await site.start()
+        port: int = runner.addresses[0][1]
+        endpoints.listens_at(replace(address, port=port))
+        async with metrics.watching():
+            yield replace(address, port=port)
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,107 @@
+"""Hub API for whoever watches a server: its load, the journal's commits, whether it can be written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..history.journal.journal import Commit, Journal
+from ..history.model.events import JournalEvent
+from ..sessions.errors import UnknownSessionError
+from ..sessions.registry import Judged, SessionRegistry
+
+PROOF_SECONDS = 3.0
+"""Time that a proof of the journal may take."""
+TOO_LATE = f"the journal was not written within {PROOF_SECONDS:g} s"
+NOT_WRITTEN = "the journal cannot be written"
+ENDED = "the journal takes nothing more from this server"
+
+
+@dataclass(frozen=True, slots=True)
+class HubLoad:
+    """Sessions hosted here by their kind, their open requests, and the age of the oldest in seconds."""
+
+    sessions: Mapping[str, int]
+    requests: int
+    oldest: float
+
+
+class HealthApi:
+    """Part of a hub that is watched: its sessions `_live` and its `_journal`."""
+
+    _live: SessionRegistry
+    _journal: Journal
+    _proof: asyncio.Task[str | None] | None = None
+
+    @property
+    def lease_age(self) -> float | None:
+        """Seconds since the lease on the database was renewed; `None`: a file has no lease."""
+        return None
+
+    @property
+    def fenced(self) -> int:
+        """Number of writes that were refused since another server owned the session."""
+        return self._journal.fenced
+
+    def is_own(self, event: JournalEvent) -> bool:
+        """Tell whether this process recorded an event that subscribers get."""
+        return True
+
+    def is_child(self, session_id: str) -> bool:
+        """Tell whether a session is live here and a subagent's: its calls are judged in the parent's."""
+        try:
+            return self._live.hosted(session_id).kind == "child"
+        except UnknownSessionError:
+            return False
+
+    def watch(
+        self, *, judged: Judged | None = None, committed: Callable[[Commit], None] | None = None
+    ) -> None:
+        """Call `judged` with each call that is judged from now on, and `committed` with each commit.
+
+        The latter is called in the journal's thread. One of each at most: the last one counts.
+        """
+        if judged is not None:
+            self._live.watch_judging(judged)
+        if committed is not None:
+            self._journal.on_commit = committed
+
+    def load(self) -> HubLoad:
+        """The sessions hosted here and their open requests."""
+        sessions, waiting = Counter[str](), list[float]()
+        now = self._journal.clock()
+        for hosted in self._live:
+            sessions[hosted.kind] += 1
+            waiting += [(now - each.since).total_seconds() for each in hosted.state.approvals.values()]
+        return HubLoad(sessions, len(waiting), max(0.0, *waiting) if waiting else 0.0)
+
+    async def obstacle(self, within: float) -> str | None:
+        """Reason why no call could be recorded now; `None` where the journal was written lately.
+
+        That is `within` so many seconds. Where it was not, something is made durable that adds nothing to
+        it, once however many ask.
+        """
+        if self._journal.disturbed is not None:
+            return ENDED
+        written = self._journal.written
+        if written is not None and time.monotonic() - written <= within:
+            return None
+        if self._proof is None or self._proof.done():
+            self._proof = asyncio.get_running_loop().create_task(
+                self._prove(), name="proof of the journal"
+            )
+        return await asyncio.shield(self._proof)
+
+    async def _prove(self) -> str | None:
+        try:
+            async with asyncio.timeout(PROOF_SECONDS):
+                await asyncio.wrap_future(self._journal.prove())
+        except TimeoutError:
+            return TOO_LATE
+        except Exception:
+            # The error may name files and hosts, and whoever asks needs no token.
+            return NOT_WRITTEN
+        return None

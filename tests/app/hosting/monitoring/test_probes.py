@@ -1,0 +1,123 @@
+"""Probes: a server is healthy while it answers, and ready while its journal takes writes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.hub import health_api
+from interlock.engine.hub.hub import Hub
+
+from .watched import watched
+
+
+class TestHealth:
+    async def test_answers(self, tmp_path: Path) -> None:
+        """The process answers, and says nothing else."""
+        async with watched(tmp_path) as watch:
+            answer = await watch.get("/healthz")
+            assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+class TestReadiness:
+    async def test_of_an_idle_server(self, tmp_path: Path) -> None:
+        """A server that nobody uses proves that its journal can be written, and the record stays."""
+        async with watched(tmp_path) as watch:
+            before = watch.server.hub._journal.reader().last_cursor()
+            answer = await watch.get("/readyz")
+            assert (answer.status_code, answer.text) == (200, "ready\n")
+            assert watch.server.hub._journal.reader().last_cursor() == before
+
+    async def test_without_a_journal_that_takes_writes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A journal that fails makes it not ready, for a reason that names no file; later it is again."""
+        async with watched(tmp_path) as watch:
+            journal = watch.server.hub._journal
+            monkeypatch.setattr(journal, "_written", None)
+
+            def fail() -> None:
+                raise OSError(f"{tmp_path} is full")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(journal._writer, "prove", fail)
+                answer = await watch.get("/readyz")
+                assert answer.status_code == 503
+                assert answer.text == f"not ready: {health_api.NOT_WRITTEN}\n"
+            assert (await watch.get("/readyz")).status_code == 200
+
+    async def test_of_a_journal_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A disk that does not answer makes it not ready in time; many askers wait for one proof."""
+        monkeypatch.setattr(health_api, "PROOF_SECONDS", 0.2)
+        release, proofs = threading.Event(), list[int]()
+        async with watched(tmp_path) as watch:
+            journal = watch.server.hub._journal
+            monkeypatch.setattr(journal, "_written", None)
+
+            def hang() -> None:
+                proofs.append(1)
+                release.wait(30)
+
+            monkeypatch.setattr(journal._writer, "prove", hang)
+            try:
+                answers = await asyncio.gather(*(watch.get("/readyz") for _ in range(5)))
+                assert {each.status_code for each in answers} == {503}
+                assert len(proofs) == 1
+            finally:
+                release.set()
+
+    async def test_after_another_touched_the_file(self, tmp_path: Path) -> None:
+        """A journal whose file was replaced takes nothing more, and the server is not ready."""
+        async with watched(tmp_path) as watch:
+            (tmp_path / "interlock.db").rename(tmp_path / "moved.db")
+            watch.server.hub._journal._written = None
+            answer = await watch.get("/readyz")
+            assert answer.status_code == 503
+
+
+class TestProof:
+    def test_reaches_the_disk(self, tmp_path: Path) -> None:
+        """Each proof adds a page to the write-ahead log, which is what a commit does."""
+        journal = Journal.open(tmp_path / "a.db")
+        try:
+            sizes: list[int] = []
+            for _ in range(3):
+                journal.prove().result(30)
+                sizes.append((tmp_path / "a.db-wal").stat().st_size)
+            assert sizes[0] < sizes[1] < sizes[2]
+        finally:
+            journal.close()
+
+    @pytest.mark.sqlite("its log")
+    def test_many_take_no_room(self, tmp_path: Path) -> None:
+        """Thousands of proofs leave file and log no longer than some megabytes."""
+        journal = Journal.open(tmp_path / "a.db")
+        try:
+            before = (tmp_path / "a.db").stat().st_size
+            for _ in range(3000):
+                journal.prove().result(30)
+            assert (tmp_path / "a.db").stat().st_size == before
+            assert (tmp_path / "a.db-wal").stat().st_size < 8 << 20
+        finally:
+            journal.close()
+
+    def test_fails_once_closed(self, tmp_path: Path) -> None:
+        """A closed journal proves nothing."""
+        journal = Journal.open(tmp_path / "a.db")
+        journal.close()
+        with pytest.raises(Exception, match="is closed"):
+            journal.prove().result(30)
+
+    async def test_in_postgresql(self, postgresql: PostgresLocation) -> None:
+        """A database proves it, too, and a server that was ended does not."""
+        location: Location = postgresql
+        hub = await asyncio.to_thread(Hub.open, location)
+        try:
+            assert await hub.obstacle(5.0) is None
+        finally:
+            await hub.close()

@@ -1,0 +1,128 @@
+"""Cost of watching: a gate decision with and without a look for watchers, and what metrics add to a call.
+
+Both gates take turns in one run; that without is a copy of the gate's entry without the lines that look
+for a watcher. What metrics add to a call is counting its events, two commits and the time to judge it,
+all of which is run by itself: the difference of two whole calls is smaller than what threads and their
+switches change from one turn to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from interlock.app.hosting.monitoring.metrics import Metrics
+from interlock.engine import GateContext, GateDecision, GateManager, ToolCall, ToolResult
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.journal.journal import Commit
+from interlock.engine.history.model.events import JournalEvent
+from interlock.engine.hub.events import Subscription
+from interlock.engine.hub.hub import ExternalAgent, Hub
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from .gate import CYCLE, ruleset
+from .gateway_server import Unwritten, journal_of
+
+TURNS = 31
+GATE_TURNS = 301
+ROUND_TRIPS = 300
+CALLS = 250
+AT_ONCE = 50
+"""Calls side by side: threads that wait for each other would hide what a call costs."""
+RULES = 10
+
+
+class Unwatched(GateManager):
+    """The gate with an entry that looks for no watcher."""
+
+    async def handle_tool_call(self, call: ToolCall, ctx: GateContext | None = None) -> GateDecision:
+        ctx = ctx or GateContext()
+        self._lock.acquire()
+        try:
+            reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
+            decision = reached if type(reached) is GateDecision and self._recorder is None else None
+            claimed = decision is None and self._claim(call)
+        finally:
+            self._lock.release()
+        if decision is None:
+            decision = await self._awaited(call, reached, claimed, ctx.waits)
+        if self._on_decision is not None:
+            await self._announce(decision, self._on_decision, at_once=ctx.at_once)
+        return decision
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    nets = compile_rules(ruleset(RULES)).nets
+    gates = {"without": Unwatched(nets), "off": GateManager(nets)}
+    seen: dict[str, list[float]] = {name: [] for name in gates}
+    for turn in range(GATE_TURNS):
+        for name in sorted(gates, reverse=turn % 2 == 1):
+            seen[name].append(asyncio.run(_decision(gates[name])))
+    without, off = min(seen["without"]), min(seen["off"])
+    yield "gate decision, no watcher looked for", without * 1e6, "µs, best turn"
+    yield "gate decision, metrics off", off * 1e6, "µs, best turn"
+    yield "metrics off / no watcher looked for", off / without, "ratio of best turns (goal ≤ 1.05)"
+    call, counted = asyncio.run(_calls())
+    yield "recorded call and its result", call * 1e6, "µs of a processor, best turn"
+    yield "metrics on, more for a call", counted * 1e6, "µs of a processor, best turn (goal ≤ 20)"
+    yield "metrics on, more for a call / the call", counted / call, "ratio of best turns"
+
+
+async def _decision(gate: GateManager) -> float:
+    context = GateContext()
+    began = time.perf_counter()
+    for number in range(ROUND_TRIPS):
+        name = CYCLE[number % 3]
+        call = ToolCall(str(number), name)
+        await gate.handle_tool_call(call, context)
+        gate.handle_tool_result(ToolResult(call.tool_call_id, name))
+    return (time.perf_counter() - began) / ROUND_TRIPS
+
+
+async def _calls() -> tuple[float, float]:
+    """Seconds of processor time for a call with its result, and for counting it."""
+    calls, counted = list[float](), list[float]()
+    registry = compile_rules(ruleset(RULES)).registry
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hub = Hub(journal_of(folder / "bench.db", Unwritten))
+        stack.push_async_callback(hub.close)
+        await hub.open_external(ExternalAgent(name="bot"), SessionConfig(registry), session_id="s")
+        gateway = Gateway(hub, TokenFile(folder / "tokens"), rules=RuleSets.of(registry))
+        metrics = Metrics(hub, gateway)
+        for turn in range(TURNS):
+            heard = hub.subscribe()
+            began = time.process_time()
+            for first in range(0, CALLS, AT_ONCE):
+                numbers = range(first, first + AT_ONCE)
+                await asyncio.gather(*(_call(hub, f"{turn}-{each}") for each in numbers))
+            calls.append((time.process_time() - began) / CALLS)
+            counted.append(_counted(metrics, heard) / CALLS)
+    return min(calls), min(counted)
+
+
+async def _call(hub: Hub, call: str) -> None:
+    await hub.call("s", call, "look", {})
+    await hub.result("s", call, output="ok", is_error=False, seconds=0.0)
+
+
+def _counted(metrics: Metrics, heard: Subscription) -> float:
+    """Seconds for counting the events of calls, two commits and one judgement each."""
+    events = [each for each in heard.taken() if isinstance(each, JournalEvent)]
+    heard.close()
+    commit, call = Commit(2, 0.001, True), ToolCall("c", "a0")
+    began = time.process_time()
+    for event in events:
+        metrics.take(event)
+    for _ in range(CALLS):
+        metrics.note_commit(commit)
+        metrics.note_commit(commit)
+        metrics.note_judged("s", call, 0.0001)
+    return time.process_time() - began

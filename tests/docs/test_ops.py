@@ -1,0 +1,112 @@
+"""Files in `docs/ops`: metrics named there exist, and alerts fire when they should."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlock.app.hosting.monitoring.metrics import Metrics
+from interlock.engine.history.database.location import PostgresLocation
+from tests.engine.gateway.served import served
+
+OPS = Path(__file__).resolve().parents[2] / "docs" / "ops"
+NAME = re.compile(r"\binterlock_[a-z_]+\b")
+REMEDY = "needs promtool: apt-get install --no-install-recommends prometheus"
+SUFFIXES = ("_bucket", "_count", "_sum", "_total")
+ONLY_POSTGRESQL = {"interlock_lease_age_seconds"}
+
+
+def names_in(text: str) -> set[str]:
+    """The metrics that a text names."""
+    return set(NAME.findall(text))
+
+
+def expressions(value: object) -> list[str]:
+    """Every expression in a dashboard."""
+    if isinstance(value, dict):
+        own = [each for key, each in value.items() if key in ("expr", "query") and isinstance(each, str)]
+        return own + [each for part in value.values() for each in expressions(part)]
+    return [each for part in value for each in expressions(part)] if isinstance(value, list) else []
+
+
+def promtool(*words: str, directory: Path) -> str:
+    """Output of promtool; skips where there is none."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip(REMEDY)
+    done = subprocess.run(
+        [program, *words], cwd=directory, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class TestAlerts:
+    def test_are_rules(self) -> None:
+        """promtool takes the file and finds the alerts."""
+        assert "rules found" in promtool("check", "rules", "alerts.yml", directory=OPS)
+
+    def test_fire_when_they_should(self) -> None:
+        """Each alert fires for its series and for no other."""
+        promtool("test", "rules", "alerts_test.yml", directory=OPS)
+
+    def test_every_alert_is_tried(self) -> None:
+        """The tests name each alert, once quiet and once firing."""
+        tried = (OPS / "alerts_test.yml").read_text()
+        for name in re.findall(r"alert: (\w+)", (OPS / "alerts.yml").read_text()):
+            assert tried.count(f"alertname: {name}\n") >= 2, name
+
+    def test_one_that_is_wrong_fails(self, tmp_path: Path) -> None:
+        """A file with another threshold does not pass the tests, so they look at something."""
+        for name in ("alerts.yml", "alerts_test.yml"):
+            shutil.copy(OPS / name, tmp_path)
+        rules = tmp_path / "alerts.yml"
+        rules.write_text(rules.read_text().replace("> 900", "> 9000"))
+        with pytest.raises(AssertionError, match="FAILED"):
+            promtool("test", "rules", "alerts_test.yml", directory=tmp_path)
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["dashboard.json", "alerts.yml"])
+    async def test_are_exported(self, name: str, tmp_path: Path) -> None:
+        """Each metric that the file names is among those that a server exports."""
+        text = (OPS / name).read_text()
+        if name == "dashboard.json":
+            text = "\n".join(expressions(json.loads(text)))
+        named = names_in(text)
+        assert named
+        async with served(tmp_path) as server:
+            exported = names_in(Metrics(server.hub, server.gateway).text().decode())
+        whole = exported | {each + suffix for each in exported for suffix in SUFFIXES}
+        assert named - whole - ONLY_POSTGRESQL == set()
+
+    async def test_of_a_database(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """What only a server on a database exports is exported there."""
+        from interlock.engine.gateway.cluster.shared_hub import open_hub
+        from interlock.engine.gateway.protocol.tokens import TokenFile
+        from interlock.engine.gateway.server.rule_sets import RuleSets
+        from interlock.engine.gateway.server.server import Gateway
+
+        hub = open_hub(postgresql)
+        try:
+            gateway = Gateway(hub, TokenFile(tmp_path / "tokens.json"), rules=RuleSets.of({}))
+            assert names_in(Metrics(hub, gateway).text().decode()) >= ONLY_POSTGRESQL
+        finally:
+            await hub.close()
+
+    def test_panels_do_not_overlap(self) -> None:
+        """The dashboard's panels have places and numbers of their own."""
+        panels = json.loads((OPS / "dashboard.json").read_text())["panels"]
+        cells = [
+            (x, y)
+            for each in panels
+            for x in range(each["gridPos"]["x"], each["gridPos"]["x"] + each["gridPos"]["w"])
+            for y in range(each["gridPos"]["y"], each["gridPos"]["y"] + each["gridPos"]["h"])
+        ]
+        assert len(cells) == len(set(cells))
+        assert len({each["id"] for each in panels}) == len(panels)
