@@ -179,16 +179,6 @@ def plan_line(plan: Plan) -> str:
     return f"{title} · {steps}: {calls_text(plan.calls)}"
 
 
-def step_text(step: PlanStep) -> str:
-    """A step on one line, safe to show: `2 × deploy when input.env = "staging"`."""
-    text = f"{step.count} × {plain_name(step.tool)}"
-    if step.when is not None:
-        text += f" when {visible(condition_text(step.when, whole=True))}"
-    if step.effects:
-        text += f" as {', '.join(map(plain_name, step.effects))}"
-    return text
-
-
 def written_plan(title: str, steps: Iterable[PlanStep | Input]) -> dict[str, object]:
     """The input of a call that shows this plan. A step may also be given as its JSON object."""
     return {"title": title, "steps": [_written_step(step) for step in steps]}

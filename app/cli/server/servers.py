@@ -12,7 +12,7 @@ from ...config.arguments import BAD_INPUT, database, refuse
 from ..options import add_database, add_switch
 
 if TYPE_CHECKING:
-    from ....engine.history.postgres.server import ServerLine
+    from ....engine.history.postgres.server_list import ServerLine
 
 FAILED = 1
 ONLY_ONE = (
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """List them. Returns the exit code; 1 where no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
-    from ....engine.history.postgres.server import list_servers
+    from ....engine.history.postgres.server_list import list_servers
 
     try:
         journal = database(args)

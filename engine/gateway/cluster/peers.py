@@ -13,8 +13,8 @@ from ...history.fold.fold import new_state
 from ...history.journal.reader import HistoryReader
 from ...history.model.events import JournalEvent, SessionOpened
 from ...history.model.state import ApprovalState, SessionState
-from ...history.postgres.live_sessions import PeerSession, live_elsewhere
 from ...history.postgres.server import ServerLease
+from ...history.postgres.server_list import PeerSession, live_elsewhere
 from ...history.redaction.redaction import Redaction
 from ...recording.masked_view import MaskedSessionState
 from ...recording.session_end import ENDED

@@ -49,6 +49,8 @@ EVERY = 0.5
 """Seconds after which a server looks at the journal even though no bell rang."""
 AT_ONCE = 100
 """Sessions of ended servers that are taken over at once."""
+TIDY_SECONDS = 600.0
+"""Time between two removals of what counts no longer: answered acts, used limits."""
 ANSWER_SECONDS = 15.0
 """Time for which an operator waits for the server that owns a session."""
 DEAF = (
@@ -85,7 +87,9 @@ class SharedHub(Hub):
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._posted: dict[str, Credential] = {}
         self._in_force: dict[str, bool] = {}
+        self._acted_on: dict[str, str] = {}
         self._orphans_due = 0.0
+        self._tidy_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
         """Hears of each session that this server took over, with its line from before."""
         self.warn_operators: Callable[[str], object] = _ignore
@@ -168,6 +172,20 @@ class SharedHub(Hub):
             await self.take_over()
         await self.follow_freeze()
         await self._check_tokens()
+        if time.monotonic() >= self._tidy_due:
+            self._tidy_due = time.monotonic() + TIDY_SECONDS
+            await self._tidy()
+
+    async def _tidy(self) -> None:
+        """Remove what counts no longer. Raises `JournalError`."""
+        await asyncio.to_thread(self._acts.forget)
+        posted = [*self._posted]
+        there = await asyncio.to_thread(self._acts.there, posted)
+        for act in posted:
+            if act not in there:
+                self._posted.pop(act, None)
+        if self._journal.counters is not None:
+            await asyncio.to_thread(self._journal.counters.forget)
 
     def _tell(self, event: JournalEvent) -> None:
         """Take over what happened at another server."""
@@ -404,6 +422,7 @@ class SharedHub(Hub):
         credential = None
         if isinstance(token, str):
             self._in_force[act.id] = True
+            self._acted_on[act.id] = act.session
             credential = Credential(
                 act.id, self._is_in_force, _OPERATOR.validate_python(actor.get("operator"))
             )
@@ -425,10 +444,20 @@ class SharedHub(Hub):
         for act, credential in list(self._posted.items()):
             if not credential.in_force(credential.token, "decide"):
                 await asyncio.to_thread(self._acts.lapse, act)
-                del self._posted[act]
-        if self._in_force:
-            good = await asyncio.to_thread(self._acts.in_force, [*self._in_force])
-            self._in_force = {act: act in good for act in self._in_force}
+                self._posted.pop(act, None)
+        for act, session in list(self._acted_on.items()):
+            if act not in self._acting and not self._is_open(session):
+                del self._acted_on[act], self._in_force[act]
+        if asked := [*self._in_force]:
+            good = await asyncio.to_thread(self._acts.in_force, asked)
+            self._in_force.update({act: act in good for act in asked if act in self._in_force})
+
+    def _is_open(self, session: str) -> bool:
+        """Tell whether something waits in a session here for which somebody may have acted."""
+        with suppress(UnknownSessionError):
+            state = self._live.hosted(session).state
+            return bool(state.approvals or state.changes)
+        return False
 
 
 _ERRORS: dict[str, type[Exception]] = {

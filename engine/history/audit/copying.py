@@ -16,7 +16,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
 from ..database.connection import Connection
-from ..database.lanes import Positions, Row, positions, rows_behind
+from ..database.lanes import LaneCursors, Row, positions, rows_behind
 from ..database.location import Location, absolute, resolved
 from ..decisions.index import rebuild_decisions
 from ..errors import JournalError
@@ -93,7 +93,7 @@ def _unwritten(source: Location) -> Generator[None, None, None]:
     yield
 
 
-def _positions(source: Location) -> Positions:
+def _positions(source: Location) -> LaneCursors:
     with reading(source) as connection:
         return positions(connection)
 
@@ -133,7 +133,7 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
 
 
 def _pages(source: Location) -> Iterator[Sequence[Row]]:
-    behind: Positions = {}
+    behind: LaneCursors = {}
     more = True
     while more:
         with reading(source) as connection:

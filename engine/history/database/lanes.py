@@ -19,7 +19,7 @@ from .connection import ALL_ROWS, Connection
 
 Row: TypeAlias = tuple[Any, ...]
 """An event: its cursor, its session, its number, and what else a statement selects."""
-Positions: TypeAlias = dict[int, int]
+LaneCursors: TypeAlias = dict[int, int]
 """The last cursor that was read in each lane."""
 
 _MOVED = """
@@ -37,7 +37,7 @@ def lane_of(cursor: int) -> int:
     return max(cursor, 0) >> LANE_BITS
 
 
-def positions(connection: Connection) -> Positions:
+def positions(connection: Connection) -> LaneCursors:
     """The last cursor of each lane."""
     return {int(lane): int(last) for lane, last in connection.execute(SELECT_LANES).fetchall()}
 
@@ -73,7 +73,7 @@ def rows_behind(
     behind: Mapping[int, int],
     limit: int,
     values: Sequence[object] = (),
-) -> tuple[list[Row], Positions, bool]:
+) -> tuple[list[Row], LaneCursors, bool]:
     """Rows behind positions, the positions behind these rows, and whether more may follow now.
 
     No event is skipped, ever, and a session's rows come in its order. `statement` takes a cursor, one

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from ..database.compiled import SELECT_APPROVALS, SELECT_NETS
-from ..database.lanes import Positions, Row, rows_behind
+from ..database.lanes import LaneCursors, Row, rows_behind
 from ..database.location import Location
 from ..errors import JournalError
 from ..journal.schema import name_of, reading
@@ -278,7 +278,7 @@ def fatigue(
 
 def _pages(path: Location, since: int) -> Iterator[list[Row]]:
     """Rows about requests, a page at a time; a page of long inputs ends early."""
-    done: Positions = {}
+    done: LaneCursors = {}
     more = True
     while more:
         with reading(path) as connection:

@@ -22,7 +22,7 @@ from pydantic_core import from_json
 
 from ...core.people import person_key
 from ..database.compiled import SELECT_PRECEDENTS
-from ..database.lanes import Positions, lane_of, rows_behind
+from ..database.lanes import LaneCursors, lane_of, rows_behind
 from ..database.location import Location
 from ..errors import JournalError
 from ..journal.reader import open_reader
@@ -174,7 +174,7 @@ class PrecedentIndex:
     def __init__(self, path: Location) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._read: Positions = {}
+        self._read: LaneCursors = {}
         self._tallies: dict[bytes, _Tally] = {}
         self._recent: dict[tuple[str, str, str], deque[_Past]] = {}
         self._approved: dict[tuple[str, str], _Past] = {}

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.connection import ALL_ROWS, Connection
-from ..database.lanes import Positions, positions, rows_behind
+from ..database.lanes import LaneCursors, positions, rows_behind
 from ..database.location import Location, PostgresLocation, absolute
 from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
@@ -179,14 +179,14 @@ class HistoryReader:
             rows = connection.execute(sql.SELECT_SINCE, (cursor, ALL_ROWS, limit)).fetchall()
         return [event_of(row, self.path) for row in rows]
 
-    def positions(self) -> Positions:
+    def positions(self) -> LaneCursors:
         """The last cursor of each lane, from which `since_positions` goes on."""
         with self.connection() as connection:
             return positions(connection)
 
     def since_positions(
         self, behind: Mapping[int, int], limit: int
-    ) -> tuple[list[JournalEvent], Positions]:
+    ) -> tuple[list[JournalEvent], LaneCursors]:
         """Events of all sessions behind positions, and the positions behind these events.
 
         There are at most `limit` of each lane, and none only where there is none yet. Who goes on from

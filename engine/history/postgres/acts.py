@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from .connection import NOW
 from .pool import reading
-from .server import ServerLease
+from .server import DURABLE, ServerLease
 
-KEPT_MS = 24 * 3600 * 1000
-"""Time for which a row is kept once it is answered."""
+KEPT_MS = 4 * 3600 * 1000
+"""Time for which a row is kept once it is answered; longer where its session has a request open."""
 MOST_AT_ONCE = 100
 
 _POST = f"""
 INSERT INTO act (id, session, method, params, actor, origin, at) VALUES (?, ?, ?, ?, ?, ?, {NOW})
+RETURNING {DURABLE}
 """
 _PENDING = """
 SELECT act.id, act.session, act.method, act.params, act.actor, act.origin, act.taken
@@ -25,18 +26,27 @@ FROM act JOIN owner ON owner.session = act.session
 WHERE owner.server = ? AND act.done IS NULL AND (act.taken IS NULL OR act.taken <> ?)
 ORDER BY act.at, act.id LIMIT ?
 """
-_TAKE = """
-UPDATE act SET taken = ? WHERE id = ? AND done IS NULL AND taken IS NOT DISTINCT FROM ? RETURNING lapsed
+# A database that lost one of these would have something done twice, or after all.
+_TAKE = f"""
+UPDATE act SET taken = ? WHERE id = ? AND done IS NULL AND taken IS NOT DISTINCT FROM ?
+RETURNING lapsed, {DURABLE}
 """
-_ANSWER = f"UPDATE act SET done = {NOW}, result = ? WHERE id = ? AND taken = ? AND done IS NULL"
+_ANSWER = f"""
+UPDATE act SET done = {NOW}, result = ? WHERE id = ? AND taken = ? AND done IS NULL RETURNING {DURABLE}
+"""
 _RESULT = "SELECT result FROM act WHERE id = ? AND done IS NOT NULL"
-_WITHDRAW = "DELETE FROM act WHERE id = ? AND taken IS NULL RETURNING id"
-_LAPSE = "UPDATE act SET lapsed = TRUE WHERE id = ?"
+_WITHDRAW = f"DELETE FROM act WHERE id = ? AND taken IS NULL RETURNING id, {DURABLE}"
+_LAPSE = f"UPDATE act SET lapsed = TRUE WHERE id = ? RETURNING {DURABLE}"
 _IN_FORCE = """
 SELECT act.id FROM act JOIN server ON server.id = act.origin
 WHERE NOT act.lapsed AND server.ended IS NULL AND act.id IN ({ids})
 """
-_FORGET = f"DELETE FROM act WHERE done < {NOW} - ? AND origin = ?"
+_FORGET = f"""
+DELETE FROM act WHERE coalesce(done, at + {KEPT_MS}) < {NOW} - {KEPT_MS} AND NOT EXISTS (
+    SELECT FROM session WHERE session.id = act.session
+    AND session.waiting > 0 AND session.status NOT IN ('done', 'failed'))
+"""
+_THERE = "SELECT id FROM act WHERE id = ANY(?)"
 
 
 class Act(NamedTuple):
@@ -105,6 +115,14 @@ class Acts:
             return {str(act) for (act,) in connection.execute(statement, tuple(acts))}
 
     def forget(self) -> None:
-        """Remove rows of this server that were answered long ago."""
+        """Remove rows that were answered long ago, or that nobody ever answered.
+
+        The token of one counts as long as the request is open about which somebody has acted.
+        """
         with reading(self._location) as connection:
-            connection.execute(_FORGET, (KEPT_MS, self._lease.id))
+            connection.execute(_FORGET)
+
+    def there(self, acts: Sequence[str]) -> set[str]:
+        """Those of some rows that were not removed."""
+        with reading(self._location) as connection:
+            return {str(act) for (act,) in connection.execute(_THERE, ([*acts],))}

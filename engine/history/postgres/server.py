@@ -103,17 +103,10 @@ SELECT claimed.session, claimed.epoch, claimed.seq, claimed.hash FROM claimed
 JOIN session ON session.id = claimed.session ORDER BY session.opened, session.rowid
 """
 """Subagents' sessions go with that of their parent: the nets that judge them are there."""
-_SERVERS = f"""
-SELECT server.id, server.name, server.url, server.version, server.started, server.lease - {NOW},
-    server.ended, (SELECT count(*) FROM owner JOIN session ON session.id = owner.session
-        WHERE owner.server = server.id AND session.status NOT IN ('done', 'failed'))
-FROM server WHERE server.ended IS NULL OR server.ended > {NOW} - ? ORDER BY server.started, server.id
-"""
 _OWNER = """
 SELECT server.id, server.name, server.url FROM owner JOIN server ON server.id = owner.server
 WHERE owner.session = ? AND server.ended IS NULL
 """
-_OLDEST_LISTED_MS = 24 * 3600 * 1000
 
 
 def now() -> float:
@@ -121,19 +114,6 @@ def now() -> float:
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
-
-
-class ServerLine(NamedTuple):
-    """A server as it is listed. `lease` is what is left of its lease, in milliseconds; times are UTC."""
-
-    id: str
-    name: str
-    url: str | None
-    version: str
-    started: int
-    lease: int
-    ended: int | None
-    sessions: int
 
 
 class Ownership(NamedTuple):
@@ -378,20 +358,6 @@ def owner_of(connection: PostgresConnection, session: str) -> SessionOwner | Non
     """The living server that owns a session."""
     row: Any = connection.execute(_OWNER, (session,)).fetchone()
     return None if row is None else SessionOwner(str(row[0]), str(row[1]), row[2])
-
-
-def list_servers(location: PostgresLocation) -> list[ServerLine]:
-    """The servers that write a database, and those that ended within a day. Raises `JournalError`."""
-    psycopg = driver()
-    try:
-        connection = connect(location)
-        try:
-            rows = connection.execute(_SERVERS, (_OLDEST_LISTED_MS,)).fetchall()
-        finally:
-            connection.close()
-    except psycopg.Error as error:
-        raise unreachable(location, error) from error
-    return [ServerLine(*row) for row in rows]
 
 
 def _call(callback: Callable[[], None] | None) -> None:

@@ -22,7 +22,6 @@ from interlock.engine.core.plan import (
     PlanStep,
     plan_line,
     read_plan,
-    step_text,
     written_plan,
 )
 from interlock.rules.compiler import condition_of
@@ -169,17 +168,6 @@ class TestPlanText:
         """A name that could be taken for more than one, or for what stands behind it, is in quotes."""
         plan = Plan("R", (PlanStep(name, effects=(name,)),))
         assert plan_line(plan) == f"R · 1 step: 1 {shown}"
-        assert step_text(plan.steps[0]) == f"1 × {shown} as {shown}"
-
-    def test_step(self) -> None:
-        """A step has its count, tool, condition and effects on one line."""
-        step = PlanStep("bash", 2, STAGING, ("deploy", "push"))
-        assert step_text(step) == '2 × bash when input.env = "staging" as deploy, push'
-
-    def test_condition_as_read(self) -> None:
-        """The condition shown is the one that was read, not the text it came in."""
-        plan = read_plan(plan_of({**STEP, "when": '  input.env   =  "staging" '}), condition_of)
-        assert step_text(plan.steps[0]) == '1 × deploy when input.env = "staging"'
 
 
 class TestWrittenPlan:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 
 import pytest
 
+from interlock.engine.approvals.policy import Credential
+from interlock.engine.core.approvers import Operator
 from interlock.engine.core.shared_counters import Reservation
 from interlock.engine.gate.types import Step, ToolResult
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub, open_hub
@@ -429,3 +431,68 @@ class TestBell:
             here._rung.set()
             await asyncio.sleep(0.01)
         assert said[:1] == [DEAF]
+
+
+class TestActs:
+    async def test_that_count_no_longer_are_forgotten(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Rows go some hours after their answer, with what both servers keep of them in memory."""
+        here, there = two
+        task = await asked(here, there)
+        await approve(there, task)
+        assert there._posted
+        with reading(postgresql) as connection:
+            connection.execute("UPDATE act SET done = 1")
+        await there._tidy()
+        assert not there._posted
+
+        async def nothing_left() -> bool:
+            return not (here._in_force or here._acted_on)
+
+        here._rung.set()
+        await becomes(nothing_left)
+        with reading(postgresql) as connection:
+            assert connection.number("SELECT count(*) FROM act") == 0
+
+    async def test_for_an_open_request_are_kept(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What the first of two people said at another server counts for as long as it is asked."""
+        here, there = two
+        await opened(here, "require 2 human-approvals before deploy")
+        task = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {}))
+        await becomes(there.approvals)
+        [request] = await there.approvals()
+        first = Credential("eve's", lambda token, needed: True, Operator("eve"))
+        outcome = await there.decide(
+            request.id, approved=True, by="eve", digest=request.digest, credential=first
+        )
+        assert outcome.ok, outcome.message
+        with reading(postgresql) as connection:
+            connection.execute("UPDATE act SET done = 1, at = 1")
+        await there._tidy()
+        await here._tidy()
+        here._rung.set()
+        second = Credential(
+            "ben's",
+            lambda token, needed: token == "ben's" or here._is_in_force(token, needed),
+            Operator("ben"),
+        )
+        [request] = await here.approvals()
+        outcome = await here.decide(
+            request.id, approved=True, by="ben", digest=request.digest, credential=second
+        )
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+
+
+async def approve(hub: SharedHub, task: asyncio.Task[object]) -> None:
+    """Approve the one open request with a token that stays in force."""
+    [request] = await hub.approvals()
+    credential = Credential("ada's", lambda token, needed: True, Operator("ada"))
+    outcome = await hub.decide(
+        request.id, approved=True, by="ada", digest=request.digest, credential=credential
+    )
+    assert outcome.ok, outcome.message
+    await task

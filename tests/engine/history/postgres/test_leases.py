@@ -13,7 +13,8 @@ from interlock.engine.history.errors import JournalDisturbed
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import server
-from interlock.engine.history.postgres.server import ServerLease, list_servers
+from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.server_list import list_servers
 
 from ....support.postgres import own_server
 from ..support.recording import opening

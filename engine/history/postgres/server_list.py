@@ -1,0 +1,57 @@
+"""The servers of a database, and the sessions that are live at others than one of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..database.location import PostgresLocation
+from .connection import NOW
+from .pool import reading
+
+_OLDEST_LISTED_MS = 24 * 3600 * 1000
+_SERVERS = f"""
+SELECT server.id, server.name, server.url, server.version, server.started, server.lease - {NOW},
+    server.ended, (SELECT count(*) FROM owner JOIN session ON session.id = owner.session
+        WHERE owner.server = server.id AND session.status NOT IN ('done', 'failed'))
+FROM server WHERE server.ended IS NULL OR server.ended > {NOW} - ? ORDER BY server.started, server.id
+"""
+_LIVE = """
+SELECT session.id, server.id, server.name, server.url FROM session
+JOIN owner ON owner.session = session.id JOIN server ON server.id = owner.server
+WHERE session.status NOT IN ('done', 'failed') AND server.ended IS NULL AND server.id <> ?
+ORDER BY session.opened, session.rowid
+"""
+
+
+class ServerLine(NamedTuple):
+    """A server as it is listed. `lease` is what is left of its lease, in milliseconds; times are UTC."""
+
+    id: str
+    name: str
+    url: str | None
+    version: str
+    started: int
+    lease: int
+    ended: int | None
+    sessions: int
+
+
+class PeerSession(NamedTuple):
+    """A session that is live at another server: its id, and that server's id, name and URL."""
+
+    session: str
+    server: str
+    name: str
+    url: str | None
+
+
+def list_servers(location: PostgresLocation) -> list[ServerLine]:
+    """The servers that write a database, and those that ended within a day. Raises `JournalError`."""
+    with reading(location) as connection:
+        return [ServerLine(*row) for row in connection.execute(_SERVERS, (_OLDEST_LISTED_MS,))]
+
+
+def live_elsewhere(location: PostgresLocation, server: str) -> list[PeerSession]:
+    """The sessions that are live at other servers than `server`. Raises `JournalError`."""
+    with reading(location) as connection:
+        return [PeerSession(*row) for row in connection.execute(_LIVE, (server,))]
