@@ -11,8 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..core.shared_counters import Use
-from ..core.shared_limit import SharedLimit
+from ..core.shared_limit import SharedLimit, Use
 from ..gate.shared_uses import SharedUses
 
 

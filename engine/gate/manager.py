@@ -13,7 +13,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast, get_args
 
 from ..core.condition import NOWHERE, Surroundings
 from ..core.plan import ConditionReader, PlanError
-from ..core.shared_counters import Reservation
+from ..core.shared_limit import Reservation
 from ..core.sources import USER
 from ..core.value_key import split_key
 from ..net.net import GateState, Input, NetError, SkillNet, ToolCall, initial_state
@@ -41,8 +41,7 @@ from .grants.plans import Plans, plan_of_call
 from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
-from .reservations import MOST_ATTEMPTS
-from .shared_uses import SessionUses, SharedUses
+from .shared_uses import MOST_ATTEMPTS, SessionUses, SharedUses
 from .state.recorder import RecordedDecision, Recorder
 from .state.replay import replay_entry
 from .state.restore import (

@@ -26,8 +26,7 @@ from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..core.plan import ConditionReader
-from ..gate.reservations import Reservations
-from ..gate.shared_uses import SharedUses
+from ..gate.shared_uses import Reservations, SharedUses
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.shared_uses import recorded_uses
 from ..history.logs.freeze_log import FreezeLog

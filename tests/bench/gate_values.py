@@ -12,7 +12,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 from interlock.engine import GateManager, ToolCall, ToolResult
-from interlock.engine.core.shared_counters import Use
+from interlock.engine.core.shared_limit import Use
 from interlock.engine.gate.shared_uses import SharedUses
 from interlock.rules import compile_rules
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
-from ...core.shared_counters import CounterStore
+from ...core.shared_limit import CounterStore
 from ..batches.rows import Written
 from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT

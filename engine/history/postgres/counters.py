@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...core.shared_counters import CounterReading, Reservation, Use
+from ...core.shared_limit import CounterReading, Reservation, Use
 from .connection import NOW, storable
 from .pool import reading
 from .server import ServerLease

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
-from interlock.engine.core.shared_counters import Reservation
+from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.gate.types import Step, ToolResult
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub, open_hub
 from interlock.engine.history.batches.rows import Written
