@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import resource
 import signal
 import sys
@@ -59,6 +60,7 @@ from .live_rules import ExternalRules, LiveRules
 from .notifications import notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
+NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 SUCCESSOR = "interlock"
 """Name in the record for who resumed the sessions of a server that ended."""
@@ -95,6 +97,8 @@ class ServerOptions:
     """Answer to every request in place of operators, for tests; `None` for none."""
     metrics: Address | None = None
     """Address for programs that watch the server; `None` for none."""
+    trace_arguments: bool = False
+    """Traces have the arguments and results of calls, masked."""
 
 
 def rule_sets(
@@ -223,6 +227,13 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
 async def _monitoring(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator[None]:
     """Let other programs watch the server meanwhile, as its options say."""
     async with AsyncExitStack() as stack:
+        if is_traced(os.environ):
+            try:
+                from .monitoring.tracing import tracing
+            except ImportError:
+                _complain(NO_TRACES)
+            else:
+                await stack.enter_async_context(tracing(gateway.hub, arguments=serving.trace_arguments))
         if serving.metrics is not None:
             # Only a server that is watched needs the library.
             from .monitoring.endpoints import answering
@@ -236,6 +247,16 @@ async def _monitoring(gateway: Gateway, serving: ServerOptions) -> AsyncGenerato
             scheme = "http" if certificate is None else "https"
             _complain(f"metrics at {scheme}://{where}/metrics")
         yield
+
+
+def is_traced(environ: Mapping[str, str]) -> bool:
+    """Tell whether the standard variables of OpenTelemetry name a receiver of traces."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    if environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+        return False
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(environ.get(name) for name in names)
 
 
 def _login_requests(hub: Hub, serving: ServerOptions) -> LoginRequests | None:

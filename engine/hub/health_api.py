@@ -34,6 +34,7 @@ class HealthApi:
 
     _live: SessionRegistry
     _journal: Journal
+    _on_parent: Callable[[str, str, str], None] | None = None
     _proof: asyncio.Task[str | None] | None = None
 
     @property
@@ -57,17 +58,38 @@ class HealthApi:
         except UnknownSessionError:
             return False
 
-    def watch(
-        self, *, judged: Judged | None = None, committed: Callable[[Commit], None] | None = None
-    ) -> None:
-        """Call `judged` with each call that is judged from now on, and `committed` with each commit.
+    @property
+    def traces(self) -> bool:
+        """True where somebody follows calls across programs."""
+        return self._on_parent is not None
 
-        The latter is called in the journal's thread. One of each at most: the last one counts.
+    def watch(
+        self,
+        *,
+        judged: Judged | None = None,
+        committed: Callable[[Commit], None] | None = None,
+        parent: Callable[[str, str, str], None] | None = None,
+    ) -> None:
+        """Call `judged` with each call that is judged from now on, beside those who watch already.
+
+        `committed` is called with each commit, in the journal's thread; `parent` with the session, the
+        recorded id and the W3C `traceparent` of a call that came with one. Of these the last one counts.
         """
         if judged is not None:
             self._live.watch_judging(judged)
         if committed is not None:
             self._journal.on_commit = committed
+        if parent is not None:
+            self._on_parent = parent
+
+    def note_parent(self, session_id: str, call_id: str, traceparent: str) -> None:
+        """Say in which trace an external agent made a call, by the agent's own id for it."""
+        if self._on_parent is not None:
+            self._on_parent(session_id, self.recorded_id(session_id, call_id), traceparent)
+
+    def recorded_id(self, session_id: str, call_id: str) -> str:
+        """See `AgentApi`."""
+        raise NotImplementedError
 
     def load(self) -> HubLoad:
         """The sessions hosted here and their open requests."""

@@ -118,6 +118,7 @@ class SessionRegistry:
         self.freeze = CallFreeze(FreezeLog(journal.path, journal.clock))
         self._tasks = Tasks()
         self._judged: Judged | None = None
+        self._watchers: list[Judged] = []
         self._uses = SharedUses(
             lambda window: recorded_uses(journal.reader(), journal.clock().timestamp() - window)
         )
@@ -131,9 +132,14 @@ class SessionRegistry:
 
     def watch_judging(self, judged: Judged) -> None:
         """Call `judged` with the session of each call that is judged, the call and its seconds."""
-        self._judged = judged
+        self._watchers.append(judged)
+        self._judged = judged if len(self._watchers) == 1 else self._tell_watchers
         for hosted in self:
-            hosted.manager.on_judged = partial(judged, hosted.id)
+            hosted.manager.on_judged = partial(self._judged, hosted.id)
+
+    def _tell_watchers(self, session: str, call: ToolCall, seconds: float) -> None:
+        for each in self._watchers:
+            each(session, call, seconds)
 
     def note_uses(self, event: JournalEvent) -> None:
         """Count what a session at another server used of limits that hold over sessions (G-93)."""

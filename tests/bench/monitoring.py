@@ -15,14 +15,16 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from opentelemetry.sdk.trace import SpanProcessor
+
 from interlock.app.hosting.monitoring.metrics import Metrics
+from interlock.app.hosting.monitoring.tracing import Tracing
 from interlock.engine import GateContext, GateDecision, GateManager, ToolCall, ToolResult
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.journal.journal import Commit
 from interlock.engine.history.model.events import JournalEvent
-from interlock.engine.hub.events import Subscription
 from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
@@ -69,10 +71,11 @@ def measure() -> Iterator[tuple[str, float, str]]:
     yield "gate decision, no watcher looked for", without * 1e6, "µs, best turn"
     yield "gate decision, metrics off", off * 1e6, "µs, best turn"
     yield "metrics off / no watcher looked for", off / without, "ratio of best turns (goal ≤ 1.05)"
-    call, counted = asyncio.run(_calls())
+    call, counted, traced = asyncio.run(_calls())
     yield "recorded call and its result", call * 1e6, "µs of a processor, best turn"
     yield "metrics on, more for a call", counted * 1e6, "µs of a processor, best turn (goal ≤ 20)"
     yield "metrics on, more for a call / the call", counted / call, "ratio of best turns"
+    yield "traces on, more for a call", traced * 1e6, "µs of a processor, best turn"
 
 
 async def _decision(gate: GateManager) -> float:
@@ -86,9 +89,9 @@ async def _decision(gate: GateManager) -> float:
     return (time.perf_counter() - began) / ROUND_TRIPS
 
 
-async def _calls() -> tuple[float, float]:
-    """Seconds of processor time for a call with its result, and for counting it."""
-    calls, counted = list[float](), list[float]()
+async def _calls() -> tuple[float, float, float]:
+    """Seconds of processor time for a call with its result, for counting it and for tracing it."""
+    calls, counted, traced = list[float](), list[float](), list[float]()
     registry = compile_rules(ruleset(RULES)).registry
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -96,7 +99,7 @@ async def _calls() -> tuple[float, float]:
         stack.push_async_callback(hub.close)
         await hub.open_external(ExternalAgent(name="bot"), SessionConfig(registry), session_id="s")
         gateway = Gateway(hub, TokenFile(folder / "tokens"), rules=RuleSets.of(registry))
-        metrics = Metrics(hub, gateway)
+        metrics, traces = Metrics(hub, gateway), Tracing(hub, SpanProcessor())
         for turn in range(TURNS):
             heard = hub.subscribe()
             began = time.process_time()
@@ -104,8 +107,11 @@ async def _calls() -> tuple[float, float]:
                 numbers = range(first, first + AT_ONCE)
                 await asyncio.gather(*(_call(hub, f"{turn}-{each}") for each in numbers))
             calls.append((time.process_time() - began) / CALLS)
-            counted.append(_counted(metrics, heard) / CALLS)
-    return min(calls), min(counted)
+            events = [each for each in heard.taken() if isinstance(each, JournalEvent)]
+            heard.close()
+            counted.append(_counted(metrics, events) / CALLS)
+            traced.append(_traced(traces, events) / CALLS)
+    return min(calls), min(counted), min(traced)
 
 
 async def _call(hub: Hub, call: str) -> None:
@@ -113,10 +119,16 @@ async def _call(hub: Hub, call: str) -> None:
     await hub.result("s", call, output="ok", is_error=False, seconds=0.0)
 
 
-def _counted(metrics: Metrics, heard: Subscription) -> float:
+def _traced(traces: Tracing, events: list[JournalEvent]) -> float:
+    """Seconds for the spans of calls, which go nowhere."""
+    began = time.process_time()
+    for event in events:
+        traces.take(event)
+    return time.process_time() - began
+
+
+def _counted(metrics: Metrics, events: list[JournalEvent]) -> float:
     """Seconds for counting the events of calls, two commits and one judgement each."""
-    events = [each for each in heard.taken() if isinstance(each, JournalEvent)]
-    heard.close()
     commit, call = Commit(2, 0.001, True), ToolCall("c", "a0")
     began = time.process_time()
     for event in events:

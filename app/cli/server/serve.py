@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.arguments import database, redaction, refuse, report_directory
-from ..options import add_certificate, add_journal, add_mode, add_operator, add_rules
+from ..options import add_certificate, add_journal, add_mode, add_operator, add_rules, add_switch
 
 if TYPE_CHECKING:
     from ....engine.gateway.protocol.address import Address
@@ -72,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="127.0.0.1:PORT for Prometheus and probes (/metrics, /healthz, /readyz); from elsewhere "
         "metrics take an operator's token",
     )
+    add_switch(parser, "--trace-arguments", "traces have the masked arguments and results of calls, too")
     add_certificate(parser)
     add_journal(parser)
     add_operator(parser)
@@ -117,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
             # Headless runs have a setting of this name, which must not decide for a server.
             answer=args.answer if "answer" in args.typed else None,
             metrics=_metrics(args.metrics),
+            trace_arguments=bool(args.trace_arguments),
         )
         if serving.answer is not None:
             if not address.is_local:

@@ -61,6 +61,7 @@ from ..protocol.token_paths import agent_token_file
 from ..protocol.tokens import read_secret
 from .agent_tools import CallableArguments, FunctionOutcome, ModelToolCall, call_function, shortened
 from .connection import GatewayError, Link, RequestFailedError, UnreachableError
+from .trace_context import current_traceparent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -252,8 +253,14 @@ class AgentSession:
         answer is `waiting` after that many seconds at the latest; cancelling this coroutine withdraws the
         call. Raises `GatewayError`.
         """
+        welcome = self._client.link.welcome
         params = CallTool(
-            session=self.id, call=call_id or uuid4().hex, tool=tool, input=dict(input), wait=wait
+            session=self.id,
+            call=call_id or uuid4().hex,
+            tool=tool,
+            input=dict(input),
+            wait=wait,
+            traceparent=current_traceparent() if welcome is not None and welcome.traces else None,
         )
         self._check()
         try:

@@ -37,7 +37,8 @@ class Welcome(ServerMessage):
 
     `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
     `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
-    which is known of `[gateway] page` and of a server of `interlock web`.
+    which is known of `[gateway] page` and of a server of `interlock web`. A server that `traces` takes
+    the `traceparent` of calls.
     """
 
     version: int
@@ -48,6 +49,7 @@ class Welcome(ServerMessage):
     rights: Rights | None = None
     groups: tuple[str, ...] = ()
     page: str | None = None
+    traces: bool = False
 
 
 class OpenSession(Payload):
@@ -131,7 +133,9 @@ class CallTool(Payload):
     Asking again with the same `call` gives the same answer, or waits for the same approval request. With
     `wait` the answer comes after that many seconds at the latest, if need be as `waiting`. `subagent` is
     the agent's own subagent that makes the call, by the agent's id for it: no other gets the answer to a
-    late call of it, see `GiveUp`.
+    late call of it, see `GiveUp`. `traceparent` is that of W3C Trace Context: the span of the call, on a
+    server that traces, becomes its child. One that makes no sense is ignored; an older server refuses the
+    field, so it is sent only where `Welcome.traces` is true.
     """
 
     session: str = _ID
@@ -140,6 +144,7 @@ class CallTool(Payload):
     input: dict[str, JsonValue]
     wait: float | None = Field(default=None, ge=0)
     subagent: str = Field(default="", max_length=200)
+    traceparent: str | None = Field(default=None, max_length=200)
 
 
 class CallParams(Payload):

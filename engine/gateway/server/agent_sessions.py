@@ -225,7 +225,11 @@ class AgentSessions:
 
     def call(self, identity: Identity, params: CallTool) -> asyncio.Future[CallAnswer]:
         """Decide a call; see `PendingCalls.submit`."""
-        return self.calls.submit(self._session(identity, params.session), params)
+        session = self._session(identity, params.session)
+        answer = self.calls.submit(session, params)
+        if params.traceparent is not None:
+            self.hub.note_parent(session.id, params.call, params.traceparent)
+        return answer
 
     async def withdraw(self, identity: Identity, params: WithdrawCall) -> Nothing:
         """Withdraw a pending call. The reason names the agent: it is no operator's statement."""

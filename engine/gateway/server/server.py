@@ -297,6 +297,7 @@ class Gateway:
             rights=connection.rights,
             groups=connection.identity.groups,
             page=None if connection.rights is None else self.hub.web_page,
+            traces=connection.rights is None and self.hub.traces,
         )
         await peer.send(result_frame(request_id, welcome), text=True)
         return True

@@ -1,0 +1,210 @@
+"""Traces of a server: the spans of a call, their parents, and what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from interlock.app.hosting.monitoring.tracing import Tracing, tracing
+from interlock.app.hosting.server import is_traced
+from tests.engine.gateway.served import Served, served, until
+
+RULES = "require human-approval before deploy risk high\nblock rm\n"
+
+
+@asynccontextmanager
+async def traced(
+    directory: Path, *, arguments: bool = False
+) -> AsyncGenerator[tuple[Served, Tracing, InMemorySpanExporter], None]:
+    """A server whose spans stay in memory."""
+    exporter = InMemorySpanExporter()
+    async with served(directory, rules=RULES) as server:
+        traces = Tracing(server.hub, SimpleSpanProcessor(exporter), arguments=arguments)
+        async with traces.watching():
+            yield server, traces, exporter
+
+
+def named(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    """The finished spans by their names."""
+    return {each.name: each for each in exporter.get_finished_spans()}
+
+
+async def finished(traces: Tracing, exporter: InMemorySpanExporter, name: str) -> dict[str, ReadableSpan]:
+    """The spans, once one of this name is there."""
+
+    async def there() -> bool:
+        traces.catch_up()
+        return name in named(exporter)
+
+    await until(there)
+    return named(exporter)
+
+
+def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
+    """Tell whether a span is a child of another one, and lies within its time."""
+    assert span.parent is not None
+    assert whole.context is not None
+    times = span.start_time, span.end_time, whole.start_time, whole.end_time
+    begin, end, first, last = (each or 0 for each in times)
+    # Events have milliseconds.
+    return span.parent.span_id == whole.context.span_id and begin >= first and end <= last + 1_000_000
+
+
+class TestSpans:
+    async def test_of_an_approved_call(self, tmp_path: Path) -> None:
+        """A call that was approved and ran has a span with judging, approval and run below it."""
+        async with traced(tmp_path) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                going = asyncio.create_task(session.call("deploy", {"env": "x"}, call_id="d1"))
+                async with server.console() as console:
+                    [request] = await until(console.approvals)
+                    await console.decide(request.id, approved=True, digest=request.digest)
+                assert (await going).outcome == "allow"
+                await session.result("d1", "done")
+            spans = await finished(traces, exporter, "execute_tool deploy")
+        whole = spans["execute_tool deploy"]
+        assert set(spans) == {"execute_tool deploy", "judge", "approval", "run"}
+        assert all(inside(spans[name], whole) for name in ("judge", "approval", "run"))
+        said = dict(whole.attributes or {})
+        assert said["gen_ai.operation.name"] == "execute_tool"
+        assert said["gen_ai.tool.name"] == "deploy"
+        assert said["gen_ai.tool.call.id"] == "d1"
+        assert said["gen_ai.agent.name"] == "robin"
+        assert said["interlock.verdict"] == "approved"
+        assert whole.status.is_unset
+        assert dict(spans["approval"].attributes or {})["interlock.risk"] == "high"
+        assert dict(spans["approval"].attributes or {})["interlock.outcome"] == "approved"
+
+    async def test_of_a_blocked_call(self, tmp_path: Path) -> None:
+        """A blocked call has no run, an error and its rule, and none of its arguments."""
+        async with traced(tmp_path) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                await session.call("rm", {"path": "/srv/private"})
+            spans = await finished(traces, exporter, "execute_tool rm")
+        said = dict(spans["execute_tool rm"].attributes or {})
+        assert "run" not in spans
+        assert (said["interlock.verdict"], said["interlock.rule"]) == ("block", "block-rm")
+        assert said["error.type"] == "blocked"
+        assert "private" not in str([each.to_json() for each in spans.values()])
+
+    async def test_arguments_where_they_are_asked_for(self, tmp_path: Path) -> None:
+        """With the setting a span has the input, and secrets in it are masked."""
+        async with traced(tmp_path, arguments=True) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                await session.call("rm", {"path": "/srv/private", "password": "hunter2"})
+            spans = await finished(traces, exporter, "execute_tool rm")
+        text = str(dict(spans["execute_tool rm"].attributes or {})["gen_ai.tool.call.arguments"])
+        assert "/srv/private" in text
+        assert "hunter2" not in text
+
+    async def test_of_a_failed_call(self, tmp_path: Path) -> None:
+        """A call whose tool failed has an error of that kind."""
+        async with traced(tmp_path) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                await session.call("test", {}, call_id="t1")
+                await session.result("t1", "no", is_error=True)
+            spans = await finished(traces, exporter, "execute_tool test")
+        assert dict(spans["execute_tool test"].attributes or {})["error.type"] == "failed"
+
+
+class TestParents:
+    async def test_come_from_the_client(self, tmp_path: Path) -> None:
+        """A call that is made within a span of the agent's program belongs to its trace."""
+        tracer = TracerProvider().get_tracer("agent")
+        async with traced(tmp_path) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                with tracer.start_as_current_span("turn") as turn:
+                    await session.call("rm", {})
+                    context = turn.get_span_context()
+            spans = await finished(traces, exporter, "execute_tool rm")
+        whole = spans["execute_tool rm"]
+        assert whole.context is not None
+        assert whole.context.trace_id == context.trace_id
+        assert whole.parent is not None
+        assert whole.parent.span_id == context.span_id
+
+    async def test_that_make_no_sense_are_ignored(self, tmp_path: Path) -> None:
+        """A call with an invalid parent is judged as ever, in a trace of its own."""
+        async with traced(tmp_path) as (server, traces, exporter):
+            async with server.agent_client() as client:
+                session = await client.open("robin")
+                going = server.hub.submit_call(session.id, "r1", "rm", {})
+                server.hub.note_parent(session.id, "r1", "00-nonsense")
+                assert (await going).outcome == "block"
+            spans = await finished(traces, exporter, "execute_tool rm")
+        assert spans["execute_tool rm"].parent is None
+
+    async def test_go_to_no_server_that_does_not_trace(self, tmp_path: Path) -> None:
+        """A server without traces is not sent any, since an older one would refuse the field."""
+        tracer = TracerProvider().get_tracer("agent")
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            session = await client.open("robin")
+            assert client.link.welcome is not None
+            assert not client.link.welcome.traces
+            with tracer.start_as_current_span("turn"):
+                assert (await session.call("rm", {})).outcome == "block"
+
+
+class TestSending:
+    async def test_over_http(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A receiver of OTLP named by the standard variables gets the spans, with the service's name."""
+        received: list[ExportTraceServiceRequest] = []
+
+        async def take(request: web.Request) -> web.Response:
+            found = ExportTraceServiceRequest()
+            found.ParseFromString(await request.read())
+            received.append(found)
+            return web.Response()
+
+        application = web.Application()
+        application.add_routes([web.post("/v1/traces", take)])
+        runner = web.AppRunner(application)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            port = runner.addresses[0][1]
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+            monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+            async with (
+                served(tmp_path, rules=RULES) as server,
+                tracing(server.hub, arguments=False),
+                server.agent_client() as client,
+            ):
+                session = await client.open("robin")
+                await session.call("rm", {})
+        finally:
+            await runner.cleanup()
+        resources = [each for request in received for each in request.resource_spans]
+        names = [s.name for each in resources for scope in each.scope_spans for s in scope.spans]
+        assert "execute_tool rm" in names
+        service = {each.key: each.value.string_value for each in resources[0].resource.attributes}
+        assert service["service.name"] == "interlock"
+
+    @pytest.mark.parametrize(
+        ("environ", "expected"),
+        [
+            ({}, False),
+            ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4318"}, True),
+            ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h:4318/v1/traces"}, True),
+            ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_SDK_DISABLED": "true"}, False),
+            ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ],
+    )
+    def test_only_where_a_receiver_is_named(self, environ: dict[str, str], expected: bool) -> None:
+        """Without a receiver, or with tracing off, nothing is traced."""
+        assert is_traced(environ) is expected
