@@ -51,7 +51,7 @@ COMMANDS = {
     "lsp": ("rules.lsp", "check and complete rules in an editor (Language Server Protocol)"),
     "draw": ("rules.draw", "draw the nets of a rules file"),
     "history": ("history.history", "list recorded sessions; check, export, import, prune them"),
-    "journal": ("history.journal_copy", "copy a whole journal into another file, or into PostgreSQL"),
+    "journal": ("history.journal_copy", "copy a whole journal into another place, or back it up"),
     "backtest": ("history.backtest", "judge recorded calls again under other rules; nothing is run"),
     "suggest": ("history.suggest", "propose rules from recorded calls; nothing is written"),
     "notify": (

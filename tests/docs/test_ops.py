@@ -6,15 +6,19 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from interlock.app.cli.main import parser
 from interlock.app.hosting.monitoring.metrics import Metrics
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.rules import compile_rules
 from tests.engine.gateway.served import served
 
-OPS = Path(__file__).resolve().parents[2] / "docs" / "ops"
+ROOT = Path(__file__).resolve().parents[2]
+OPS = ROOT / "docs" / "ops"
 NAME = re.compile(r"\binterlock_[a-z_]+\b")
 REMEDY = "needs promtool: apt-get install --no-install-recommends prometheus"
 SUFFIXES = ("_bucket", "_count", "_sum", "_total")
@@ -110,3 +114,56 @@ class TestNames:
         ]
         assert len(cells) == len(set(cells))
         assert len({each["id"] for each in panels}) == len(panels)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The lines of `interlock serve` in a Dockerfile or a unit, without the program."""
+    found = [json.loads(each) for each in re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)]
+    return found + [
+        each.split() for each in re.findall(r"^ExecStart=\S*/interlock (.*)$", text, re.MULTILINE)
+    ]
+
+
+class TestDeployments:
+    @pytest.mark.parametrize("name", ["Dockerfile", "interlock.service"])
+    def test_options_exist(self, name: str) -> None:
+        """The server's line is one that `interlock serve` accepts."""
+        [words] = commands((OPS / name).read_text())
+        args = parser().parse_args(words)
+        assert args.command == "serve"
+        assert args.metrics == "127.0.0.1:9464"
+
+    def test_image_takes_what_there_is(self) -> None:
+        """Each path that the image copies exists, and so does each extra that it installs."""
+        text = (OPS / "Dockerfile").read_text()
+        for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE):
+            *sources, _ = line.split()
+            assert all((ROOT / each).exists() for each in sources), line
+        [extras] = re.findall(r"'/src\[(.*)\]'", text)
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        assert set(extras.split(",")) <= set(known)
+
+    def test_compose_names_what_there_is(self) -> None:
+        """The compose file builds the Dockerfile and mounts the rules that the image's line names."""
+        text = (OPS / "compose.yml").read_text()
+        assert "dockerfile: docs/ops/Dockerfile" in text
+        assert "./rules:/etc/interlock:ro" in text
+        compile_rules((OPS / "rules" / "server.rules").read_text())
+        assert "/etc/interlock/server.rules" in (OPS / "Dockerfile").read_text()
+
+    def test_unit_is_valid(self, tmp_path: Path) -> None:
+        """systemd takes the unit, but for the program, which is not installed here."""
+        program = shutil.which("systemd-analyze")
+        if program is None:
+            pytest.skip("needs systemd-analyze: apt-get install systemd")
+        unit = tmp_path / "interlock.service"
+        text = (OPS / "interlock.service").read_text()
+        unit.write_text(text.replace("/opt/interlock/bin/interlock", "/bin/true"))
+        done = subprocess.run(
+            [program, "verify", "--man=no", str(unit)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert [each for each in done.stderr.splitlines() if "interlock.service" in each] == []

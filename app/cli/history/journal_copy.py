@@ -1,4 +1,4 @@
-"""`interlock journal`: a whole journal in another place, in a file or in PostgreSQL."""
+"""`interlock journal`: a whole journal in another place, in a file or in PostgreSQL, and backups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...config.arguments import refuse
-from ..options import add_command, journal_location
+from ...config.arguments import database, refuse
+from ..options import add_command, add_database, journal_location
 
 if TYPE_CHECKING:
     from ....engine.history.database.location import Location
@@ -31,10 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=journal_location,
         help="where to, made if there is none; it must have none of the sessions",
     )
+    backup = add_command(parts, "backup", "copy a journal's file while somebody writes it")
+    backup.add_argument("file", metavar="FILE", type=Path, help="where to; it must not exist")
+    add_database(backup)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy a journal and print what was copied. Returns the exit code."""
+    """Copy a journal, or make a backup, and print what was copied. Returns the exit code."""
+    if args.part == "backup":
+        return _back_up(args)
     from ....engine.core.sanitize import visible
     from ....engine.history.audit.copying import copy_journal
     from ....engine.history.errors import JournalError
@@ -51,6 +56,21 @@ def run(args: argparse.Namespace) -> int:
     parts += [f"{count(n, 'line')} of {LOGS[name]}" for name, n in copied.lines.items() if n]
     print(f"Copied {', '.join(parts)} to {visible(str(target))}.")
     print("Every chain was checked there, and ends as it did.")
+    return 0
+
+
+def _back_up(args: argparse.Namespace) -> int:
+    from ....engine.core.sanitize import visible
+    from ....engine.history.audit.backup import back_up
+    from ....engine.history.errors import JournalError
+    from ...format.text import count
+
+    try:
+        found = back_up(database(args), args.file)
+    except JournalError as error:
+        return refuse("journal backup", error)
+    what = f"{count(found.sessions, 'session')}, {count(found.events, 'event')}"
+    print(f"Backed up {what} to {visible(str(args.file))}. Every chain was checked there.")
     return 0
 
 

@@ -1,0 +1,105 @@
+"""A copy of a journal's file while somebody writes it, with its logs, checked before it stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...core.sanitize import visible
+from ..database.location import Location, absolute
+from ..errors import JournalError
+from ..journal.schema import connect_readonly, name_of
+from ..logs.line_log import LOGS
+from .verify import check_file, require_journal, verify_journal
+
+_DATABASE = (
+    "'{}' is a database, which has backups of its own: pg_dump, or interlock journal copy into a file "
+    "while its servers are stopped"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """Content of a backup, every chain of which was checked."""
+
+    sessions: int
+    events: int
+
+
+def back_up(journal: Location, target: Path) -> Backup:
+    """Copy the file `journal` as it is at one moment to `target`, and its logs beside it.
+
+    Whoever writes it goes on meanwhile. Everything is there in the end, or nothing. Raises `JournalError`
+    for a database, for a target that exists, and for a copy that is not whole.
+    """
+    source = absolute(journal)
+    if not isinstance(source, Path):
+        raise JournalError(_DATABASE.format(source))
+    require_journal(source)
+    source, target = source.resolve(), target.expanduser().absolute()
+    logs = [f"{target.name}.{log}" for log in LOGS]
+    for name in (target.name, *logs):
+        if os.path.lexists(target.with_name(name)):
+            raise JournalError(
+                f"'{name_of(target.with_name(name))}' is there already; name a file that is not."
+            )
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+            copy = Path(folder) / target.name
+            _copy(source, copy)
+            found = _checked(source, copy)
+            for path in sorted(Path(folder).iterdir(), key=lambda each: each == copy):
+                _sync(path)
+                # A file that appeared meanwhile stays: a link is not made over it.
+                os.link(path, target.with_name(path.name))
+        _sync(target.parent)
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise JournalError(
+            f"'{name_of(target)}' could not be written: {visible(reason)}. "
+            "Check the directory, its permissions and the free space."
+        ) from error
+    return found
+
+
+def _copy(source: Path, copy: Path) -> None:
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with closing(connect_readonly(source)) as reading, closing(sqlite3.connect(copy)) as writing:
+        # In one step: in several it begins anew at each commit of the writer.
+        reading.backup(writing, pages=-1)
+        writing.execute("PRAGMA journal_mode = DELETE").fetchone()
+    for log in LOGS:
+        beside = source.with_name(f"{source.name}.{log}")
+        if beside.exists():
+            shutil.copyfile(beside, copy.with_name(f"{copy.name}.{log}"))
+            copy.with_name(f"{copy.name}.{log}").chmod(0o600)
+
+
+def _checked(source: Path, copy: Path) -> Backup:
+    """Raises `JournalError` for a copy whose chains are not whole."""
+    checks = list(verify_journal(copy))
+    for check in checks:
+        if check.fault is not None:
+            raise JournalError(
+                f"Session '{visible(check.session)}' is not whole: {visible(check.fault.message)}. No "
+                f"backup was made; see: interlock history --db {name_of(source)} verify"
+            )
+    if missing := check_file(copy).missing:
+        raise JournalError(
+            f"The journal lacks {missing} of the events that it numbered. No backup was made; see: "
+            f"interlock history --db {name_of(source)} verify"
+        )
+    return Backup(len(checks), sum(check.events for check in checks))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

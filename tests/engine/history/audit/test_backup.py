@@ -1,0 +1,83 @@
+"""Backups of a journal: whole, made while somebody writes, and good to go on with."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.backup import back_up
+from interlock.engine.history.audit.verify import check_file, verify_journal
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from tests.engine.history.support.recording import opening
+
+pytestmark = pytest.mark.sqlite("backups of a file")
+
+
+def said(text: str) -> MessageAdded:
+    return MessageAdded(role="user", text=text)
+
+
+class TestBackup:
+    def test_while_a_writer_goes_on(self, tmp_path: Path) -> None:
+        """It has everything up to one moment, and a journal that goes on from it has a whole chain."""
+        wrote, stop = threading.Event(), threading.Event()
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s", opening(), said("first"))
+
+            def write() -> None:
+                while not stop.is_set():
+                    journal.write("s", said("more"))
+                    wrote.set()
+
+            writer = threading.Thread(target=write)
+            writer.start()
+            try:
+                assert wrote.wait(30)
+                found = [back_up(tmp_path / "a.db", tmp_path / f"b{n}.db") for n in range(3)]
+            finally:
+                stop.set()
+                writer.join()
+        assert 3 <= found[0].events <= found[1].events <= found[2].events
+        with Journal.open(tmp_path / "b1.db") as restored:
+            restored.write("s", said("after the restore"))
+        [check] = verify_journal(tmp_path / "b1.db")
+        assert check.fault is None
+        assert check.events == found[1].events + 1
+        assert check_file(tmp_path / "b1.db").missing == 0
+
+    def test_takes_the_logs_along(self, tmp_path: Path) -> None:
+        """Logs of freezes and passkeys come too, and only their owner reads any of it."""
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s", opening())
+        (tmp_path / "a.db.freeze").write_text("{}\n")
+        back_up(tmp_path / "a.db", tmp_path / "b.db")
+        assert (tmp_path / "b.db.freeze").read_text() == "{}\n"
+        for name in ("b.db", "b.db.freeze"):
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+    def test_writes_over_nothing(self, tmp_path: Path) -> None:
+        """A target that is there stays as it is, and so does one whose log is there."""
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s", opening())
+        (tmp_path / "b.db").write_text("mine")
+        (tmp_path / "c.db.keys").write_text("mine")
+        for name in ("b.db", "c.db"):
+            with pytest.raises(JournalError, match="is there already"):
+                back_up(tmp_path / "a.db", tmp_path / name)
+        assert (tmp_path / "b.db").read_text() == "mine"
+
+    def test_of_a_broken_chain_is_none(self, tmp_path: Path) -> None:
+        """A journal that was changed behind its back is not backed up as if it were whole."""
+        from tests.engine.history.support.keeping import tamper
+
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s", opening(), said("first"))
+        tamper(tmp_path / "a.db", "UPDATE event SET body = replace(body, 'first', 'other')")
+        with pytest.raises(JournalError, match="is not whole"):
+            back_up(tmp_path / "a.db", tmp_path / "b.db")
+        assert [each.name for each in tmp_path.glob("*b.db*")] == []
