@@ -4,7 +4,8 @@ A condition holds, does not, or cannot be evaluated. `ruled_out` proves that no 
 come out as wanted; where it proves nothing, nothing is reported. The conditions are laid out as a choice
 of conjunctions, and in each one every field is tried on its own: missing, with the values that its
 comparisons name, and with one for each stretch between them. What a pattern finds in a text of such a
-stretch, and what lies in which folder, is left open, except that one comparison always has one answer.
+stretch, what lies in which folder, and what a source said is left open, except that one comparison always
+has one answer, and that what comes from some sources comes from these and others as well.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ FAILS: Answers = frozenset([False])
 NOT_FAILS: Answers = frozenset([True, None])
 NOT_HOLDS: Answers = frozenset([False, None])
 _ANY: Answers = frozenset([True, False, None])
+_SURENESS = (False, None, True)
 
 ONE_PROOF = 20_000
 """Cost limit of a single proof."""
@@ -112,9 +114,34 @@ def _can_be(conjunction: _Conjunction, effort: Effort) -> bool:
 def _has_value(about: Sequence[Compare], conjunction: _Conjunction, effort: Effort) -> bool:
     for value in _values(about):
         effort.charge(len(about))
-        if all(conjunction[comparison] & _answers(comparison, value) for comparison in about):
+        answers = {c: conjunction[c] & _answers(c, value) for c in about}
+        if all(answers.values()) and _sources_agree(answers):
             return True
     return False
+
+
+def _sources_agree(answers: _Conjunction) -> bool:
+    """Tell whether each `from` may have one of its answers, none surer of fewer sources than of more.
+
+    A further source can only make a value more surely one of theirs: not, unknown, surely.
+    """
+    by_sources: dict[tuple[str | None, frozenset[object]], Answers] = {}
+    for comparison, possible in answers.items():
+        if comparison.operator == "from" and isinstance(comparison.value, tuple):
+            key = (comparison.quantifier, frozenset(comparison.value))
+            by_sources[key] = by_sources.get(key, _ANY) & possible
+    least: dict[tuple[str | None, frozenset[object]], int] = {}
+    for quantifier, sources in sorted(by_sources, key=lambda key: len(key[1])):
+        within = [n for (q, fewer), n in least.items() if q == quantifier and fewer < sources]
+        sure = [
+            n
+            for n in map(_SURENESS.index, by_sources[quantifier, sources])
+            if n >= max(within, default=0)
+        ]
+        if not sure:
+            return False
+        least[quantifier, sources] = min(sure)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ def rule(draw: st.DrawFn) -> str:
     kind = draw(
         st.sampled_from(
             ["require"] * 4
-            + ["limit", "per", "per", "block", "approve", "one", "each", "after", "blocked after"]
+            + ["limit", "per", "per", "block", "approve", "one", "each"]
+            + ["after", "after any", "blocked after", "blocked after any"]
         )
     )
     first, second, third = draw(different)
@@ -51,8 +52,18 @@ def rule(draw: st.DrawFn) -> str:
         "one": f"require {first} or {third} before {second}",
         "each": f"require {first} and {third} before {second}",
         "after": f"after {second} require human-approval before {first}",
+        "after any": f"after {second} or {third} require human-approval before {first}",
         "blocked after": f"block {first} after {second}",
+        "blocked after any": f"block {first} after {second} or {third}",
     }[kind]
+
+
+def asks(line: str, name: str, made: list[str]) -> bool:
+    """True if by the line a person decides about a call of `name` that comes after these calls."""
+    causes = line.removesuffix(f"require human-approval before {name}")
+    if causes == line:
+        return False
+    return not causes or any(cause in made for cause in causes.split() if cause in TOOLS)
 
 
 def call(tool: str, command: str | None = None) -> ToolCall:
@@ -83,9 +94,7 @@ class TestAgainstTheProduct:
                 assert len(answer.calls) == brute.fewest.get(number)
                 assert answer.calls[-1].names == (name,)
                 made = [step.names[0] for step in answer.calls]
-                asked = [f"after {cause} require human-approval before {name}" for cause in made[:-1]]
-                asked.append(f"require human-approval before {name}")
-                assert answer.calls[-1].approval == any(line in lines for line in asked)
+                assert answer.calls[-1].approval == any(asks(line, name, made[:-1]) for line in lines)
             else:
                 assert isinstance(answer, Never)
                 assert number not in brute.fewest

@@ -85,6 +85,18 @@ class TestDifferences:
             ("require a before b", "require a or c before b", [("possible", "c b")]),
             ("require a since c before b", "require a before b", [("possible", "a c b")]),
             ("block b after a", "after a require human-approval before b", [("possible", "a b")]),
+            ("block b after a or c", "block b after a", [("possible", "c b")]),
+            (
+                "after a require human-approval before b",
+                "after a or c require human-approval before b",
+                [("more", "c b")],
+            ),
+            ("block b when input.x not from user", "", [("possible", "b")]),
+            (
+                "block b when input.x not from user, d",
+                "block b when input.x not from user",
+                [("impossible", "b")],
+            ),
         ],
     )  # fmt: skip
     def test_end_the_shortest_sequence(self, old: str, new: str, expected: list[tuple[str, str]]) -> None:
@@ -178,6 +190,7 @@ class TestUnknown:
         [
             ("limit a to 3 per 1h", "limit a to 3 per 2h", "times differ"),
             ("limit a to 3 per session for each input.x", "limit a to 4 per session", "one value"),
+            ("block b after a", "block b after a for same input.x", "one value"),
             ("limit a to 3 of input.x per session", "limit a to 4 of input.x per session", "of 0"),
             ("limit a to 3 per 1h across agent", "limit a to 3 per 1h", "over sessions"),
         ],
@@ -218,6 +231,9 @@ LINES = [
     "block a when input.x = 1",
     "block a when input.x != 1",
     "block b after a until human-approval",
+    "block b after a or c",
+    "after a require human-approval before b",
+    "after a or c require 2 human-approvals before b",
 ]
 CALLS = list(product("abc", (1, 2)))
 sets = st.lists(st.sampled_from(LINES), max_size=3, unique=True).map("\n".join)

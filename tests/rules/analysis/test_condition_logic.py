@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.core.condition import And, Compare, Condition, Not, Or, Surroundings, holds
+from interlock.engine.core.sources import SourceTexts
 from interlock.rules.analysis.condition_logic import FAILS, HOLDS, NOT_FAILS, NOT_HOLDS, covers, ruled_out
 from interlock.rules.parse.conditions import read_condition
 from interlock.rules.parse.patterns import compile_regex
@@ -101,6 +102,10 @@ class TestProofs:
             ("not input.a = 1", "input.a != 1"),
             ("input.s matches /x/", "input.s matches /x/"),
             ("input.b = 2 and input.a = 1", "input.a = 1 and input.b = 2"),
+            ("input.a not from user", "input.a not from user, read"),
+            ("input.a not from user, read", "input.a not from read, user"),
+            ("input.a from user, to of read", "input.a from to of read"),
+            ("any input.a not from user", "any input.a not from user, read"),
         ],
     )
     def test_that_one_covers_another(self, wide: str, narrow: str) -> None:
@@ -116,6 +121,9 @@ class TestProofs:
             ("input.n < 3", "input.n < 5"),
             ("input.s matches /x/", "input.s matches /xy/"),
             ('input.s under "a"', 'input.s under "a/b"'),
+            ("input.a not from user, read", "input.a not from user"),
+            ("input.a not from user", "input.b not from user, read"),
+            ("any input.a not from user", "input.a not from user, read"),
             # Of a text the second cannot be told, and then its rule applies: the first does not.
             ("input.n = 1", "input.n < 2 and input.n > 0 and input.n = 1 or input.n < 0 and input.n > 0"),
         ],
@@ -167,8 +175,11 @@ COMPARISON = st.one_of(
     st.builds(Compare, FIELD, st.just("contains"), st.sampled_from(["a", 1])),
     st.builds(Compare, FIELD, st.just("matches"), st.sampled_from(["/a/", "/b$/"]).map(compile_regex)),
     st.builds(Compare, FIELD, st.just("under"), st.sampled_from(["a", "b"])),
+    st.builds(
+        Compare, FIELD, st.just("from"), st.lists(st.sampled_from(["p", "q", "r"]), min_size=1).map(tuple)
+    ),
 )
-ORDERED = COMPARISON.filter(lambda c: c.operator not in {"under", "contains", "matches"})
+ORDERED = COMPARISON.filter(lambda c: c.operator not in {"under", "contains", "matches", "from"})
 EACH = [*VALUES, -1, 0.5, 1.2, 1.7, 3, "0", "aa", "c"]
 CONDITION = st.recursive(
     COMPARISON,
@@ -184,7 +195,20 @@ CALLS = [
     {name: value for name, value in (("x", x), ("y", y)) if value is not ABSENT}
     for x, y in product([ABSENT, *VALUES], [ABSENT, *VALUES])
 ]
-AROUND = [Surroundings(), Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"))]
+
+
+def said() -> SourceTexts:
+    """Texts of `p` and `q`; nobody listened to `r`."""
+    texts = SourceTexts(["p", "q"])
+    texts.add("p", "a 1")
+    texts.add("q", "b 1.5")
+    return texts
+
+
+AROUND = [
+    Surroundings(),
+    Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"), said=said()),
+]
 
 
 class TestLaw:
