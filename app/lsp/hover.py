@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...engine.core.condition import written_source
 from ...engine.core.rule import Rule, restricted
 from ...engine.core.sanitize import visible
 from ...engine.net.net import SkillNet
 from ...rules.analysis.findings import Findings
 from ...rules.editing.occurrences import VALUE_ROLES, Occurrence, rule_names
 from ...rules.parse.patterns import Pattern
-from ...rules.parse.statements import Allowance, Let, Map, Statement
+from ...rules.parse.statements import Allowance, Let, Map, Sources, Statement
 from ..format.rules import OUTSIDE, does, place_text, tool_lines, transition_text
 from ..format.text import count
 from .analysis import Analysis, statements
@@ -112,5 +113,7 @@ def _about_let(let: Let) -> Iterator[str]:
                 yield f"  … {len(values) - len(shown):,} more"
         case Pattern(text=text):
             yield f"{let.name}: {text}"
+        case Sources(names=names):
+            yield f"{let.name}: from {', '.join(map(written_source, names))}"
         case value:
             yield f"{let.name}: {value}"

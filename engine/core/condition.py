@@ -127,7 +127,8 @@ class Compare:
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
     `ABSENT` for `is`, for `from` a tuple of sources: `user` and names of tools. With `quantifier` it is
     about the elements of a list: of `every` one, or of `any`. `name` is what `let` calls the value, where
-    it was written so; it, `start` and `end`, the columns in its line, do not make conditions differ.
+    it was written so; of sources it is all that is written behind `from`. It, `start` and `end`, the
+    columns in its line, do not make conditions differ.
     """
 
     path: tuple[str, ...]
@@ -272,13 +273,13 @@ def condition_text(condition: Condition, *, whole: bool = False) -> str:
         case Compare(operator="is", value=value):
             return f"{condition.field_name} is {value}"
         case Compare(operator="from"):
-            return f"{condition.subject} from {_sources_text(condition)}"
+            return f"{condition.subject} from {_sources_text(condition, whole)}"
         case Compare(operator=operator):
             return f"{condition.subject} {operator} {_value_text(condition, whole)}"
         case Not(inner=Compare(operator="in" | "contains" | "matches" | "under") as inner):
             return f"{_turned_subject(inner)} not {inner.operator} {_value_text(inner, whole)}"
         case Not(inner=Compare(operator="from") as inner):
-            return f"{_turned_subject(inner)} not from {_sources_text(inner)}"
+            return f"{_turned_subject(inner)} not from {_sources_text(inner, whole)}"
         case Not(inner=inner):
             return f"not {_part(inner, And | Or, whole)}"
         case And(parts=parts):
@@ -294,13 +295,16 @@ def _turned_subject(part: Compare) -> str:
     return replace(part, quantifier=_OTHER[part.quantifier]).subject
 
 
-def _sources_text(part: Compare) -> str:
+def _sources_text(part: Compare, whole: bool) -> str:
     """The sources after `from`, in quotes where they are no plain words."""
+    if part.name is not None and not whole:
+        return part.name
     sources = part.value if isinstance(part.value, tuple) else ()
-    return ", ".join(_written_source(str(source)) for source in sources)
+    return ", ".join(written_source(str(source)) for source in sources)
 
 
-def _written_source(name: str) -> str:
+def written_source(name: str) -> str:
+    """A source as rules write it: `user`, `get_contacts`, `email of get_contacts`."""
     path, tool = source_parts(name)
     if not path:
         return _written_word(tool)

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import get_args
 
-from ...engine.core.condition import comparisons, sources_of
+from ...engine.core.condition import Compare, comparisons, sources_of
 from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.core.sanitize import folded_name
 from ...engine.core.sources import source_parts
@@ -17,7 +17,7 @@ from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
 from ..parse.durations import nearest_duration
 from ..parse.lines import code, head
-from ..parse.statements import HUMAN, SESSION, Allowance, Let, Map, Statement
+from ..parse.statements import HUMAN, SESSION, Allowance, Let, Map, Sources, Statement
 from ..unclear import about_allowances, about_rules
 
 _STRAY_ENDS = ",;:'\""
@@ -35,7 +35,11 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
     allowances = [s for s in statements if isinstance(s, Allowance)]
     rules = [s for s in statements if not isinstance(s, Map | Allowance | Let)]
     named = {
-        (r.source.file, part.name) for r in rules if r.source and r.when for part in comparisons(r.when)
+        (rule.source.file, name)
+        for rule in rules
+        if rule.source and rule.when
+        for part in comparisons(rule.when)
+        for name in _names(part)
     }
     used = {tool for rule in rules for tool in tools_named(rule)}
     allowed = about_allowances(maps, rules, allowances)
@@ -49,7 +53,8 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
         elif isinstance(statement, Let):
             if (statement.source.file, statement.name) not in named:
                 message = f"no condition of this file says {quote(statement.name)}"
-                remedy = "use it, as in 'when input.<field> in <name>', or remove the line"
+                use = "not from" if isinstance(statement.value, Sources) else "in"
+                remedy = f"use it, as in 'when input.<field> {use} <name>', or remove the line"
                 warnings.append(at_word(statement.source, statement.name, message, remedy))
         elif isinstance(statement, Map):
             if statement.name not in used:
@@ -69,6 +74,12 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
             warnings += _about_rule(statement, statement.source, tools, seen)
             warnings += _mapped_sources(statement, statement.source, maps)
     return warnings
+
+
+def _names(part: Compare) -> Iterator[str]:
+    """The names of `let` lines that a comparison may say."""
+    if part.name is not None:
+        yield from map(str.strip, part.name.split(",")) if part.operator == "from" else (part.name,)
 
 
 def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iterator[Problem]:

@@ -98,7 +98,7 @@ def unexpected(
             return Fault.at(word, message, _swap(line, word, near))
         return no_value(line, words[-1], word)
     if before == "FROM" or (before == "COMMA" and bracket is None):
-        return _no_source(line, words[-1], word)
+        return no_source(line, words[-1], word)
     if before in {"LSQB", "COMMA"}:
         return no_value(line, words[-1], word)
     if bracket is not None:
@@ -204,7 +204,7 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
     return Fault.at(word, message, _swap(line, word, meant))
 
 
-def _no_source(line: str, sign: Token, word: Token) -> Fault:
+def no_source(line: str, sign: Token, word: Token) -> Fault:
     """The fault of a word that cannot be a source of values."""
     message = f"expected a source after {quote(sign)}, got {_got(word)}"
     if word.type in {_END, "RPAR", "AND", "OR", "COMMA", "RSQB", "BECAUSE"}:
@@ -213,9 +213,6 @@ def _no_source(line: str, sign: Token, word: Token) -> Fault:
         inside = re.match(r"\[([^\[\]#]*)\]", line[start(word) :])
         remedy = write(line, start(word), inside.end(), inside[1].strip()) if inside else _SOURCES
         return Fault.at(word, f"the sources after {quote(sign)} stand without brackets", remedy)
-    if word.type == "NAME":
-        message = f"{quote(word)} is a value; 'from' takes '{USER}' and names of tools"
-        return Fault.at(word, message, _SOURCES)
     if word.type == "FIELD":
         message = f"'from' takes '{USER}' and names of tools, got the field {quote(word)}"
         return Fault.at(word, message, _SOURCES)
@@ -233,6 +230,20 @@ def wrong_source(line: str, word: Token, name: str) -> Fault | None:
         message = f"what people say in a session comes from '{USER}', got {quote(word)}"
         return Fault.at(word, message, _swap(line, word, USER))
     return None
+
+
+def value_as_source(line: str, name: Token) -> Fault:
+    """The fault of a name behind `from` that stands for a value and not for sources."""
+    message = f"{quote(name)} is a value; 'from' takes '{USER}' and names of tools"
+    return Fault.at(name, message, f"if a tool has that name, {_swap(line, name, _quoted(name))}")
+
+
+def no_value_but_sources(line: str, field: Token, sign: Token, name: Token, *, negated: bool) -> Fault:
+    """The fault of a name behind an operator that stands for sources and not for a value."""
+    turned = "not " if negated or sign == "!=" else ""
+    begin, end = start(field) + len(field), start(name) + len(name)
+    message = f"{quote(name)} stands for sources, which only 'from' takes, got {quote(sign)}"
+    return Fault.at(name, message, write(line, begin, end - begin, f" {turned}from {name}"))
 
 
 def wrong_member(line: str, word: Token, path: Sequence[str], tool: str) -> Fault | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from ..parse.lines import code, write
-from .condition_errors import in_list, no_value, still_open
+from .condition_errors import in_list, no_source, no_value, still_open
 from .fault import Fault, start
 from .problems import cut, quote
 
@@ -28,6 +28,8 @@ def unexpected_value(line: str, begin: int, words: Sequence[Token], word: Token)
     """
     if word.type == "FIELD" and not words:
         return Fault.at(word, f"a name stands for a value, not for the field {quote(word)}", _EXAMPLE)
+    if words and words[0].type == "FROM" and words[-1].type in {"FROM", "COMMA"}:
+        return no_source(line, words[-1], word)
     if not words or words[-1].type in {"LSQB", "COMMA"}:
         return no_value(line, words[-1] if words else Token("OPERATOR", "="), word)
     if words[-1].type == "LINES":

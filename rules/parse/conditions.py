@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 from typing import TypeAlias, cast
@@ -23,9 +23,11 @@ from ..errors.condition_errors import (
     bad_pattern,
     empty_folder,
     no_scalar,
+    no_value_but_sources,
     too_deep,
     too_large,
     unexpected,
+    value_as_source,
     wrong_member,
     wrong_source,
     wrong_value,
@@ -36,7 +38,7 @@ from ..errors.problems import quote
 from ..errors.value_errors import unexpected_value
 from .grammar import Parsed, grammar
 from .patterns import Pattern, PatternError, compile_regex, no_pattern
-from .statements import Let, Value
+from .statements import Let, Sources, Value
 
 GRAMMAR = "condition.lark"
 MAX_DEPTH = 40
@@ -89,8 +91,8 @@ def read_clauses(
     return (None if reader.wrong else condition), reason, reader.wrong
 
 
-def read_value(line: str, start: int) -> tuple[Value | ValueFile, list[Fault]]:
-    """The value that a `let` gives, from `start` on, and what is wrong with it."""
+def read_value(line: str, start: int) -> tuple[Value | ValueFile | Sources, list[Fault]]:
+    """The value or the sources that a `let` gives, from `start` on, and what is wrong with it."""
     parsed = _parsed(line, start, "given", {})
     if parsed.tree is None:
         assert parsed.unexpected is not None
@@ -99,6 +101,8 @@ def read_value(line: str, start: int) -> tuple[Value | ValueFile, list[Fault]]:
     if isinstance(tree, Tree) and tree.data == "file":
         path = _first(tree.children[-1])
         return ValueFile(reader.text(path), path), reader.wrong
+    if isinstance(tree, Tree) and tree.data == "sources":
+        return Sources(reader.sources(tree.children[1:])), reader.wrong
     value, _ = reader.value(tree)
     return value, reader.wrong
 
@@ -191,7 +195,10 @@ class _ConditionReader:
         first = _first(value)
         kind = first.type if given is None else _kind(meant)
         fault = None
-        if meant is not UNREAD:
+        if isinstance(meant, Sources):
+            self.wrong.append(no_value_but_sources(self._line, field, sign, last, negated=negated))
+            meant = None
+        elif meant is not UNREAD:
             fault = wrong_value(self._line, field, sign, (first, last), kind, negated=negated)
         if fault is not None:
             self.wrong.append(fault)
@@ -211,15 +218,29 @@ class _ConditionReader:
 
     def _sourced(self, tree: _Tree) -> Condition:
         field, origin, *sources = (part for part in tree.children if not _is_quantifier(part))
-        field, words = _first(field), [_words(source) for source in sources]
-        names = tuple(dict.fromkeys(self._source(*of_source) for of_source in words))
+        field, last, names = _first(field), _words(sources[-1])[-1], self.sources(sources)
         quantifier = _first(tree.children[0]) if _is_quantifier(tree.children[0]) else None
-        start, end = field.start_pos or 0, (words[-1][-1].start_pos or 0) + len(words[-1][-1])
+        start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
         self._check_quantity(field, path, "from", quantifier)
         every = None if quantifier is None else _quantifier(quantifier, turned=turned)
-        compare = Compare(path, "from", names, start, end, every, root=_root(field))
+        given = self._line[_first(sources[0]).start_pos or 0 : end] if _is_named(sources) else None
+        compare = Compare(path, "from", names, start, end, every, given, _root(field))
         return Not(compare) if turned else compare
+
+    def sources(self, parts: Iterable[Token | _Tree]) -> tuple[str, ...]:
+        """The sources that are written, and those that names stand for, each once."""
+        return tuple(dict.fromkeys(name for part in parts for name in self._named(*_words(part))))
+
+    def _named(self, first: Token, *rest: Token) -> tuple[str, ...]:
+        if first.type != "NAME" or rest:
+            return (self._source(first, *rest),)
+        meant = self._names[str(first)].value
+        if isinstance(meant, Sources):
+            return meant.names
+        if meant is not UNREAD:
+            self.wrong.append(value_as_source(self._line, first))
+        return ()
 
     def _source(self, first: Token, *rest: Token) -> str:
         """A source's name; behind `of` is the tool whose results have the member."""
@@ -254,8 +275,8 @@ class _ConditionReader:
             fault = wrong_quantity(self._line, field, path[0], operator, quantifier)
             self.wrong += [] if fault is None else [fault]
 
-    def value(self, part: Token | _Tree) -> tuple[Value, Token]:
-        """A value, and the last word of it."""
+    def value(self, part: Token | _Tree) -> tuple[Value | Sources, Token]:
+        """A value or the sources that a name stands for, and the last word of it."""
         if isinstance(part, Token):
             if part.type == "NAME":
                 return self._names[str(part)].value, part
@@ -314,7 +335,7 @@ class _ConditionReader:
             return Pattern(str(word), _nothing, "")
 
 
-def _kind(value: Value) -> str:
+def _kind(value: Value | Sources) -> str:
     """The type of word with which a value begins where it is written."""
     match value:
         case bool() | None:
@@ -327,6 +348,8 @@ def _kind(value: Value) -> str:
             return "LSQB"
         case Pattern():
             return "REGEX"
+        case Sources():
+            return "FROM"
 
 
 def _root(field: Token) -> Root:
@@ -350,6 +373,11 @@ def _words(source: Token | _Tree) -> list[Token]:
     """The words of a source, without the `of` between a member and its tool."""
     words = [source] if isinstance(source, Token) else list(source.scan_values(lambda _: True))
     return [word for word in words if word.type != "OF"]
+
+
+def _is_named(sources: Sequence[Token | _Tree]) -> bool:
+    """Tell whether a name stands for some of the sources."""
+    return any(_first(source).type == "NAME" and len(_words(source)) == 1 for source in sources)
 
 
 def _first(part: Token | _Tree) -> Token:

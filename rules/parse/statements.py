@@ -44,11 +44,18 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
 
 
 @dataclass(frozen=True, slots=True)
+class Sources:
+    """`from user, email of get_contacts`: sources of values, as `from` in a condition takes them."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Let:
-    """`let team = ["ada@x.org"]`: conditions of the same file say `team` for that value."""
+    """`let team = ["ada@x.org"]`: conditions of its file say `team` for the value, or the sources."""
 
     name: str
-    value: Value
+    value: Value | Sources
     source: RuleSource
 
 

@@ -4,7 +4,8 @@
 `AGENTDOJO_PYTHON` names another. Its dependencies (client libraries of several models) need not fit
 Interlock's, so it belongs into an environment of its own. The rules are `*.rules` in this folder,
 revised by half of the recorded tasks; `descriptions_only` has them as they were written from the tools'
-descriptions alone, `by_the_steps` others from these, by the steps of `docs/how-to/write-rules.md`.
+descriptions alone, `by_the_steps` and `asking_more` others from these, by the steps of
+`docs/how-to/write-rules.md`.
 """
 
 from __future__ import annotations

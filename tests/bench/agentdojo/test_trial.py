@@ -151,8 +151,8 @@ class TestNumbers:
 
 @pytest.mark.parametrize(
     "folder",
-    [HERE, HERE / "descriptions_only", HERE / "by_the_steps"],
-    ids=["revised", "original", "by steps"],
+    [HERE, HERE / "descriptions_only", HERE / "by_the_steps", HERE / "asking_more"],
+    ids=["revised", "original", "by steps", "asking more"],
 )
 @pytest.mark.parametrize("suite", SUITES)
 class TestRules:

@@ -90,8 +90,9 @@ class TestNextWords:
         assert (found.words, found.names) == ((), frozenset())
 
     def test_of_sources_are_tools(self) -> None:
-        """Behind `from` stands a tool's name."""
-        assert next_rule_words("block a when input.to not from user, ").names == {"source"}
+        """Behind `from` stands a tool's name, or one that `let` gave to sources."""
+        assert next_rule_words("block a when input.to not from user, ").names == {"source", "value"}
+        assert next_rule_words("let known = from ").names == {"source", "value"}
 
     def test_of_scenarios(self) -> None:
         """Steps and their words are proposed, and tools behind `call`."""

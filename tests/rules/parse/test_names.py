@@ -82,6 +82,52 @@ class TestValues:
         assert record.when == "input.x in [1, 2]"
 
 
+class TestSources:
+    """`let known = from user, email of get_contacts`."""
+
+    @pytest.mark.parametrize(
+        ("written", "meant"),
+        [
+            ("known", "user, email of get_contacts"),
+            ("known, read", "user, email of get_contacts, read"),
+            ("read, known", "read, user, email of get_contacts"),
+            ("known, user", "user, email of get_contacts"),
+        ],
+    )
+    def test_stand_for_what_they_are_given(self, written: str, meant: str) -> None:
+        named = compile_rules(
+            f"block t when any input.x not from {written}\n"
+            "let known = from user, email of get_contacts # why"
+        )
+        [plain] = compile_rules(f"block t when any input.x not from {meant}").nets
+        assert named.nets[0].condition == plain.condition
+        assert when(named) == f"any input.x not from {meant}"
+
+    async def test_are_said_by_name(self) -> None:
+        gate = manager("let known = from user, read\nblock mail when input.to not from known")
+        gate.hear("read", "eve")
+        assert await reason(gate, "mail", "c1", to="eve") is None
+        said = await reason(gate, "mail", "c2", to="mallory")
+        assert said == "mail is blocked when input.to not from known."
+
+    def test_that_no_condition_says(self) -> None:
+        found = examine(
+            compile_rules(
+                "let known = from a\nlet lost = from b\nblock t when input.x not from c, known, lost of d"
+            )
+        )
+        assert [(w.line, w.message) for w in found.warnings] == [
+            (2, "no condition of this file says 'lost'")
+        ]
+
+    def test_members_and_tools_keep_their_names(self) -> None:
+        """`email of contacts` is that member, whatever else is called so."""
+        rules = compile_rules(
+            'let email = "x"\nlet contacts = from user\nblock t when input.x not from email of contacts'
+        )
+        assert when(rules) == "input.x not from email of contacts"
+
+
 class TestFilesOfValues:
     def test_are_read_beside_the_rules(self, files: Path) -> None:
         rules = load_rules(files / "pay.rules")
@@ -166,6 +212,21 @@ class TestErrors:
                 "a file's name stands in double quotes, got 'x.txt'",
                 'write: let a = lines "x.txt"',
             ),
+            (
+                "let a = from",
+                "expected a source after 'from', got the end of the line",
+                "write 'user', the names of tools, or both with ',' between",
+            ),
+            (
+                "let a = from user, ",
+                "expected a source after ',', got the end of the line",
+                "write 'user', the names of tools, or both with ',' between",
+            ),
+            (
+                "let a = from [user, read]",
+                "the sources after 'from' stand without brackets",
+                "write: let a = from user, read",
+            ),
             ("let in = 3", "'in' is a word of conditions, and no name", "choose another name"),
             (
                 "let a.b = 3",
@@ -199,11 +260,28 @@ class TestErrors:
                 "expected a value after '[', got 'most'",
                 None,
             ),
+            (
+                "input.x not from team",
+                "'team' is a value; 'from' takes 'user' and names of tools",
+                'if a tool has that name, write: block t when input.x not from "team"',
+            ),
+            (
+                "any input.x not in known",
+                "'known' stands for sources, which only 'from' takes, got 'in'",
+                "write: block t when any input.x not from known",
+            ),
+            (
+                "input.x != known",
+                "'known' stands for sources, which only 'from' takes, got '!='",
+                "write: block t when input.x not from known",
+            ),
         ],
     )
     def test_of_a_use(self, condition: str, message: str, remedy: str | None) -> None:
         with pytest.raises(RuleError) as caught:
-            compile_rules(f'let team = ["a"]\nlet most = 3\nblock t when {condition}')
+            compile_rules(
+                f'let team = ["a"]\nlet most = 3\nlet known = from user\nblock t when {condition}'
+            )
         [problem] = caught.value.problems
         assert remedy is None or (problem.message, problem.remedy) == (message, remedy)
 
