@@ -14,7 +14,7 @@ from uuid import uuid4
 from ...core.frozen import maker
 from ...core.json_equality import same_json
 from ...net.net import Input, ToolCall
-from ..contention import ThreadWait
+from ..calls.contention import ThreadWait
 from ..edit_notice import with_notice
 from ..manager import GateManager
 from ..types import GateContext, GateDecision, SyncToolError, ToolCallBlockedError, ToolResult

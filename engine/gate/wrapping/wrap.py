@@ -17,8 +17,9 @@ from ...core.plan import PLAN, ConditionReader, PlanStep, written_plan
 from ...core.rule import check_tool_name
 from ...core.sources import USER
 from ...net.net import Input, SkillNet, ToolCall
-from ..manager import GateManager, Nets, create_gate_manager
+from ..manager import GateManager, create_gate_manager
 from ..shared_uses import SharedUses
+from ..state.registry import Nets
 from ..types import Confirm, GateContext, GateDecision, Mode, OnDecision, ToggleResult, ToolResult
 from .failures import ResultClassifier, is_error_text, returned_failure
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text

@@ -160,7 +160,7 @@ class TestNewlyAsked:
 @pytest.fixture
 def both_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record as before G-68, when two calls were asked about for one last token."""
-    monkeypatch.setattr("interlock.engine.gate.contention.blocking_calls", lambda *_: ())
+    monkeypatch.setattr("interlock.engine.gate.calls.contention.blocking_calls", lambda *_: ())
 
 
 class TestAnswered:

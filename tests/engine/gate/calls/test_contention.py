@@ -19,11 +19,12 @@ from interlock.engine import (
     Transition,
     create_gate_manager,
 )
-from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError, contention
+from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError
+from interlock.engine.gate.calls import contention
 from interlock.engine.gate.types import GrantTerms, NetVerdict
 
-from ...support.laws import examples
-from .support.helpers import call, everything, gate, manager, net, reason, registry, result
+from ....support.laws import examples
+from ..support.helpers import call, everything, gate, manager, net, reason, registry, result
 
 LAST = "require human-approval before deploy\nlimit deploy to 1 per session"
 SPENT = "deploy has reached its limit of 1 calls per session."

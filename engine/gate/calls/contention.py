@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from threading import Event, RLock
 from typing import TypeAlias
 
-from ..net.net import Marking, NetError, ToolCall
-from .classify import Roster
-from .conditions import EvaluationContext
-from .member import Member
-from .types import NetVerdict
+from ...net.net import Marking, NetError, ToolCall
+from ..classify import Roster
+from ..conditions import EvaluationContext
+from ..member import Member
+from ..types import NetVerdict
 
 Move: TypeAlias = tuple[Member, tuple[str, ...]]
 """A net that a call moves, and the names for which it does."""

@@ -1,0 +1,528 @@
+"""Calls and their results through the nets of a composition, in four phases."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from inspect import isawaitable
+from time import perf_counter
+from types import MappingProxyType
+
+from ...core.condition import Surroundings
+from ...core.plan import ConditionReader
+from ...core.shared_limit import Reservation
+from ...net.net import SkillNet, ToolCall, initial_state
+from .. import reasons
+from ..approve import ApprovalProgress, ask
+from ..classify import names_of
+from ..commit import NOTHING
+from ..conditions import EvaluationContext, apply_condition
+from ..decision import (
+    PendingQuestion,
+    PendingUses,
+    enforce,
+    make_snapshot,
+    pass_at_once,
+    refusal,
+    refusal_by_person,
+    shadow,
+)
+from ..explain import with_way
+from ..grants.plans import Plans
+from ..member import Member
+from ..shared_uses import MOST_ATTEMPTS, SessionUses
+from ..state.composition import Composition
+from ..state.recorder import RecordedDecision
+from ..state.registry import Nets
+from ..state.undo import NO_NETS, NO_TIMES
+from ..types import (
+    ChosenEdit,
+    Confirm,
+    GateContext,
+    GateDecision,
+    Mode,
+    OnDecision,
+    OpenQuestion,
+    RecordDecision,
+    ResultRecord,
+    ToolResult,
+    Waits,
+)
+from .contention import asking_about
+
+log = logging.getLogger(__name__)
+
+NOBODY = GateContext()
+"""Context of a call about which nobody is asked."""
+
+
+async def _until_it_waits(answer: Awaitable[object]) -> None:
+    """Run a listener as far as it goes without waiting. Raises `RuntimeError` where it would go on."""
+    running = answer.__await__()
+    try:
+        next(running)
+    except StopIteration:
+        return
+    running.close()
+    raise RuntimeError("it waits, and the call of a synchronous tool cannot")
+
+
+def _failed(call: ToolCall, problem: Exception) -> GateDecision:
+    """Block of a call that the gate failed on (G-59)."""
+    log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
+    return refusal(call, reasons.gate_failed(problem))
+
+
+class CallGate(Composition):
+    """A composition that decides on calls, has people asked about them, and hears their results."""
+
+    def __init__(
+        self,
+        nets: Nets | None,
+        registry: Mapping[str, SkillNet] | None,
+        active: Sequence[str] | None,
+        *,
+        mode: Mode,
+        on_decision: OnDecision | None,
+        record: RecordDecision | None,
+        explain_blocks: bool,
+        quote_calls: bool,
+        surroundings: Surroundings,
+        clock: Callable[[], float],
+        uses: SessionUses | None,
+        conditions: ConditionReader | None,
+        plans: bool,
+    ) -> None:
+        super().__init__(
+            nets,
+            registry,
+            active,
+            mode=mode,
+            record=record,
+            quote_calls=quote_calls,
+            surroundings=surroundings,
+            clock=clock,
+            uses=uses,
+        )
+        self._plans = Plans(conditions) if plans else None
+        self._waiting: set[str] = set()
+        self._owed: dict[str, tuple[OpenQuestion, ...]] = {}
+        self._edits: dict[str, ChosenEdit] = {}
+        self._on_decision = on_decision
+        self._explain_blocks = explain_blocks
+        self.on_judged: Callable[[ToolCall, float], None] | None = None
+        """Called with each call and the seconds that judging it took; not with what people took."""
+
+    async def handle_tool_call(self, call: ToolCall, ctx: GateContext = NOBODY) -> GateDecision:
+        """Take a call through the four phases; waits where it needs approval.
+
+        Of calls that compete for the last tokens of a net only as many are asked about as there are
+        tokens; the others wait (G-68). A call that needs no approval waits for none: it takes what there
+        is, and a call that is asked about meanwhile may find it gone (G-15).
+
+        Never raises for what a net or a callback does: that blocks. Cancelling it while a person is
+        asked, or while it waits for another, withdraws the call, and nothing has fired.
+        """
+        began = None if self.on_judged is None else perf_counter()
+        # Here and for results; `with` costs 6 % of a round trip more.
+        self._lock.acquire()
+        try:
+            reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
+            decision = reached if type(reached) is GateDecision and self._recorder is None else None
+            claimed = decision is None and self._claim(call)
+        finally:
+            self._lock.release()
+        if began is not None:
+            self._note_judged(call, began)
+        if decision is None:
+            decision = await self._awaited(call, reached, claimed, ctx.waits, ctx.confirm)
+        if self._on_decision is not None:
+            await self._announce(decision, self._on_decision, at_once=ctx.at_once)
+        return decision
+
+    def try_decide(
+        self, call: ToolCall, ctx: GateContext = NOBODY
+    ) -> RecordedDecision | PendingQuestion | PendingUses:
+        """Decide a call without waiting; its decision is handed over to the record of this gate.
+
+        Whoever gets the decision waits until it is recorded. For a call that needs approval the question
+        is returned, and nothing has happened: see `ask`. Nor has it for one whose uses of limits over
+        sessions have to be reserved: `handle_tool_call`. Never raises, as that.
+        """
+        assert self._recorder is not None, "only a gate with a record decides so"
+        began = None if self.on_judged is None else perf_counter()
+        with self._lock:
+            reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
+        if began is not None:
+            self._note_judged(call, began)
+        if not isinstance(reached, GateDecision):
+            return reached
+        return RecordedDecision(reached, self._recorder.hand_over(call, reached))
+
+    def _note_judged(self, call: ToolCall, began: float) -> None:
+        try:
+            if self.on_judged is not None:
+                self.on_judged(call, perf_counter() - began)
+        except Exception:
+            # Who measures decides nothing: the call goes on as it was judged.
+            log.exception("the time to judge a call was not taken")
+
+    async def ask(
+        self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None
+    ) -> GateDecision:
+        """Have the question that `try_decide` gave for `call` answered; the decision once recorded."""
+        with self._lock:
+            claimed = self._claim(call)
+        return await self._awaited(call, asked, claimed, waits)
+
+    def pass_at_once(self, call: ToolCall) -> GateDecision | None:
+        """Decision of `handle_tool_call` on a call that every net lets pass without approval.
+
+        `None` for any other, and then nothing has happened. For judging many calls outside of an event
+        loop: a coroutine for each doubles the time.
+        """
+        if self._recorder is not None or self._on_decision is not None:
+            return None
+        self._lock.acquire()  # as in `handle_tool_call`
+        try:
+            return self._pass_at_once(call)
+        finally:
+            self._lock.release()
+
+    def _pass_at_once(self, call: ToolCall) -> GateDecision | None:
+        """Decision on a new call that every net lets pass by its marking alone."""
+        call_id, pending = call.tool_call_id, self._pending
+        if (
+            self._mode != "enforce"
+            or call_id in pending.waiting
+            or call_id in self._waiting
+            or self._owed
+        ):
+            return None
+        if self._recorder is not None and self._recorder.broken is not None:
+            return None
+        try:
+            passed = pass_at_once(call, self._roster, pending)
+        except Exception as problem:
+            return _failed(call, problem)
+        if passed is not None and passed.steps:
+            self._moves.note((call_id, passed.steps, NO_TIMES, NO_NETS))
+        return passed
+
+    def _claim(self, call: ToolCall) -> bool:
+        """Reserve the id of a call that waits; `False` for one that is refused since another has it."""
+        if call.tool_call_id in self._waiting:
+            return False
+        self._waiting.add(call.tool_call_id)
+        return True
+
+    async def _awaited(
+        self,
+        call: ToolCall,
+        reached: GateDecision | PendingQuestion | PendingUses,
+        claimed: bool,
+        waits: Waits | None,
+        confirm: Confirm | None = None,
+    ) -> GateDecision:
+        """The decision once people have answered and it is recorded.
+
+        Then the call's id is released, and calls that wait for what it might have taken go on.
+        """
+        asks = False
+        progress: ApprovalProgress | None = None
+        reserved: Reservation | None = None
+        try:
+            while not isinstance(reached, GateDecision):
+                if isinstance(reached, PendingUses):
+                    reached, reserved = await self._with_uses(call, confirm, progress)
+                    continue
+                asks, progress, confirm = True, reached.progress, reached.confirm
+                reached = await self._in_turn(reached, waits)
+                if isinstance(reached, PendingQuestion):
+                    reached = await self._ask(reached)
+            if self._recorder is not None:
+                decision = reached
+                reached = await self._recorder.record(call, decision)
+                if reserved is not None and reached is not decision:
+                    self._uses.forget(reserved)
+        finally:
+            if claimed:
+                self._waiting.discard(call.tool_call_id)
+            if asks:
+                with self._lock:
+                    self._claims.leave(call.tool_call_id)
+        return reached
+
+    async def _with_uses(
+        self,
+        call: ToolCall,
+        confirm: Confirm | None,
+        progress: ApprovalProgress | None,
+    ) -> tuple[GateDecision | PendingQuestion, Reservation | None]:
+        """Reserve the uses of limits over sessions that a call needs, and take it further.
+
+        Gives how far it came, and the reservation of which it took the uses. Where other servers had used
+        the counters, the call is judged again by what is left.
+        """
+        reservations = self._uses.uses.reservations
+        assert reservations is not None
+        asked = call if progress is None else progress.call
+        wanted: Reservation | None = None
+        reserved: Mapping[str, str] = {}
+        sure = taken = False
+        try:
+            async with reservations.turn:
+                for _ in range(MOST_ATTEMPTS):
+                    with self._lock:
+                        reached = self._advance(asked, confirm, progress, reserved=reserved, sure=sure)
+                    if not isinstance(reached, PendingUses):
+                        taken = isinstance(reached, GateDecision) and bool(reached.steps and reserved)
+                        return reached, wanted if taken else None
+                    sure = True
+                    if reached.unsure:
+                        await reservations.refresh(reached.unsure)
+                        continue
+                    if wanted is not None:
+                        reservations.release(wanted)
+                    wanted = self._uses.reservation(
+                        asked.tool_call_id, reached.counters, reached.at, reached.at + reached.window
+                    )
+                    if not await reservations.reserve(wanted):
+                        wanted = None
+                    reserved = {} if wanted is None else wanted.counters
+                raise RuntimeError(f"other servers have used its limits {MOST_ATTEMPTS} times meanwhile")
+        except Exception as problem:
+            return _failed(asked, problem), None
+        finally:
+            if wanted is not None and not taken:
+                reservations.release(wanted)
+
+    async def _in_turn(
+        self, asked: PendingQuestion, waits: Waits | None
+    ) -> GateDecision | PendingQuestion | PendingUses:
+        """Wait until no competing call is asked about or is to be; then the question, or a block (G-68).
+
+        Where such a call has taken what this one needs, this one is blocked in the net's own words, since
+        it has not been asked about.
+        """
+        progress, confirm = asked.progress, asked.confirm
+        while True:
+            try:
+                with self._lock:
+                    earlier = self._claims.enter(progress.call, self._roster, self._time.context())
+                    if not earlier:
+                        return asked
+                    woken = self._claims.wait()
+            except Exception as problem:
+                return _failed(progress.call, problem)
+            try:
+                if waits is not None:
+                    await waits(progress.call, earlier)
+                await woken
+                if waits is not None:
+                    await waits(progress.call, ())
+            except Exception as problem:
+                reason = reasons.callback_failed(asked.member.key, "waits", problem)
+                return refusal_by_person(asked, reason)
+            with self._lock:
+                progress.passed = frozenset()
+                reached = self._advance(progress.call, confirm, progress)
+            if not isinstance(reached, PendingQuestion):
+                return reached
+            asked = reached
+
+    def _advance(
+        self,
+        call: ToolCall,
+        confirm: Confirm | None,
+        progress: ApprovalProgress | None = None,
+        *,
+        reserved: Mapping[str, str] | None = None,
+        sure: bool = False,
+    ) -> GateDecision | PendingQuestion | PendingUses:
+        """Take the call as far as it goes without waiting, from the start or after an answer.
+
+        Given `reserved`, the uses of limits over sessions that are reserved for it, it has its turn at
+        them; `sure` says that all that other servers used has just been read.
+        """
+        tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
+        if self._recorder is not None and self._recorder.broken is not None:
+            return refusal(call, self._recorder.broken)
+        is_new = progress is None and reserved is None
+        if tool_call_id in pending.waiting or (is_new and tool_call_id in self._waiting):
+            refused = refusal(call, reasons.id_in_use(tool_call_id), self._mode)
+            return self._moves.noted(refused, NO_TIMES, roster.members)
+        try:
+            if self._owed and progress is None:
+                progress = self._asking_about(call)
+                call = call if progress is None else progress.call
+            context = self._time.context()
+            call = call.run_by(context.surroundings.shell)
+            reservations = self._uses.uses.reservations
+            if reservations is not None and reserved is None:
+                reserved = {}
+            snapshot = make_snapshot(roster, pending, self._granted, context, self._plans, reserved)
+            # A call that waits for approval goes on waiting in any mode (G-67).
+            in_shadow = self._mode == "shadow" and progress is None
+            reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)
+        except Exception as problem:
+            return _failed(call, problem)
+        if not isinstance(reached, GateDecision):
+            return reached
+        if reservations is not None and not sure and reached.outcome == "block":
+            counters = frozenset(context.counters)
+            if reservations.is_unsure(counters):
+                return PendingUses({}, unsure=counters)
+        self._moves.noted(reached, context.moved or NO_TIMES, roster.members)
+        if self._counts and reached.steps:
+            self._count_uses(reached, context)
+        self._owed.pop(tool_call_id, None)
+        if reached.steps and self._claims.waiters:
+            self._claims.wake()
+        self._edits.pop(tool_call_id, None)
+        if self._explain_blocks:
+            return with_way(roster, self._granted, reached, self._time.context())
+        return reached
+
+    def _count_uses(self, decision: GateDecision, context: EvaluationContext) -> None:
+        """Count what a call has used of limits that hold over sessions."""
+        counters: dict[str, str] = {}
+        for step in decision.steps:
+            member = self._member(step.net)
+            shared = None if member is None else member.net.shared
+            if member is not None and shared is not None and shared.place in step.transition.inputs:
+                counters[step.net] = context.counter(member, shared)
+        if counters:
+            self._uses.take(decision.call.tool_call_id, counters, context.now())
+
+    def uses_of(self, call_id: str) -> dict[str, str]:
+        """The counters of limits over sessions that a call has used, by net."""
+        return self._uses.of_call(call_id) if self._counts else {}
+
+    def block_reason(self, call: ToolCall) -> str | None:
+        """Reason with which a net would block `call` now; `None` where none would (G-68)."""
+        with self._lock:
+            try:
+                context = self._time.context()
+                classification = self._roster.classify(call.run_by(context.surroundings.shell), context)
+                blocked = classification.first_block()
+                if blocked is None:
+                    return None
+                return classification.reason(blocked[1]) or f"{call.tool_name} is blocked."
+            except Exception as problem:
+                log.exception("The gate failed on call '%s'", call.tool_call_id)
+                return reasons.gate_failed(problem)
+
+    def concerned(self, call: ToolCall, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of these nets, active or not, that would block `call` or want approval for it now.
+
+        What cannot be judged counts among them.
+        """
+        found: list[str] = []
+        with self._lock:
+            context = self._time.context()
+            for key in keys:
+                member = self._members.get(key)
+                try:
+                    names = () if member is None else names_of(member.net, call)
+                    verdict = member and apply_condition(member, names, call, context)[1]
+                except Exception:
+                    log.exception("Net '%s' cannot judge call '%s'", key, call.tool_call_id)
+                    found.append(key)
+                    continue
+                if verdict is None or verdict.kind in ("free", "abstain"):
+                    continue
+                if verdict.kind == "blocked" or any(s.transition.type == "manual" for s in verdict.steps):
+                    found.append(key)
+        return tuple(found)
+
+    def owe(
+        self,
+        questions: Mapping[str, Sequence[OpenQuestion]],
+        edits: Mapping[str, ChosenEdit] = MappingProxyType({}),
+    ) -> None:
+        """Have calls of these ids need approval, under any nets and in any mode (G-67).
+
+        `edits`, by id, are the inputs that people had chosen for them and are asked about (G-75).
+
+        Counts for the next call of each id, if it is one of the same tool. Raises `NetError` for a net
+        that does not come to rest.
+        """
+        with self._lock:
+            self._owed.update({call_id: tuple(asked) for call_id, asked in questions.items()})
+            self._edits.update(edits)
+
+    def _asking_about(self, call: ToolCall) -> ApprovalProgress | None:
+        """A call about which an earlier gate had asked, with its questions; `None` for any other."""
+        questions = [q for q in self._owed.get(call.tool_call_id, ()) if q.called == call.tool_name]
+        if not questions:
+            return None
+        progress = ApprovalProgress.start(call)
+        edit = self._edits.get(call.tool_call_id)
+        if edit is not None:
+            progress.resume_edit(edit)
+        for question in questions:
+            member = self._members.get(question.net)
+            if member is None or member.net is not question.skill_net:
+                member = Member(question.net, question.skill_net, initial_state(question.skill_net))
+            progress.hold_questions([(member, member.verdict((question.tool,)))])
+        progress.mark_asked()
+        return progress
+
+    async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion | PendingUses:
+        """Ask one question, then see how far the call goes."""
+        try:
+            with asking_about(self._claims.of(asked.progress.call.tool_call_id)):
+                answer = await ask(asked.confirm, asked.request)
+        except Exception as problem:
+            return refusal_by_person(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
+        if not answer.asked:
+            return refusal_by_person(asked, reasons.unasked(asked.step.tool, answer.reason))
+        progress = asked.progress
+        progress.take_answer(asked.member, asked.step, answer)
+        if not answer.approved and not answer.again:
+            return refusal_by_person(asked, reasons.rejected(asked.step.tool, answer.reason))
+        with self._lock:
+            return self._advance(progress.call, asked.confirm, progress)
+
+    async def _announce(self, decision: GateDecision, on_decision: OnDecision, *, at_once: bool) -> None:
+        """Tell the author the decision as enforce mode makes it, and wait for an async listener (G-23).
+
+        Cancelled meanwhile, a call that was allowed does not run: what it spent is taken back.
+        """
+        heard = decision if decision.mode == "enforce" else replace(decision, mode="enforce")
+        call = decision.call
+        try:
+            answer = on_decision(call, heard)
+            if isawaitable(answer):
+                await (_until_it_waits(answer) if at_once else answer)
+        except Exception:
+            log.exception("on_decision failed for call '%s'", call.tool_call_id)
+        except BaseException:
+            if decision.steps:
+                self.handle_tool_result(
+                    ToolResult(call.tool_call_id, call.tool_name, call.input, True, decision.steps)
+                )
+            raise
+
+    def handle_tool_result(self, result: ToolResult) -> ResultRecord:
+        """Resolve what waits for this result, in every net (G-16, G-17), and take back its `undo`."""
+        if result.tool_call_id not in self._pending.waiting and not result.undo:
+            return NOTHING
+        self._lock.acquire()
+        try:
+            record = self._pending.settle(result, self._time)
+            if record.fired:
+                self._moves.note((None, record.fired, NO_TIMES, NO_NETS))
+                if self._claims.waiters:
+                    self._claims.wake()
+            if not result.undo:
+                return record
+            undone = self._moves.undone(result, record, self._member)
+            if self._counts:
+                self._uses.give_back(result.tool_call_id, {step.net for step in undone.undone})
+            self._claims.wake()
+            return undone
+        finally:
+            self._lock.release()
