@@ -68,6 +68,11 @@ class JournalFindings:
         return sum(check.masked for check in self.checks)
 
     @property
+    def unsalted(self) -> int:
+        """Requests with digests from which a short input can be found, also where it is masked."""
+        return sum(check.unsalted for check in self.checks)
+
+    @property
     def broken(self) -> bool:
         return bool(
             self.file.missing
@@ -117,6 +122,11 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
         yield "    same, trust the key's public half: interlock history verify --trust FILE"
     if found.masked:
         yield "  Of masked events the inputs and texts cannot be checked here, all else is."
+    if found.unsalted:
+        requests = count(found.unsalted, "request")
+        yield f"  {requests} of an older version: the digest has no salt, so a short secret"
+        yield "  in the input can be found by trying, also in an export that masks it. See"
+        yield "  'Digests of older journals' in the documentation (how-to/audit)."
     for fault in found.keys[:MOST_LISTED]:
         yield f"✗ {visible(fault)}"
     missing = found.file.missing
@@ -217,6 +227,7 @@ def findings_json(found: JournalFindings) -> dict[str, object]:
                 "events": check.events,
                 "imported": check.imported,
                 "masked": check.masked,
+                "unsalted_digests": check.unsalted,
                 "proven": found.vouches(check),
                 "head": check.head.hex() if check.head else None,
                 "fault": _fault(check.fault),

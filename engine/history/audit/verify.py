@@ -79,7 +79,8 @@ class ChainCheck:
     could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
     their masked content, but not for `unvouched` events: an older version imported them, or the session
     was marked by hand, or their salts were taken. So many `proofs` of passkeys were checked, and those in
-    `unproved` do not hold (G-107).
+    `unproved` do not hold (G-107). So many `unsalted` requests have a digest from which a short input can
+    be found by trying, also where an export masks it: journals had no salt for them once.
     """
 
     session: str
@@ -92,6 +93,7 @@ class ChainCheck:
     keys: frozenset[bytes] = frozenset()
     proofs: int = 0
     unproved: tuple[ProofFault, ...] = ()
+    unsalted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def _check_links(
     own: bool,
 ) -> ChainCheck:
     prev: LinkedEvent | None = None
-    masked = unvouched = 0
+    masked = unvouched = unsalted = 0
     keys: set[bytes] = set()
     rest = iter(events)
     for event in rest:
@@ -252,6 +254,7 @@ def _check_links(
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
         proofs.follow(event.place, event.kind, event.body, masked=event.salt is None)
         masked += event.salt is None
+        unsalted += _has_unsalted_digest(event)
         if event.vouch is not None:
             keys.add(event.vouch.key)
         elif not own and is_vouched(event.seq, event.salt):
@@ -269,7 +272,23 @@ def _check_links(
         return ChainCheck(
             session, count, _hash(prev), masked, ChainFault(expected + 1, "inserted", message)
         )
-    return ChainCheck(session, count, _hash(prev), masked, unvouched=unvouched, keys=frozenset(keys))
+    return ChainCheck(
+        session,
+        count,
+        _hash(prev),
+        masked,
+        unvouched=unvouched,
+        keys=frozenset(keys),
+        unsalted=unsalted,
+    )
+
+
+def _has_unsalted_digest(event: LinkedEvent) -> bool:
+    """Tell whether a request has a digest without a salt. A masked one has no salt in any case."""
+    if event.kind != "approval.requested" or event.salt is None:
+        return False
+    body = json.loads(event.body)
+    return body.get("digest") is not None and body.get("digest_salt") is None
 
 
 def _stored(connection: Connection, session: str) -> Iterator[LinkedEvent]:

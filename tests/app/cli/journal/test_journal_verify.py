@@ -14,7 +14,7 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from tests.engine.history.support.keeping import tamper
-from tests.engine.history.support.recording import opening
+from tests.engine.history.support.recording import opening, request
 from tests.support.raw_database import raw_database
 
 from .journal_shell import DUMP, ID, OTHER, Shell, narrow
@@ -68,6 +68,28 @@ class TestVerify:
         assert "Session not found: none" in shell.refused("verify", "none")
         shell.refused("verify", "x" * 5000)
         shell.refused("verify", "a\x00b")
+
+    def test_digests_of_older_journals(self, shell: Shell) -> None:
+        """Requests whose digest has no salt are counted, in a remark that is no failure."""
+        older = request("r1", "c1", "deploy").model_copy(update={"digest": "0" * 64})
+        salted = older.model_copy(update={"approval_id": "r2", "digest_salt": "5" * 32})
+        with Journal.open(shell.database) as journal:
+            journal.write("older", opening(), older, salted)
+            journal.write("other", opening(), older)
+        lines = shell.run("verify").splitlines()
+        assert lines[4] == "  2 requests of an older version: the digest has no salt, so a short secret"
+        assert lines[-1].endswith("all whole.")
+        narrow(shell.out)
+        found = json.loads(shell.run("verify", "--json"))
+        assert {each["session"]: each["unsalted_digests"] for each in found["sessions"]} == {
+            ID: 0,
+            OTHER: 0,
+            "older": 1,
+            "other": 1,
+        }
+        assert shell.run("verify", "--quiet") == ""
+        shell.run("export", "older", "--unmasked", "-o", "a.jsonl")
+        assert "1 request of an older version" in shell.run("verify", "a.jsonl")
 
     def test_no_such_file(self, shell: Shell) -> None:
         """What looks like an exported file is not looked for among the sessions."""
@@ -142,6 +164,7 @@ class TestVerify:
             "events": 1,
             "imported": False,
             "masked": 0,
+            "unsalted_digests": 0,
             "proven": True,
             "head": session["head"],
             "fault": {"event": 2, "kind": "changed", "message": "event 2 (message) was changed"},
