@@ -81,8 +81,28 @@ def unreadable_reason(request: ApprovalState) -> str | None:
     )
 
 
-def _has_more_values(value: JsonValue, most: int) -> bool:
-    """Tell whether there are more values and lines of texts in a value; looks at no more than that."""
+def shown_in_detail(
+    values: Mapping[str, JsonValue], session: str
+) -> tuple[Mapping[str, JsonValue], str | None]:
+    """A recorded input as a panel shows it: whole, or an excerpt and the words on where all of it is.
+
+    Long texts are whole in any case: of those only what is in view is laid out.
+    """
+    if len(values) > MOST_FIELDS:
+        found = f"{len(values):,} fields"
+    elif _has_more_values(dict(values), MOST_VALUES, lines=False):
+        found = f"more than {MOST_VALUES:,} values"
+    else:
+        return values, None
+    whole = f"interlock history export {session} -o FILE"
+    return excerpt(values), f"Only an excerpt: it has {found}. All of it: {whole}"
+
+
+def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool:
+    """Tell whether there are more values in a value, with `lines` and lines of texts.
+
+    Looks at no more than that.
+    """
     left: list[JsonValue] = [value]
     found = 0
     while left and found <= most:
@@ -90,7 +110,7 @@ def _has_more_values(value: JsonValue, most: int) -> bool:
         found += 1
         match each:
             case str():
-                found += each.count("\n")
+                found += each.count("\n") if lines else 0
             case dict() | list():
                 if len(each) > most:
                     return True

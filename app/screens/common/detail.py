@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.message import Message
 
 from ....engine.history.model.state import CallState, TranscriptEntry
+from ....engine.history.redaction.shell.masking import Paths
 from ....engine.recording.explanation import ExplanationView
 from ...format.calls import edited_words
 from ...format.explanation import ABOVE, ExplanationLine, Moment, Tone, explained
@@ -21,6 +22,7 @@ from ...format.text import MUTED, duration, hanging_rows, rule_line, shown, show
 from ...terminal.charset import to_charset
 from ...terminal.symbols import call_look
 from ...viewmodels.input_draft import changes
+from ...viewmodels.request import shown_in_detail
 from ...widgets.approval.call_input import input_rows
 from ...widgets.approval.change_rows import change_rows
 from ...widgets.base.blocks import Block, BlockList, StyledRows
@@ -147,10 +149,12 @@ def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[
     return [Block(f"{key}{i}", i, piece(i)) for i in range(0, len(rows), PIECE)]
 
 
-def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None = None) -> Detail:
-    """The panel for an entry of the transcript; `explain` is asked about a call that was blocked."""
+def entry_detail(
+    entry: TranscriptEntry, agent: str, session: str, *, explain: Explain | None = None
+) -> Detail:
+    """The panel for an entry of a session's transcript; `explain` is asked about a blocked call."""
     if entry.call is not None:
-        return call_detail(entry.call, explain if entry.call.status == "blocked" else None)
+        return call_detail(entry.call, session, explain if entry.call.status == "blocked" else None)
     if entry.kind == "summary":
         who = f"summary, wanted by {entry.by}" if entry.by else "summary"
     else:
@@ -160,8 +164,8 @@ def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None 
     return Detail(f"{who} {to_charset('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 
-def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
-    """The panel for a call."""
+def call_detail(call: CallState, session: str, explain: Explain | None = None) -> Detail:
+    """The panel for a call of a session."""
     look = call_look(call)
     name = call.names[0] if call.names else call.tool
     facts = [
@@ -183,8 +187,7 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
         ("call", f"{call.call_id} {to_charset('·')} proposed {call.at:%H:%M:%S}", MUTED),
     ]
     blocks = [section("call", first=True), *fact_blocks(facts)]
-    blocks.append(section("input"))
-    blocks.append(Block("input", 0, partial(input_rows, call.input, shell_fields=call.shell_fields)))
+    blocks += input_blocks(call.input, session, call.shell_fields)
     blocks += difference_blocks(call.original, call.input)
     blocks.append(section("output"))
     if call.output is None:
@@ -192,6 +195,13 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     else:
         blocks += text_blocks("output", call.output, bar="│ ")
     return Detail(f"Call: {name}", blocks, explain=explain)
+
+
+def input_blocks(values: Mapping[str, JsonValue], session: str, shell_fields: Paths) -> list[Block]:
+    """A recorded input under its heading; of one with very many fields an excerpt that says so."""
+    given, note = shown_in_detail(values, session)
+    blocks = [section("input"), Block("input", 0, partial(input_rows, given, shell_fields=shell_fields))]
+    return blocks if note is None else [*blocks, *text_blocks("excerpt", note, style="$text-warning")]
 
 
 def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, JsonValue]) -> list[Block]:

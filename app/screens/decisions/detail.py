@@ -34,9 +34,16 @@ from ...format.times import clock, day
 from ...sources.messages import ReplayChosen
 from ...terminal.bindings import key_binding
 from ...terminal.charset import to_charset
-from ...widgets.approval.call_input import input_rows
 from ...widgets.base.blocks import Block
-from ..common.detail import Detail, Explain, difference_blocks, fact, fact_blocks, section
+from ..common.detail import (
+    Detail,
+    Explain,
+    difference_blocks,
+    fact,
+    fact_blocks,
+    input_blocks,
+    section,
+)
 
 
 class DecisionDetail(Detail):
@@ -163,12 +170,9 @@ def decision_blocks(
         fact("at", _day_and_clock(decision.at, zone), ""),
         fact("call", f"{decision.call_id} {to_charset('·')} {decision.called}", MUTED),
     ]
-    blocks.append(section("input"))
     if isinstance(body, CallDecided):
-        given, shells = body.input, body.shell_fields
-        rows = partial(input_rows, given, shell_fields=shells)
-        blocks.append(Block("input", as_json(given), rows))
-        blocks += difference_blocks(original, given)
+        blocks += input_blocks(body.input, decision.session, body.shell_fields)
+        blocks += difference_blocks(original, body.input)
     return blocks
 
 

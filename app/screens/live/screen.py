@@ -435,7 +435,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     def _show_entry(self, entry: TranscriptEntry, state: SessionState) -> None:
         call = entry.call
         explain = None if call is None else lambda: self._hub.explain(state.id, call.call_id)
-        self.app.push_screen(entry_detail(entry, state.agent, explain=explain))
+        self.app.push_screen(entry_detail(entry, state.agent, state.id, explain=explain))
 
     @on(BlockList.Opened, "#nets")
     def open_net(self, event: BlockList.Opened) -> None:

@@ -29,7 +29,7 @@ def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | Non
     blocks += text_blocks(
         "changes", "\n".join(map(as_drawn, changes)) or "nothing in the nets or the queue"
     )
-    for name, lines in fields(event.body, longest=None):
+    for name, lines in fields(event.body, event.session, longest=None):
         blocks += text_blocks(f"{name} label", f"\n{name.upper()}", style=HEADING)
         blocks += text_blocks(name, "\n".join(lines))
     return Detail(to_charset(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}"), blocks)

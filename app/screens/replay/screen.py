@@ -401,7 +401,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         replay = self._replay
         if replay is not None and message.key.isdecimal():
             entry = replay.state.transcript[int(message.key) - replay.earlier]
-            self.app.push_screen(entry_detail(entry, replay.state.agent))
+            self.app.push_screen(entry_detail(entry, replay.state.agent, replay.state.id))
 
     @on(BlockList.Opened, "#nets")
     def open_net(self, message: BlockList.Opened) -> None:

@@ -25,6 +25,7 @@ from ....engine.history.model.records import (
 from ...format.text import as_json, hanging_rows, indented, name_shown, shown, shown_lines
 from ...terminal.charset import as_drawn
 from ...terminal.keymap import key_of
+from ...viewmodels.request import shown_in_detail
 from ..base.blocks import Block, BlockList, line_block
 
 # Content of a recorded step of a flow: the values of its states, calls to come, and messages.
@@ -150,16 +151,19 @@ class EventDetails(BlockList):
         for label, text in decision:
             blocks.append(_field(event.seq, label, [shown(text)]))
         blocks.append(line_block(f"{event.seq}/gap", 0, Content("")))
-        for name, lines in fields(event.body):
+        for name, lines in fields(event.body, event.session):
             blocks.append(_field(event.seq, name, lines))
         self.show(blocks)
         self.scroll_home(animate=False)
 
 
-def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str, list[str]]]:
-    """The fields of an event that say something, each with its lines, safe to paint.
+def fields(
+    body: BaseModel, session: str = "SESSION", *, longest: int | None = LONGEST
+) -> list[tuple[str, list[str]]]:
+    """The fields of a session's event that say something, each with its lines, safe to paint.
 
-    A text of more than `longest` characters is cut in its middle; `None` cuts nothing.
+    A text of more than `longest` characters is cut in its middle; `None` cuts none. Of an object with
+    very many fields there is an excerpt in any case.
     """
     found: list[tuple[str, list[str]]] = []
     for name in type(body).model_fields:
@@ -169,14 +173,14 @@ def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str,
         if name in _UNREMARKABLE and value == _UNREMARKABLE[name]:
             continue
         if isinstance(body, FlowStepped) and name == "output":
-            found += [(shown(label), _lines(part, longest)) for label, part in step_parts(body)]
+            found += [(shown(label), _lines(part, session, longest)) for label, part in step_parts(body)]
             continue
-        lines = [_time(value)] if name == "clock" else _lines(value, longest)
+        lines = [_time(value)] if name == "clock" else _lines(value, session, longest)
         found.append((name.replace("_", " "), lines))
     return found
 
 
-def _lines(value: object, longest: int | None) -> list[str]:
+def _lines(value: object, session: str, longest: int | None) -> list[str]:
     match value:
         case str():
             return _text_lines(value, longest)
@@ -198,7 +202,7 @@ def _lines(value: object, longest: int | None) -> list[str]:
         case CallRecord():
             return [
                 f"{name_shown(value.tool)}  ({shown(value.call_id)})",
-                *_indented(_json_lines(value.input, longest)),
+                *_indented(_json_lines(value.input, session, longest)),
                 *_indented(
                     _text_lines(f"not JSON: {value.malformed}", longest) if value.malformed else []
                 ),
@@ -208,9 +212,9 @@ def _lines(value: object, longest: int | None) -> list[str]:
             texts = [item for item in items if isinstance(item, str)]
             if items and len(texts) == len(items):
                 return [shown(", ".join(texts))]
-            return [line for item in items for line in _lines(item, longest)]
+            return [line for item in items for line in _lines(item, session, longest)]
         case dict():
-            return _json_lines(cast("dict[str, JsonValue]", value), longest)
+            return _json_lines(cast("dict[str, JsonValue]", value), session, longest)
         case _:
             return [shown(str(value))]
 
@@ -232,16 +236,17 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _json_lines(values: dict[str, JsonValue], longest: int | None) -> list[str]:
+def _json_lines(values: dict[str, JsonValue], session: str, longest: int | None) -> list[str]:
     lines: list[str] = []
-    for name, value in values.items():
+    given, note = shown_in_detail(values, session)
+    for name, value in given.items():
         text = value if isinstance(value, str) else as_json(value, indent=2)
         first, *rest = _text_lines(text, longest) or [""]
         if isinstance(value, str) and not rest:
             first = f'"{first}"'
         lines.append(f"{shown(name)}: {first}")
         lines.extend(_indented(rest))
-    return lines
+    return lines if note is None else [*lines, shown(note)]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

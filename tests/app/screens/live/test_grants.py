@@ -192,7 +192,7 @@ class TestCalls:
             edited_by="ada",
             original={"command": "./deploy prod"},
         )
-        lines = [row.plain for block in call_detail(edited)._blocks for row in block.lines(90)]
+        lines = [row.plain for block in call_detail(edited, "s1")._blocks for row in block.lines(90)]
         assert any(line.startswith("edited        by ada: changed command from") for line in lines)
         at = lines.index("WHAT THE AGENT ASKED FOR, AND WHAT RUNS")
         assert '"./deploy prod"' in lines[at + 2]
