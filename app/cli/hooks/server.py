@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,7 @@ from ....engine.gateway.hooks.websocket import (
     NotLetInError,
     prove,
 )
-from ....engine.gateway.protocol.address import TOKEN, URL, server_url
+from ....engine.gateway.protocol.address import TOKEN, URL, each_url, server_url
 from ....engine.gateway.protocol.token_paths import agent_token_file, config_directory
 from ...config.loader import SettingsError
 from .command_line import HookLine
@@ -77,14 +77,15 @@ def connect(
 ) -> Connected:
     """Connect to a server; `interlock` is the command to start one with. Raises `HookError`.
 
-    If INTERLOCK_URL is set, only that server is tried. One that is started ends after `idle_exit`.
+    If INTERLOCK_URL is set, only its servers are tried, in order. One that is started here ends after
+    `idle_exit`.
     """
     try:
         usual = server_url(None, environ)
     except ValueError as error:
         raise HookError(f"{URL}: {error}") from error
     try:
-        return Connected(_client(usual, until, environ), None)
+        return Connected(_first_client(usual, until, environ), None)
     except (NoServerError, NoTokenError):
         if environ.get(URL):
             raise
@@ -113,6 +114,15 @@ def connect(
             began = time.monotonic()
             client = _start(place, url, command, until, environ, quiet=key is not None)
             return Connected(client, url, time.monotonic() - began)
+
+
+def _first_client(urls: str, until: float, environ: Mapping[str, str]) -> HookClient:
+    """A connection to the first of several servers that answers. Raises what the last one does."""
+    *others, last = each_url(urls)
+    for url in others:
+        with suppress(NoServerError, GoneError, LateError):
+            return _client(url, until, environ)
+    return _client(last, until, environ)
 
 
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:

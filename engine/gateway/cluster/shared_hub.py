@@ -35,6 +35,7 @@ from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
 from ...history.postgres.server import ServerLease
+from ...history.postgres.server_list import list_servers
 from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
 from ...hub.hub import ExternalAgent, Hub, SessionConfig, UnknownSessionError
@@ -129,10 +130,11 @@ class SharedHub(Hub):
                 await self._following
         for each in list(self._acting.values()):
             each.cancel()
+        hands_over = await self._hand_over_all()
         try:
             await super().close()
         except (SessionElsewhere, JournalDisturbed) as error:
-            if isinstance(error, JournalDisturbed) and self._lease.holds():
+            if isinstance(error, JournalDisturbed) and self._lease.holds() and not hands_over:
                 raise
             # What goes on at other servers is not this one's to end.
             log.warning("%s", error)
@@ -140,6 +142,23 @@ class SharedHub(Hub):
             if self._bell is not None:
                 self._bell.ring()
                 await asyncio.to_thread(self._bell.close)
+
+    async def _hand_over_all(self) -> bool:
+        """Leave the sessions as they are to other servers, if there are any; false where there are none.
+
+        They take them at once. What was asked is asked again there, and no session is closed.
+        """
+        if self._journal.disturbed is not None:
+            return False
+        try:
+            servers = await asyncio.to_thread(list_servers, self._lease.location)
+        except JournalError:
+            return False
+        if all(each.ended is not None or each.id == self._lease.id for each in servers):
+            return False
+        await asyncio.to_thread(self._journal.hand_over)
+        self._ring()
+        return True
 
     # Following
 

@@ -284,6 +284,23 @@ class Journal:
             self._queued.notify()
         future.result()
 
+    def hand_over(self) -> None:
+        """Leave all sessions as they are to the other servers of the database, once all is durable.
+
+        Nothing more is taken from then on.
+        """
+        future: Future[None] = Future()
+        with self._queued:
+            if self._closing or self._disturbed is not None:
+                return
+            self._disturbed = (
+                f"Journal '{name_of(self.path)}': this server ends, and its sessions go on at another "
+                "one. Nothing more is recorded or allowed by it."
+            )
+            self._tasks.append((self._lock.release, future))
+            self._queued.notify()
+        future.result()
+
     def _forget_heads(self, sessions: Iterable[str]) -> None:
         """Have the ends of sessions read again, but where what follows them is waiting to be written."""
         waiting = {each.event.session for waiter in self._queue for each in waiter.written}

@@ -119,6 +119,15 @@ class TestServers:
         blocked(await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9")
         assert not (hook.home / "s").exists()
 
+    async def test_the_first_of_several_down(self, tmp_path: Path) -> None:
+        """Of several servers the next one is asked where the first does not run."""
+        async with served(tmp_path, rules="block deploy") as server:
+            urls = f"ws://127.0.0.1:9,{server.url}"
+            hook = Hook.at(tmp_path / "home", server, INTERLOCK_URL=urls)
+            ran = await hook.run(recorded("pre_bash", tool_name="deploy"))
+            assert ran.decision["permissionDecision"] == "deny"
+            assert "deploy" in str(ran.decision["permissionDecisionReason"])
+
     @pytest.mark.parametrize("url", ["http://x", "ws://", "unix:", "ws://a:b", "ws://u:p@h"])
     async def test_no_url(self, tmp_path: Path, url: str) -> None:
         """A URL that is none is named."""

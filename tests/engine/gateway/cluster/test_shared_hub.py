@@ -17,7 +17,7 @@ from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.model.events import ApprovalDecided, JournalEvent
+from interlock.engine.history.model.events import ApprovalDecided, CallResult, JournalEvent, SessionStatus
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import Hub, UnknownSessionError
@@ -404,6 +404,42 @@ class TestAgentThatComesToAnotherServer:
         assert outcome.ok, outcome.message
         assert (await task).outcome == "allow"
         assert here.server_of("robin-1")
+
+
+class TestServerThatEnds:
+    async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Nothing is closed, and what was asked is asked again where the agent goes on."""
+        here, there = two
+        before = await asked(here, there)
+        await here.close()
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await before
+
+        async def taken() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(taken)
+        await resumed(there, rules=RULES)
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+        await becomes(lambda: Hub.approvals(there))
+        [request] = await there.approvals()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        bodies = [each.body for each in await there.recorded("robin-1")]
+        assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
+        assert not any(each.unknown for each in bodies if isinstance(each, CallResult))
+
+    async def test_as_the_last_one_closes_them(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Where no other server is left a session ends as it does without a database."""
+        here, there = two
+        await opened(here, RULES)
+        await there.close()
+        await here.close()
+        with reading(postgresql) as connection:
+            assert connection.execute("SELECT status FROM session").fetchall() == [("done",)]
 
 
 class TestServerThatWasEnded:

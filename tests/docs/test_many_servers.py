@@ -1,0 +1,48 @@
+"""The unit and the compose file of servers with one journal: the options that they use are taken."""
+
+from __future__ import annotations
+
+import shlex
+from configparser import ConfigParser
+from pathlib import Path
+
+import yaml
+
+from interlock.app.cli.main import parser
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.history.database.location import location_of
+
+OPS = Path(__file__).resolve().parents[2] / "docs" / "ops"
+
+
+class TestManyServers:
+    """Files for any number of servers."""
+
+    def check(self, line: list[str]) -> None:
+        """The command and its options are taken; raises `SystemExit` otherwise."""
+        args = parser("serve").parse_args(line)
+        assert args.rules == ["/etc/interlock/rules.rules"]
+        assert Address.parse(args.listen.replace("%i", "8737")).port == 8737
+
+    def test_unit(self) -> None:
+        """The unit starts a server as the options are, ends it by SIGTERM and starts it again."""
+        unit = ConfigParser(interpolation=None, strict=False)
+        unit.optionxform = str  # type: ignore[assignment, method-assign]
+        unit.read(OPS / "interlock@.service")
+        service = unit["Service"]
+        program, *line = shlex.split(service["ExecStart"])
+        assert Path(program).name == "interlock"
+        self.check(line)
+        assert (service["Restart"], service["KillSignal"]) == ("always", "SIGTERM")
+
+    def test_compose(self) -> None:
+        """Both services are one server each of the same database, and settings are ones that exist."""
+        found = yaml.safe_load((OPS / "compose-many-servers.yml").read_text())
+        servers = {name: each for name, each in found["services"].items() if name != "database"}
+        assert len(servers) == 2
+        assert len({each["ports"][0] for each in servers.values()}) == 2
+        for each in servers.values():
+            self.check(each["command"])
+            assert location_of(each["environment"]["INTERLOCK_DB"]) is not None
+            mounted = {volume.split(":")[0] for volume in each["volumes"]} - {"./rules.rules"}
+            assert mounted <= found["volumes"].keys()
