@@ -241,6 +241,7 @@ class TestRecord:
             ("maria", f"frozen: {WHY}"),
         ]
 
+    @pytest.mark.sqlite("the log's file")
     async def test_keeps_no_secret(self, hub: Hub) -> None:
         """A reason is shown to everybody: what looks like a secret in it is masked at once."""
         await hub.freeze(by="maria", reason="password=hunter2horse was used")
@@ -260,6 +261,7 @@ class TestLift:
         assert not (await hub.freeze(by="ben")).ok
         assert hub.current_freeze() is not None
 
+    @pytest.mark.sqlite("the log's file")
     async def test_that_cannot_be_kept_lifts_nothing(self, hub: Hub) -> None:
         """Where the lift cannot be written down the calls go on waiting, and the records say so."""
         await opened(hub)
@@ -303,6 +305,7 @@ class TestRestart:
         await hub.close()
 
     @pytest.mark.parametrize("found", ["", "nonsense\n", '{"step": "lifted"}\n', "cut"])
+    @pytest.mark.sqlite("the log's file")
     async def test_what_cannot_be_read_is_frozen(self, tmp_path: Path, found: str) -> None:
         """A log that is damaged, or ends within a line, freezes; lifting it then works."""
         hub = Hub.open(tmp_path / "hub.db")
@@ -321,6 +324,7 @@ class TestRestart:
         assert hub.current_freeze() is None
         await hub.close()
 
+    @pytest.mark.sqlite("another process opens the file")
     async def test_after_a_kill(self, tmp_path: Path) -> None:
         """A host that is killed while frozen has run nothing; the next one is frozen, and lifts it."""
         child = await asyncio.create_subprocess_exec(

@@ -257,6 +257,7 @@ class TestRecord:
         assert shop.ran == ["test"]
 
 
+@pytest.mark.sqlite("a disk that is full")
 class TestFullDisk:
     async def test_no_call_runs_unrecorded(self, hub: Hub, shop: Shop) -> None:
         """What cannot be written does not run; with space again the session goes on."""
@@ -300,6 +301,7 @@ asyncio.run(main())
 
 
 class TestCrash:
+    @pytest.mark.sqlite("another process opens the file")
     async def test_killed_host(self, tmp_path: Path) -> None:
         """After `kill -9` amid a tool its decision is there, its outcome unknown and never run again."""
         database = tmp_path / "dead.db"

@@ -50,6 +50,7 @@ class TestCompiled:
         assert done.stdout == "set()\n"
 
     @pytest.mark.parametrize("name", SQL)
+    @pytest.mark.sqlite("its statements")
     def test_each_statement_is_known_to_sqlite(self, tmp_path: Path, name: str) -> None:
         """Every statement can be prepared on a new journal."""
         Journal.open(tmp_path / "j.db").close()

@@ -47,6 +47,7 @@ class TestLocationOf:
         with pytest.raises(JournalError, match="names no database"):
             location_of("postgresql://")
 
+    @pytest.mark.sqlite("names of files")
     def test_finds_a_file_from_any_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -37,7 +37,7 @@ def key(credential: str, operator: str) -> EnrolledKey:
     )
 
 
-@pytest.fixture(params=["file", "postgresql"])
+@pytest.fixture(params=[pytest.param("file", marks=pytest.mark.sqlite("a log in a file")), "postgresql"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     """A journal of each kind."""
     if request.param == "file":

@@ -141,6 +141,7 @@ class TestOrphans:
             one.write("s", HELLO)
         assert other.write("s", HELLO)[0].seq == 2
 
+    @pytest.mark.sqlite("a file has no owners")
     def test_a_file_has_all_that_is_unfinished(self, tmp_path: Path) -> None:
         """A journal in a file gives its unfinished sessions, and has no owners."""
         with Journal.open(tmp_path / "journal.db") as journal:
