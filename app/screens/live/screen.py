@@ -34,6 +34,7 @@ from ...viewmodels.stream import LiveStream, changes_queue
 from ...widgets.base.bars import KeyBar, PaneTabs, TitleBar
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.titles import entitle
 from ...widgets.inputs.say_line import SayLine
 from ...widgets.lists.sessions import (
     NO_SESSION,
@@ -183,11 +184,16 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         await self.paint()
 
     def _age(self) -> None:
-        # Behind another screen nobody reads the ages; behind a dialog they are in view.
-        self._dirty |= self.is_current or self.app.screen.is_modal
+        self._dirty |= self._is_in_view
+
+    @property
+    def _is_in_view(self) -> bool:
+        """Tell whether it is seen: behind a dialog it is, behind another screen it is not."""
+        # Textual counts the screen below the top one as current, whatever covers it.
+        return self.app.screen is self or self.app.screen.is_modal
 
     async def _paint_changes(self) -> None:
-        if self._dirty:
+        if self._dirty and self._is_in_view:
             await self.paint()
 
     # What happens in the hub
@@ -267,8 +273,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         name = names.get(state.id, "") if state else ""
         marked = f"{len(self._marked)} marked" if self._marked else ""
         narrow = self.has_class("-narrow")  # Then nothing stands below.
-        _entitle(self.query_one("#waiting"), counted("Waiting", waiting, marked if narrow else ""))
-        self.query_one("#waiting").border_subtitle = Content(marked)
+        _entitle(
+            self.query_one("#waiting"), counted("Waiting", waiting, marked if narrow else ""), marked
+        )
         _entitle(self.query_one("#pending"), counted("Pending", pending))
         _entitle(self.query_one("#nets"), f"Nets of {clip(name, 40)}" if name else "Nets")
         transcript = self.query_one("#transcript")
@@ -283,7 +290,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             server = self._hub.server_of(state.id)
             name = name if server is None else f"{name} at {clip(name_shown(server), 40)}"
             titles = transcript_titles(state, name, raises=key, one_line=narrow)
-            transcript.border_title, transcript.border_subtitle = titles
+            entitle(transcript, titles[0], subtitle=titles[1])
 
     def _show_switched(self, state: SessionState | None, names: dict[str, str]) -> None:
         """A banner as long as rules are off in any session, or that is proposed."""
@@ -382,6 +389,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         """Clear notices over the queue; its keys are inert for a moment."""
+        self.call_later(self._paint_changes)
         if self._pane is not None and self.shows_queue:
             self.app.clear_notifications()
             self._pane.fall_asleep()
@@ -685,5 +693,5 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         return None
 
 
-def _entitle(widget: Widget, title: str) -> None:
-    widget.border_title = Content(title)
+def _entitle(widget: Widget, title: str, subtitle: str = "") -> None:
+    entitle(widget, Content(title), subtitle=Content(subtitle))

@@ -41,6 +41,7 @@ from ...widgets.approval.reviewed_list import has_notices
 from ...widgets.approval.triage_list import TriageList
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.greyed_keys import GreyedKeys, Parameters
+from ...widgets.base.titles import entitle
 from ...widgets.inputs.filter_line import FilterLine
 from ...widgets.inputs.reason_line import ReasonLine
 from ...widgets.lists.sessions import NOTHING_WAITS
@@ -268,21 +269,14 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self._preview.show_precedents(message.found)
 
     def _preview_note(self) -> None:
-        request = self._preview.request
-        if request is None:
-            note = Content("")
-        elif request.wants is not None or self._preview.guard.concealed:
-            note = Content.styled(
-                " enter opens it, to be answered "
-                if request.wants
-                else " enter opens it, to see what is masked ",
-                "bold $text-warning",
-            )
-        elif not self._preview.guard.complete:
-            note = Content.styled(" more than fits here: enter opens it ", "bold $text-warning")
-        else:
-            note = Content("")
-        self._preview.border_subtitle = note
+        request, note = self._preview.request, ""
+        if request is not None and request.wants is not None:
+            note = " enter opens it, to be answered "
+        elif self._preview.guard.concealed:
+            note = " enter opens it, to see what is masked "
+        elif request is not None and self._preview.is_longer:
+            note = " more than fits here: enter opens it "
+        entitle(self._preview, subtitle=Content.styled(note, "bold $text-warning"))
 
     @on(BlockList.Moved)
     def follow_cursor(self, event: BlockList.Moved) -> None:

@@ -12,6 +12,7 @@ from ....engine.history.model.state import ApprovalState
 from ...format.text import clip, name_shown, seconds_between
 from ..base.blocks import text_pieces
 from ..base.cursor_list import GUTTER
+from ..base.titles import entitle
 from .frame import AGES, ShownRequest
 from .precedents import Unfound
 from .progress import Viewer
@@ -60,7 +61,7 @@ class RequestPreview(ReviewedList):
         if subject is None:
             self.guard.clear()
             self.show([])
-            self.border_title = ""
+            entitle(self, Content(""))
             return
         request = subject.request
         if self.guard.begin(_seen_key(request)):
@@ -101,7 +102,7 @@ class RequestPreview(ReviewedList):
         # Whatever people do about it changes the lines at once.
         stamp = (request.id, request.digest, arranged, tuple(line.plain for line in text.lines))
         self.show(text_pieces(text.lines, stamp))
-        self.border_title = Content(clip(name_shown(request.title), max(8, width - 4)))
+        entitle(self, Content(clip(name_shown(request.title), max(8, width - 4))))
 
     def show_precedents(self, found: Precedents | None) -> None:
         """Show earlier calls like this one, or that they are not known, in the lines kept for that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -47,19 +48,26 @@ class ReviewedList(BlockList):
         """Count nothing until the next page is in view: what is painted on the way there is not seen."""
         self._moving = True
 
-    def render_line(self, y: int) -> Strip:
-        """One line, noted as painted."""
-        strip = super().render_line(y)
-        row = self.scroll_offset.y + y
-        if not self.guard.complete and self._in_plain_view(row) and self.guard.paint(row):
-            self._tell()
-        return strip
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Lines for the screen, noted as painted, with those that stay there as they were before."""
+        strips = super().render_lines(crop)
+        if not self.guard.complete and not self._moving and in_plain_view(self):
+            self._note(self._rows_of(crop))
+        return strips
 
-    def _in_plain_view(self, row: int) -> bool:
-        if self._moving or not in_plain_view(self):
-            return False
-        found = self._line_at(row)
-        return found is not None and found.cell_length <= self.scrollable_content_region.width - GUTTER
+    def _rows_of(self, crop: Region) -> range:
+        """The lines of the text that are within a part of this widget."""
+        above, height = self.gutter.top, self.scrollable_content_region.height
+        first, last = (max(0, min(height, y - above)) for y in (crop.y, crop.bottom))
+        return range(self.scroll_offset.y + first, self.scroll_offset.y + last)
+
+    def _note(self, rows: range) -> None:
+        width, news = self.scrollable_content_region.width - GUTTER, False
+        for row in rows:
+            line = self._line_at(row)
+            news |= line is not None and line.cell_length <= width and self.guard.paint(row)
+        if news:
+            self._tell()
 
     def _tell(self) -> None:
         if not self._telling:
@@ -71,12 +79,22 @@ class ReviewedList(BlockList):
         self.post_message(LinesShown(self.guard.complete))
 
     def look_again(self) -> None:
-        """Have the lines in view painted again, if the guard misses some of them."""
+        """Have what is in view painted again, if the guard misses some of its lines."""
         if self.guard.complete:
             return
         row, top = self.guard.next_row, self.scroll_offset.y
-        if row is None or row < top + self.scrollable_content_region.height:
+        if row is None:
             self.refresh()
+        elif row < top + self.scrollable_content_region.height:
+            self.refresh_line(row)
+
+    @property
+    def is_longer(self) -> bool:
+        """Tell whether there is more to see than is in view: in a fold, or above or below."""
+        row, top = self.guard.next_row, self.scroll_offset.y
+        if self.guard.folded or row is None:
+            return self.guard.folded
+        return not top <= row < top + self.scrollable_content_region.height
 
     @property
     def page_height(self) -> int:

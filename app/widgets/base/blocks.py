@@ -151,11 +151,13 @@ class BlockList(CursorList):
         key = self.current
         at_end = self._cursor == len(self._blocks) - 1
         had_cursor = self._cursor is not None
+        before = self._lines_in_view()
         heights = dict(zip(((b.key, b.stamp) for b in old), self._heights[keep:], strict=False))
         self._blocks[keep:] = blocks
         fresh = [heights.get((b.key, b.stamp)) or self._measure(b) for b in blocks]
         self._heights[keep:] = fresh
         self._place()
+        self._repaint(before)
         self._keep_cursor(key, to_end=self._following and at_end)
         if had_cursor != (self._cursor is not None) and self.has_focus:
             self.screen.refresh_bindings()
@@ -203,7 +205,6 @@ class BlockList(CursorList):
         self.virtual_size = Size(self._width + GUTTER, total)
         if self._following:
             self._to_end()
-        self.refresh()
 
     def watch_show_vertical_scrollbar(self, _old: bool, shown: bool) -> None:
         """A list that has just become longer than its pane can scroll only from now on."""
@@ -223,12 +224,14 @@ class BlockList(CursorList):
         if width == self._width:
             if self._following:
                 self._place()
+                self.refresh()
             return
         self._width = width
         self._lines.clear()
         self._painted.clear()
         self._heights = [self._measure(block) for block in self._blocks]
         self._place()
+        self.refresh()
         self._reveal()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -290,6 +293,23 @@ class BlockList(CursorList):
             return None
         lines, offset = self._lines_of(self._blocks[index]), line - self._start(index)
         return lines[offset] if offset < len(lines) else None
+
+    def _lines_in_view(self) -> Sequence[Content | None]:
+        """The lines in view of a text; none of an empty one, nor of a list with a cursor."""
+        if self._has_cursor or not self._blocks:
+            return ()
+        top = self.scroll_offset.y
+        return [self._line_at(line) for line in range(top, top + self.scrollable_content_region.height)]
+
+    def _repaint(self, before: Sequence[Content | None]) -> None:
+        """Have the lines painted that differ from those before; all of them, where more has moved."""
+        after, top = self._lines_in_view(), self.scroll_offset.y
+        if len(before) != len(after) or not after:
+            self.refresh()
+            return
+        for line, (old, new) in enumerate(zip(before, after, strict=True), top):
+            if old is not new and (old is None or new is None or not old.is_same(new)):
+                self.refresh_lines(line)
 
     def _lines_of(self, block: Block) -> Sequence[Content]:
         key = (block.key, block.stamp)
