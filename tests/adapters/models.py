@@ -14,7 +14,35 @@ def openai_agents() -> object:
     return ScriptedModel([[function_call("deploy", GIVEN, call_id="c1")], [assistant_message("done")]])
 
 
-MODELS: dict[str, Callable[[], object]] = {"openai-agents": openai_agents}
+def pydantic_ai() -> object:
+    """A function model."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def answer(messages: list[object], _: object) -> ModelResponse:
+        return ModelResponse([TextPart("done") if len(messages) > 1 else ToolCallPart("deploy", GIVEN)])
+
+    return FunctionModel(answer)  # type: ignore[arg-type]
+
+
+def langchain() -> object:
+    """A fake chat model that takes tools."""
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, ToolCall
+
+    class FakeModel(GenericFakeChatModel):
+        def bind_tools(self, *_: object, **__: object) -> FakeModel:  # type: ignore[override]
+            return self
+
+    call = ToolCall(name="deploy", args=GIVEN, id="c1", type="tool_call")
+    return FakeModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("done")]))
+
+
+MODELS: dict[str, Callable[[], object]] = {
+    "langchain": langchain,
+    "openai-agents": openai_agents,
+    "pydantic-ai": pydantic_ai,
+}
 
 
 def fake_model(page: str) -> object:

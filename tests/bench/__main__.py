@@ -18,6 +18,7 @@ MEASUREMENTS = (
     "harmless",
     "verify",
     "agents",
+    "adapters",
     "call_path",
     "journal",
     "cluster",

@@ -1,0 +1,138 @@
+"""The table of adapters in the reference.
+
+    python -m tests.adapters.table
+
+What a row says is what the tests of its framework show; `test_table.py` holds the page to it.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "adapters.md"
+
+HEAD = """\
+# Adapters
+
+Each is tested against the real package with a fake model: calls made at once, of which one runs, one is
+blocked, one runs as an operator has edited it and one fails; calls that wait, and go on in another
+process; a gate that does not answer. Lines are those that name Interlock in the program of the
+framework's [page](../how-to/adapters/index.md). `python -m tests.adapters.table` makes this page.
+
+| framework | tested | installed | lines | session | pauses | edits | not seen |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One adapter; `page` is also the name of its extra."""
+
+    page: str
+    title: str
+    distribution: str
+    session: str
+    pauses: str
+    edits: str
+    unseen: str
+
+    @property
+    def requirement(self) -> str:
+        """The framework's requirement in the extra."""
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+        extra: list[str] = settings["project"]["optional-dependencies"][self.page]
+        return next(each for each in extra if each.startswith(self.distribution)).removeprefix(
+            self.distribution
+        )
+
+    @property
+    def lines(self) -> int:
+        """Lines of the page's first program that name what it imports from Interlock to gate an agent."""
+        from ..docs.blocks import blocks_of
+
+        page = ROOT / "docs" / "how-to" / "adapters" / f"{self.page}.md"
+        program = next(block.text for block in blocks_of(page) if block.language == "python")
+        names = {
+            alias.name
+            for node in ast.walk(ast.parse(program))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interlock")
+            for alias in node.names
+        } - {"check_coverage"}
+        return sum(any(name in line for name in names) for line in program.splitlines())
+
+    def line(self, version: str) -> str:
+        """The row, of a framework that was tested in this version."""
+        cells = (
+            f"[{self.title}](../how-to/adapters/{self.page}.md)",
+            version,
+            f"`{self.requirement}`",
+            str(self.lines),
+            self.session,
+            self.pauses,
+            self.edits,
+            self.unseen,
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+ROWS = (
+    Row(
+        "openai-agents",
+        "OpenAI Agents SDK",
+        "openai-agents",
+        "`thread=`, else the run",
+        "interruption; `RunState` and `ask_again`",
+        "arguments; told in the result",
+        "tools that OpenAI runs; computer, shell, patch and custom tools",
+    ),
+    Row(
+        "pydantic-ai",
+        "pydantic-ai",
+        "pydantic-ai-slim",
+        "conversation",
+        "`DeferredToolRequests`; messages and `ask_again`",
+        "arguments, checked by the schema; told in or beside the result",
+        "native tools; deferred tools; output functions",
+    ),
+    Row(
+        "langchain",
+        "LangChain and LangGraph",
+        "langchain",
+        "`thread_id`, else the run",
+        "`interrupt`; `Command(resume=True)`",
+        "arguments; told in the result",
+        "tools that the provider runs",
+    ),
+)
+
+
+def written_versions() -> dict[str, str]:
+    """The versions on the page, by the title of their row."""
+    if not PAGE.exists():
+        return {}
+    rows = (line.split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ["))
+    return {row[0].removeprefix("| [").partition("]")[0]: row[1] for row in rows}
+
+
+def installed(distribution: str) -> str | None:
+    """The installed version of a distribution."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def text(versions: dict[str, str]) -> str:
+    """The page, with the versions that frameworks were tested in, by title."""
+    return HEAD + "".join(f"{row.line(versions[row.title])}\n" for row in ROWS)
+
+
+if __name__ == "__main__":
+    known = written_versions()
+    found = {row.title: installed(row.distribution) or known[row.title] for row in ROWS}
+    PAGE.write_text(text(found), "utf-8")

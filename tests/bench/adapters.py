@@ -1,0 +1,123 @@
+"""Cost of an adapter: a run whose fake model makes many calls at once, with a gate and without.
+
+Each framework's own time for a call is measured beside it in the same run, turn about; the gate is in
+this process, with a rule that every call meets and two that none does. Frameworks that are not installed
+are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+from interlock.engine import create_gate
+from interlock.rules import compile_rules
+
+CALLS = 40
+TURNS = 15
+RULES = "require look before deploy\nblock rm\nlimit look to 1000000 per session\n"
+
+Turn = Callable[[], Coroutine[object, object, object]]
+
+
+def look(text: str) -> str:
+    """Look something up."""
+    return text
+
+
+def _gate() -> Any:
+    return create_gate(compile_rules(RULES).registry)
+
+
+def _openai_agents() -> tuple[Turn, Turn]:
+    from agents import Agent, RunConfig, Runner, function_tool
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
+    from interlock.adapters.openai_agents import gate_agent
+
+    quiet, gate = RunConfig(tracing_disabled=True), _gate()
+    tool = function_tool(look)
+
+    def agent() -> Any:
+        calls = [function_call("look", {"text": "a"}, call_id=f"c{n}") for n in range(CALLS)]
+        return Agent(name="bot", model=ScriptedModel([calls, [assistant_message("done")]]), tools=[tool])
+
+    return (
+        lambda: Runner.run(agent(), "go", run_config=quiet),
+        lambda: Runner.run(gate_agent(agent(), gate), "go", run_config=quiet),
+    )
+
+
+def _pydantic_ai() -> tuple[Turn, Turn]:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from interlock.adapters.pydantic_ai import GateCapability
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        if len(messages) > 1:
+            return ModelResponse([TextPart("done")])
+        return ModelResponse([ToolCallPart("look", {"text": "a"}, f"c{n}") for n in range(CALLS)])
+
+    bare: Any = Agent(FunctionModel(answer), tools=[look])
+    gated: Any = Agent(FunctionModel(answer), tools=[look], capabilities=[GateCapability(_gate())])
+    return lambda: bare.run("go"), lambda: gated.run("go")
+
+
+def _langchain() -> tuple[Turn, Turn]:
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, ToolCall
+
+    from interlock.adapters.langchain import GateMiddleware
+
+    class FakeModel(GenericFakeChatModel):
+        def bind_tools(self, *_: Any, **__: Any) -> Any:
+            return self
+
+    middleware = GateMiddleware(_gate())
+
+    def run(*more: Any) -> Coroutine[object, object, object]:
+        calls = [
+            ToolCall(name="look", args={"text": "a"}, id=f"c{n}", type="tool_call") for n in range(CALLS)
+        ]
+        model = FakeModel(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+        agent: Any = create_agent(model, [look], middleware=more)
+        return agent.ainvoke({"messages": [("user", "go")]})
+
+    return run, lambda: run(middleware)
+
+
+FRAMEWORKS: dict[str, Callable[[], tuple[Turn, Turn]]] = {
+    "agents": _openai_agents,
+    "pydantic_ai": _pydantic_ai,
+    "langchain": _langchain,
+}
+
+
+async def _turns(bare: Turn, gated: Turn) -> tuple[float, float]:
+    """The median microseconds a call, without a gate and with one."""
+    found: tuple[list[float], list[float]] = [], []
+    for turn in range(TURNS + 2):
+        for times, run in zip(found, (bare, gated), strict=True):
+            began = time.perf_counter()
+            await run()
+            if turn > 1:
+                times.append((time.perf_counter() - began) / CALLS * 1e6)
+    return median(found[0]), median(found[1])
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """Time of a call of each framework, and what the adapter adds to it."""
+    for package, prepared in FRAMEWORKS.items():
+        if find_spec(package) is None:
+            continue
+        bare, gated = asyncio.run(_turns(*prepared()))
+        yield f"adapters {package} bare", bare, "us/call"
+        yield f"adapters {package} gated", gated, "us/call"
+        yield f"adapters {package} gated/bare", gated / bare, "times"
