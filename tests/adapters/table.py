@@ -108,6 +108,15 @@ ROWS = (
         "arguments; told in the result",
         "tools that the provider runs",
     ),
+    Row(
+        "claude-agent",
+        "Claude Agent SDK",
+        "claude-agent-sdk",
+        "that of Claude Code, or `thread=`",
+        "`defer`; `ask_again` and `resume`",
+        "arguments; told after the result",
+        "changes by hooks in settings files",
+    ),
 )
 
 

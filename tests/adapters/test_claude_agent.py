@@ -1,0 +1,216 @@
+"""The adapter for the Claude Agent SDK, with the Claude Code that it brings along and a fake API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("claude_agent_sdk", reason="pip install 'interlock[claude-agent]' (178 MB)")
+
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    HookMatcher,
+    PermissionResultAllow,
+    ResultMessage,
+    ToolPermissionContext,
+    create_sdk_mcp_server,
+    query,
+    tool,
+)
+
+from interlock.adapters.backends import Gates
+from interlock.adapters.claude_agent import ask_again, check_coverage, gate_options
+from interlock.adapters.coverage import Coverage, CoverageError
+from interlock.engine import create_gate
+from interlock.engine.gate import ApprovalAnswer
+from interlock.rules import compile_rules
+
+from ..docs.blocks import ROOT, blocks_of
+from .anthropic_server import AnthropicServer
+from .contract import RULES, AdapterContract, Call, Run, Tools, place
+
+PREFIX = "mcp__own__"
+
+
+def gate_of(rules: str = RULES) -> Any:
+    return create_gate(compile_rules(rules).registry)
+
+
+def options_of(tools: Tools, directory: Path) -> ClaudeAgentOptions:
+    """Options with the tools in an MCP server of this program."""
+
+    def made(function: Any) -> Any:
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+        @tool(function.__name__, function.__doc__, dict.fromkeys(names, str))
+        async def run(given: dict[str, Any]) -> dict[str, Any]:
+            return {"content": [{"type": "text", "text": function(**given)}]}
+
+        return run
+
+    server = create_sdk_mcp_server("own", tools=[made(each) for each in tools.functions()])
+    return ClaudeAgentOptions(
+        mcp_servers={"own": server},
+        allowed_tools=["mcp__own"],
+        setting_sources=[],
+        cwd=directory,
+        max_turns=6,
+    )
+
+
+def environment(server: AnthropicServer, directory: Path) -> dict[str, str]:
+    """Variables with which Claude Code asks the fake API, and keeps its files in a directory."""
+    return {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "test",
+        "CLAUDE_CONFIG_DIR": str(directory / "config"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+
+
+class ClaudeDriver:
+    """Runs and resumes sessions of Claude Code."""
+
+    pauses = True
+    failure = "3 tests failed"
+    directory: Path
+
+    async def run(
+        self,
+        tools: Tools,
+        gate: Gates,
+        calls: Sequence[Call],
+        *,
+        thread: str,
+        pause_after: float | None = None,
+    ) -> Run:
+        options = gate_options(
+            options_of(tools, self.directory),
+            gate,
+            thread=thread,
+            pause_after=pause_after,
+            short_names=True,
+        )
+        return await self._query("go", options, AnthropicServer(calls, PREFIX))
+
+    async def resume(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: Any, *, thread: str
+    ) -> Run:
+        options = gate_options(
+            options_of(tools, self.directory), gate, thread=thread, pause_after=0.0, short_names=True
+        )
+        if not await ask_again(options, paused.deferred_tool_use, paused.session_id):
+            return Run({}, paused)
+        options = replace(options, resume=paused.session_id)
+        return await self._query("", options, AnthropicServer((), PREFIX))
+
+    async def _query(self, prompt: str, options: ClaudeAgentOptions, server: AnthropicServer) -> Run:
+        paused: object = None
+        with server.running():
+            env = environment(server, self.directory)
+            async for message in query(prompt=prompt, options=replace(options, env=env)):
+                if isinstance(message, ResultMessage) and message.deferred_tool_use is not None:
+                    paused = message
+        return Run(server.results(), paused)
+
+    async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
+        return await check_coverage(gate_options(options_of(tools, self.directory), gate))
+
+
+class TestContract(AdapterContract):
+    driver: ClassVar[ClaudeDriver] = ClaudeDriver()  # type: ignore[misc]
+
+    @pytest.fixture(autouse=True)
+    def _directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        directory = tmp_path / "claude"
+        directory.mkdir()
+        monkeypatch.setattr(self.driver, "directory", directory, raising=False)
+        for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
+            monkeypatch.delenv(name)
+
+    async def test_coverage(self) -> None:  # type: ignore[override]
+        """The probe is blocked; Claude Code, which is not started, names no tools."""
+        found = await self.driver.coverage(Tools(), Gates(gate_of()))
+        assert found.gated == ("every tool of Claude Code",)
+        assert found.unseen == {}
+
+    async def test_two_calls_wait(self, tmp_path: Path) -> None:
+        """Claude Code goes on with the last of them, and drops the other, which does not run."""
+        tools = Tools()
+        calls = [Call("c1", "push", {"branch": "a"}), Call("c2", "push", {"branch": "b"})]
+        async with place("at a server", tmp_path) as where:
+            run = await self.driver.run(tools, where.gates(), calls, thread="t1", pause_after=0.0)
+            assert run.paused is not None
+            assert tools.ran == []
+            where.operator.answers["push"] = ApprovalAnswer(True)
+            while run.paused is not None:
+                run = await self.driver.resume(tools, where.gates(), calls, run.paused, thread="t1")
+        assert tools.ran == [("push", {"branch": "b"})]
+        assert list(run.outputs) == ["c2"]
+
+
+class TestPage:
+    async def test_its_program_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The page's program gates Claude Code's own tools; other pages' run in `test_blocks.py`."""
+        page = ROOT / "docs" / "how-to" / "adapters" / "claude-agent.md"
+        program = ""
+        for block in blocks_of(page):
+            if block.title is not None:
+                (tmp_path / block.title).write_text(block.text)
+            elif block.language == "python":
+                program += block.text
+        monkeypatch.chdir(tmp_path)
+        server = AnthropicServer([Call("c1", "Bash", {"command": "rm -r x"})], "")
+        with server.running():
+            for name, value in environment(server, tmp_path).items():
+                monkeypatch.setenv(name, value)
+            await asyncio.to_thread(exec, compile(program, str(page), "exec"), {"__name__": "page"})
+        assert "blocked" in server.results()["c1"]
+        assert "as it had to be" in capsys.readouterr().out
+
+
+class TestOptions:
+    def test_other_hooks_before_calls(self) -> None:
+        """A hook of one's own could change what was approved: refused."""
+        options = ClaudeAgentOptions(hooks={"PreToolUse": [HookMatcher(hooks=[])]})
+        with pytest.raises(ValueError, match="could change an input"):
+            gate_options(options, gate_of())
+
+    async def test_a_permission_that_changes_the_input(self) -> None:
+        """A callback may allow or deny what the gate has judged, and make nothing else of it."""
+        changes = [None, {"env": "a"}, {"env": "b"}]
+
+        async def can_use(_: str, __: Any, ___: Any) -> Any:
+            return PermissionResultAllow(updated_input=changes.pop(0))
+
+        options = gate_options(ClaudeAgentOptions(can_use_tool=can_use), gate_of())
+        assert options.can_use_tool is not None
+        context = ToolPermissionContext()
+        found = [await options.can_use_tool("deploy", {"env": "a"}, context) for _ in range(3)]
+        assert [each.behavior for each in found] == ["allow", "allow", "deny"]
+
+    async def test_no_gate(self) -> None:
+        """Options without the hooks are reported."""
+        with pytest.raises(CoverageError, match="not for the gate"):
+            await check_coverage(ClaudeAgentOptions())
+
+    async def test_a_hook_that_does_not_block(self) -> None:
+        """A gate whose failure would let a call run is reported."""
+        options = gate_options(ClaudeAgentOptions(), gate_of())
+        assert options.hooks is not None
+        options.hooks["PreToolUse"][0].on_failure = "continue"
+        with pytest.raises(CoverageError, match="does not block where it fails"):
+            await check_coverage(options)
+
+    async def test_settings_files_are_named(self) -> None:
+        """Hooks there may change an input after the gate has seen it."""
+        found = await check_coverage(gate_options(ClaudeAgentOptions(), gate_of()))
+        assert "hooks in settings files" in found.unseen["setting_sources"]
