@@ -26,9 +26,9 @@ class RealConsole:
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     async def until(self, text: str) -> None:
-        """Wait until `text` is painted."""
+        """Wait until `text` is painted, also where a busy machine imports litellm first."""
         # To paint all of a screen takes its time, which whoever is waited for needs.
-        for _ in range(400):
+        for _ in range(1_200):
             if text in self.painted():
                 return
             await self.pilot.pause(0.05)

@@ -106,8 +106,8 @@ async def raw(served: Served, token: str, path: str = "/agent") -> AsyncGenerato
 
 
 async def until(found: Callable[[], Awaitable[T]]) -> T:
-    """What `found` gives, once it is something."""
-    for _ in range(4000):
+    """What `found` gives, once it is something, also on a busy machine."""
+    for _ in range(12_000):
         if value := await found():
             return value
         await asyncio.sleep(0.005)

@@ -56,7 +56,7 @@ class Running:
     async def ended(self, number: int = signal.SIGTERM) -> tuple[int | None, str]:
         """Tell it to end; its exit code, and what it said on stderr."""
         self.process.send_signal(number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             _, err = await self.process.communicate()
         return self.process.returncode, err.decode()
 

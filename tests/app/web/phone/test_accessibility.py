@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,12 @@ class TestViews:
                 found.append(await page.evaluate(focused))
                 assert len(found) < 30, found
             assert found[-2:] == ["BUTTONleft", "BUTTONright"]
-            await awake(page)  # tab may have scrolled the page, which has to rest before it decides
-            await page.keyboard.press("Enter")
+            async with asyncio.timeout(60):
+                while not call.done():
+                    # Tab may have scrolled the page, and what comes in redraws it: it has to rest first.
+                    await awake(page)
+                    await page.keyboard.press("Enter")
+                    await asyncio.wait([call], timeout=5)
             assert await call == "deployed to prod"
             await page.wait_for_selector("article[data-view=queue]")
             assert request.id not in await page.content()
