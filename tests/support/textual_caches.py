@@ -243,7 +243,7 @@ def paint_once_for_nobody() -> None:
 
     Pictures, and what tests read as text, are put together as ever. A screen that nothing looked at is
     painted when another one comes over it and when its app ends, so that what cannot be painted fails.
-    Lists that count what was painted as seen are painted each time, though their lines are not joined.
+    Lists that count what was painted as seen are painted each time, without what lies around them.
     """
     update = Compositor.render_update
     suspended = Screen._on_screen_suspend
@@ -264,18 +264,20 @@ def paint_once_for_nobody() -> None:
         if not regions:
             return None
         unpainted.add(self)
-        if any(isinstance(widget, _counting_paints()) for widget in self.visible_widgets):
-            paint(self, Region.from_union(regions).intersection(self.size.region))
+        _paint_counting(self, Region.from_union(regions))
         return LayoutUpdate([], self.size.region)
 
-    def paint(compositor: Compositor, region: Region | None = None) -> None:
+    def paint(compositor: Compositor) -> None:
         if compositor in unpainted:
             unpainted.discard(compositor)
-            for _ in compositor._get_renders(region):
+            for _ in compositor._get_renders():
                 pass
 
     def leave(self: Screen[Any]) -> None:
-        paint(self._compositor)
+        over = self.app.screen
+        # A dialog paints what lies behind it.
+        if over is self or not over.is_modal:
+            paint(self._compositor)
         suspended(self)
 
     async def shut_down(self: App[Any]) -> None:
@@ -290,6 +292,15 @@ def paint_once_for_nobody() -> None:
     Compositor.render_update = painted
     Screen._on_screen_suspend = leave
     App._shutdown = shut_down
+
+
+def _paint_counting(compositor: Compositor, changed: Region) -> None:
+    """Paint the lists that count what was painted, where they lie in what has changed."""
+    for widget, (region, clip) in compositor.visible_widgets.items():
+        if isinstance(widget, _counting_paints()) and changed.overlaps(clip):
+            seen = region.intersection(clip)
+            if seen:
+                widget.render_lines(seen.translate(-region.offset))
 
 
 @cache
