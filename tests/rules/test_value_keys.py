@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.core import value_key
@@ -26,6 +26,7 @@ from interlock.engine.net.net import (
 from interlock.engine.verify import Never, Together, Way, vocabulary
 from interlock.rules import RuleError, RuleSet, compile_rules
 from tests.engine.backtest.recorder import Recorder
+from tests.support.laws import examples
 
 from .support.world import World
 
@@ -449,6 +450,7 @@ class TestProof:
         assert not examine(compile_rules(f"{each.replace('3', '1')}\n{whole}")).warnings
 
     @given(st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique=True))
+    @settings(max_examples=examples(500, usual=20), deadline=None)
     async def test_agrees_with_the_gate(self, lines: list[str]) -> None:
         """Law: a way runs with one value for all calls; what is impossible no short sequence reaches."""
         rules = compile_rules("\n".join(lines))

@@ -18,8 +18,9 @@ from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
-ROUNDS = 20
+ROUNDS = examples(20, usual=6)
 SESSION = "one"
 
 

@@ -100,7 +100,7 @@ async def play(folder: Path, moves: list[tuple[str, bool]]) -> None:
 
 
 class TestLaws:
-    @settings(max_examples=examples(200), deadline=None)
+    @settings(max_examples=examples(200, usual=20), deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.booleans()), min_size=3, max_size=14))
     def test_each_approval_runs_once(self, moves: list[tuple[str, bool]]) -> None:
         """LAW (G-103): no call runs without its own approval, and none gets another's."""

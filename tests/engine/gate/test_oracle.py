@@ -269,7 +269,7 @@ class TestOracle:
     """
 
     @given(st.randoms(use_true_random=True))
-    @settings(max_examples=examples(100), deadline=None)
+    @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_hand_built_nets(self, random: Random) -> None:
         """G-10 … G-17, G-20 … G-23, G-25, G-50, G-53, G-57 … G-59: every kind of transition, callbacks
         that fail, and things that happen while a person is asked."""
@@ -277,7 +277,7 @@ class TestOracle:
             agree(hand_built, random)
 
     @given(st.randoms(use_true_random=True))
-    @settings(max_examples=examples(100), deadline=None)
+    @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_rules(self, random: Random) -> None:
         """G-18, G-43, G-50, G-54, G-55: rules with maps, their exact reasons, duplicates included."""
         for _ in range(15):

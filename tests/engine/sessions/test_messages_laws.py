@@ -199,7 +199,7 @@ class TestLaws:
     # Something waits in both modes while a question is open, and the host dies right then.
     @example(["ask"], [(NOW, "steer"), (LATER, "queue"), (SOON, "queue")], 1.0, True, ["talk"])
     @example(["both"], [(NOW, "queue"), (LATER, "abort"), (NOW, "steer")], 0.4, False, [])
-    @settings(max_examples=examples(60), deadline=None)
+    @settings(max_examples=examples(60, usual=8), deadline=None)
     @given(REPLIES, MOVES, st.floats(0, 1), st.booleans(), REPLIES)
     def test_each_message_is_said_once(
         self, empty: Path, replies: list[str], moves: Moves, death: float, amid: bool, then: list[str]

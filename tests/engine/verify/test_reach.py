@@ -245,7 +245,7 @@ class TestLimit:
 
 class TestStateCounts:
     @given(several=st.lists(nets(), min_size=1, max_size=6))
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(300, usual=10), deadline=None)
     def test_are_those_of_each_net_alone(self, several: list[SkillNet]) -> None:
         """What was counted before changes no count, whatever places and names the nets share."""
         counts = StateCounts()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.gate import ApprovalAnswer, GateContext, ToolResult, create_gate_manager
@@ -14,6 +14,7 @@ from interlock.engine.gate.types import ApprovalRequest
 from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleSet, compile_rules
 from interlock.rules.analysis.comparison import BESIDE, Comparison, compare
+from tests.support.laws import examples
 
 
 def compared(old: str, new: str) -> Comparison:
@@ -241,6 +242,7 @@ sets = st.lists(st.sampled_from(LINES), max_size=3, unique=True).map("\n".join)
 
 class TestLaws:
     @given(sets, sets)
+    @settings(max_examples=examples(500, usual=15), deadline=None)
     async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
         """Law: the first calls that two gates treat in different ways are those that are found.
 

@@ -61,7 +61,7 @@ class TestDenied:
     @given(journals)
     # Many journals give no suggestion, and say nothing here.
     @settings(
-        max_examples=examples(160),
+        max_examples=examples(160, usual=10),
         deadline=None,
         suppress_health_check=[HealthCheck.filter_too_much],
     )

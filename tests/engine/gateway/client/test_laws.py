@@ -239,7 +239,9 @@ async def catches_up(
 class TestAnyScheduleOfLosses:
     @given(st.lists(steps, max_size=25))
     @example([("call", 1, 0), ("restart",), ("decide", 0, False, True)])
-    @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=examples(15, usual=5), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     def test_laws(self, script: list[Step]) -> None:
         """One answer to a call, nothing allowed that the record has not, consoles that miss nothing."""
         with tempfile.TemporaryDirectory() as directory:
