@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...engine.core.sanitize import visible
 from ...engine.history.audit.compare import Comparison
 from ...engine.history.audit.prune import StubCheck
+from ...engine.history.audit.receipt import ReceiptCheck
 from ...engine.history.audit.signing import fingerprint
 from ...engine.history.audit.verify import ChainCheck, ChainFault, FileCheck, Gap
 from ...engine.history.model.times import from_ms
@@ -273,3 +274,19 @@ def _fault(fault: ChainFault | None) -> dict[str, object] | None:
 def day(ms: int) -> str:
     """The day of a time in UTC milliseconds."""
     return from_ms(ms).date().isoformat()
+
+
+def receipt_lines(found: ReceiptCheck) -> Iterator[str]:
+    """The lines on a receipt that was checked."""
+    decided = found.decision
+    yield f"Session {visible(found.session)}, call {visible(found.call)}, {found.at}"
+    verb = {"allow": "allowed", "block": "blocked"}.get(decided.outcome, "needs approval")
+    mode = "" if decided.mode == "enforce" else f" in {decided.mode} mode"
+    who = f", approved by {visible(decided.approver_names)}" if decided.approved_by else ""
+    why = f", by {visible(decided.rule.text)}" if decided.rule is not None else ""
+    yield f"{visible(decided.tool)}: {verb}{mode}{who}{why}"
+    if found.imported:
+        yield "The session was imported: whoever made its export wrote all of it."
+    if found.masked:
+        yield "Its input is masked: the record has its hash."
+    yield f"✓ the events are as they were recorded, up to event {found.seq}: {found.head}"

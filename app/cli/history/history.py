@@ -74,8 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     export.add_argument(
         "--format",
-        choices=("jsonl", "csv", "messages"),
-        help="the whole record, a table of it, or the conversation for other programs (default: jsonl)",
+        choices=("jsonl", "csv", "messages", "ocsf"),
+        help="the whole record, a table of it, the conversation for other programs, or activities for "
+        "security programs (default: jsonl)",
     )
     export.add_argument(
         "-o",
@@ -85,6 +86,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to: a file (default: printed); for several sessions a directory, made if missing",
     )
     add_switch(export, "--unmasked", "passwords and keys as they are")
+
+    receipt = _add_part(parts, "receipt", "print a signed receipt of one decision")
+    receipt.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    receipt.add_argument("call", metavar="CALL", help="the id of the call")
+    add_switch(receipt, "--unmasked", "passwords and keys as they are")
+    receipt.add_argument(
+        "--key",
+        metavar="FILE",
+        type=Path,
+        help="the signing key (default: in the user's config directory)",
+    )
+
+    checked = _add_part(parts, "verify-receipt", "check a receipt, without the journal")
+    checked.add_argument("file", metavar="FILE", type=Path, help="a receipt that was saved")
+    checked.add_argument("--key", metavar="FILE", type=Path, help="the key that signs here")
+    checked.add_argument(
+        "--trust",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="a public key (PEM) of somebody else whose receipts are trusted; may be given again",
+    )
+    checked.add_argument(
+        "--against",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="an export of the session, to see whether it has what the receipt says",
+    )
 
     imported = _add_part(parts, "import", "take an exported session into this journal")
     imported.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")

@@ -21,8 +21,10 @@ from ....engine.gateway.protocol.token_paths import config_directory
 from ....engine.history.audit.compare import compare
 from ....engine.history.audit.export import Mask, as_csv, as_jsonl, linked_events
 from ....engine.history.audit.importing import ExportError, import_session, read_export
+from ....engine.history.audit.ocsf import as_ocsf
 from ....engine.history.audit.prune import prune, stubs
-from ....engine.history.audit.signing import public_key, trusted_key
+from ....engine.history.audit.receipt import check_receipt, make_receipt
+from ....engine.history.audit.signing import fingerprint, public_key, trusted_key
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
@@ -39,6 +41,7 @@ from ...format.journal_findings import (
     day,
     findings_json,
     findings_lines,
+    receipt_lines,
 )
 from ...format.text import count
 
@@ -140,6 +143,8 @@ def _exported(args: argparse.Namespace, journal: Location, session: str) -> Iter
             return as_jsonl(session, linked_events(journal, session), mask)
         case "csv":
             return as_csv(linked_events(journal, session), mask)
+        case "ocsf":
+            return as_ocsf(linked_events(journal, session), mask)
         case _:
             from ....engine.recording.conversation import message_log
 
@@ -237,6 +242,33 @@ def _save(lines: Iterator[str], path: Path, journal: Location) -> None:
         partial.unlink(missing_ok=True)
 
 
+# Receipts
+
+
+def _receipt(args: argparse.Namespace, journal: Location) -> int:
+    session = open_reader(journal).session(args.session).id
+    mask: Mask | None = None if args.unmasked else redaction(args).body
+    _print(iter([make_receipt(journal, session, args.call, mask, _key(args))]), exact=True)
+    return 0
+
+
+def _verify_receipt(args: argparse.Namespace, _: Location) -> int:
+    against = [path.expanduser() for path in args.against or ()]
+    try:
+        found = check_receipt(args.file.expanduser(), against)
+    except (ValueError, ExportError) as error:
+        return refuse("history verify-receipt", error, BROKEN)
+    known = {trusted_key(path.expanduser()) for path in args.trust or ()}
+    own = public_key(_key(args))
+    for line in receipt_lines(found):
+        print(line)
+    if found.key == own or found.key in known:
+        print(f"✓ signed with the key {fingerprint(found.key)}, which is known here")
+        return 0
+    print(f"✗ signed with the key {fingerprint(found.key)}, not known here: name it with --trust FILE")
+    return BROKEN
+
+
 def _import(args: argparse.Namespace, journal: Location) -> int:
     export = read_export(args.file)
     import_session(export, journal, _key(args))
@@ -323,4 +355,6 @@ _PARTS = {
     "import": _import,
     "prune": _prune,
     "rebuild": _rebuild,
+    "receipt": _receipt,
+    "verify-receipt": _verify_receipt,
 }

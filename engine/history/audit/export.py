@@ -80,9 +80,9 @@ def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> 
     prev: bytes | None = None
     for event in events:
         try:
-            lines.append(canonical(_line(event, prev, mask)))
+            lines.append(canonical(event_line(event, prev, mask)))
         except _UNREADABLE as error:
-            raise _unreadable(event) from error
+            raise unreadable(event) from error
         prev = event.hash
     heading: dict[str, JsonValue] = {
         "events": len(lines),
@@ -122,7 +122,7 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
             shown = asked.added(shown)
             cells = _cells(event, shown, line if isinstance(line, DecisionLine) else None)
         except _UNREADABLE as error:
-            raise _unreadable(event) from error
+            raise unreadable(event) from error
         yield _csv(cells)
 
 
@@ -157,14 +157,16 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, Recursion
 """Errors of an event that was changed in the file: its columns may hold values of any type."""
 
 
-def _unreadable(event: LinkedEvent) -> ValueError:
+def unreadable(event: LinkedEvent) -> ValueError:
+    """The error for an event that was changed in the file."""
     return ValueError(
         f"Event {event.seq} of session '{event.place.session}' cannot be read: the file was changed, "
         "or a newer Interlock wrote it. See: interlock history verify"
     )
 
 
-def _line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
+def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
+    """An event with its link, as a line of the whole record has it; `prev` is the hash before it."""
     shown, masked = _shown(event, mask)
     line: dict[str, JsonValue] = {
         "at": time_text(event.place.at),

@@ -59,7 +59,9 @@ class _Heading(_Format):
     head: str | None = Field(pattern=_HASH)
 
 
-class _Line(BaseModel):
+class Line(BaseModel):
+    """An event with its link, as exports and receipts have it."""
+
     # Content that no hash covers is not let in with what one does.
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -123,7 +125,7 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
                 len(events) + 1, "changed", f"line {number} does not follow the line before it"
             )
         prev = line.hash
-        events.append(_event(shown, number, line))
+        events.append(event_of_line(shown, number, line))
     check = check_chain(heading.session, events, expected=heading.events)
     if check.fault is None and heading.head != prev:
         fault = fault or ChainFault(len(events) + 1, "changed", "the heading names another last hash")
@@ -151,12 +153,12 @@ def _heading(shown: str, text: str) -> _Heading:
         ) from error
 
 
-def _line(shown: str, number: int, text: str) -> _Line:
+def _line(shown: str, number: int, text: str) -> Line:
     try:
         # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
         line = strict_json(text)
         if isinstance(line, dict):
-            return _Line.model_validate(line)
+            return Line.model_validate(line)
         why, cause = "expected an object", None
     except ValidationError as error:
         first = error.errors()[0]
@@ -173,7 +175,8 @@ def _line(shown: str, number: int, text: str) -> _Line:
     ) from cause
 
 
-def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
+def event_of_line(shown: str, number: int, line: Line) -> LinkedEvent:
+    """The event of a line. Raises `ExportError`, naming file and line."""
     try:
         if not _TIME.fullmatch(line.at):
             raise ValueError(line.at)

@@ -303,7 +303,7 @@ def _hash(event: LinkedEvent | None) -> bytes | None:
     return None if event is None else event.hash
 
 
-def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
+def follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
     """Tell whether an event is the one recorded with the number `seq` after the event of hash `prev`."""
     place = ChainPosition(event.place.session, seq, event.place.at)
     try:
@@ -355,7 +355,7 @@ def _fault(
     if (
         event.seq == seq
         and event.place.session == session
-        and _follows(event, seq, _hash(prev))
+        and follows(event, seq, _hash(prev))
         and _kind_of(event.body) == event.kind
     ):
         return None
@@ -371,12 +371,12 @@ def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> 
         )
     found = [other for other in found if type(other.seq) is int]
     for at, other in enumerate(found[1:], 1):
-        if not _follows(other, seq, head):
+        if not follows(other, seq, head):
             continue
-        if _follows(event, seq + 1, other.hash):
+        if follows(event, seq + 1, other.hash):
             return ChainFault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
         for back in range(1, len(found)):
-            if _follows(event, seq + back, found[back].hash):
+            if follows(event, seq + back, found[back].hash):
                 message = f"event {seq + back} stands {_some(back, 'place')} earlier"
                 return ChainFault(seq, "reordered", message)
         return ChainFault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
@@ -385,7 +385,7 @@ def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> 
         return ChainFault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
     if len(found) > 1:
         for gone in range(1, _WINDOW):
-            if _follows(found[1], found[1].seq + gone, event.hash):
+            if follows(found[1], found[1].seq + gone, event.hash):
                 message = f"{_numbers(seq, gone)} {_were(gone)} removed, and the rest renumbered"
                 return ChainFault(seq, "removed", message)
     return ChainFault(seq, "changed", f"event {seq} ({event.kind}) was changed")

@@ -40,7 +40,10 @@ SAID = (
 HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
 SHOWS = (*HOSTS, "console", "web", "replay")
 JUDGES = ("run", "resume", "serve", "web", "acp", "flow run", "flow resume")
-PARTS = ("verify", "export", "import", "prune", "approvals", "rebuild")
+PARTS = (
+    *("verify", "export", "import", "prune", "approvals", "rebuild"),
+    *("receipt", "verify-receipt"),
+)
 HISTORY = ("history", *(f"history {part}" for part in PARTS))
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     # By an option's name: the commands that take it from a directory, values they take and do not take.

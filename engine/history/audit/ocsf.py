@@ -1,0 +1,118 @@
+"""Events in the Open Cybersecurity Schema Framework: API Activity, class 6003, of version 1.3.0.
+
+Each event of a session is one activity. What OCSF has no field for is in `unmapped`: the event with its
+chain, as `jsonl` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+
+from pydantic import JsonValue
+
+from .canonical_json import canonical
+from .export import Mask, event_line, unreadable
+from .verify import LinkedEvent
+
+OCSF = "1.3.0"
+CLASS = 6003
+CATEGORY = 6
+OTHER = 99
+SUCCESS, FAILURE, UNKNOWN = 1, 2, 0
+INFORMATIONAL, LOW, MEDIUM = 1, 2, 3
+ALLOWED, DENIED = 1, 2
+_ERRORS = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+def as_ocsf(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
+    """A JSON object for each event, without line ends; without `mask` nothing is hidden.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
+    agent: str | None = None
+    prev: bytes | None = None
+    for event in events:
+        try:
+            line = event_line(event, prev, mask)
+            body = line["body"]
+            assert isinstance(body, dict)
+            if event.kind in ("session.opened", "session.resumed") and isinstance(body.get("agent"), str):
+                agent = str(body["agent"])
+            yield canonical(_activity(event, line, body, agent))
+        except _ERRORS as error:
+            raise unreadable(event) from error
+        prev = event.hash
+
+
+def _activity(
+    event: LinkedEvent, line: dict[str, JsonValue], body: Mapping[str, JsonValue], agent: str | None
+) -> dict[str, JsonValue]:
+    severity, status, action = _weight(event.kind, body)
+    name = agent or "unknown"
+    api: dict[str, JsonValue] = {
+        "operation": body.get("tool") or event.kind,
+        "service": {"name": name},
+    }
+    if isinstance(call := body.get("call_id"), str):
+        api["request"] = {"uid": call}
+    if isinstance(reason := body.get("reason"), str):
+        api["response"] = {"message": reason}
+    by = body.get("by") or body.get("approved_by") or body.get("opened_by")
+    people = [each for each in (by if isinstance(by, list) else [by]) if isinstance(each, str)]
+    activity: dict[str, JsonValue] = {
+        "activity_id": OTHER,
+        "activity_name": event.kind,
+        "actor": {"user": {"name": people[0]}} if people else {"app_name": name},
+        "api": api,
+        "category_name": "Application Activity",
+        "category_uid": CATEGORY,
+        "class_name": "API Activity",
+        "class_uid": CLASS,
+        "metadata": {
+            "log_name": "journal",
+            "product": {
+                "name": "Interlock",
+                "vendor_name": "Interlock",
+                "version": version("interlock"),
+            },
+            "sequence": event.seq,
+            "uid": event.hash.hex(),
+            "correlation_uid": event.place.session,
+            "version": OCSF,
+        },
+        "severity_id": severity,
+        "src_endpoint": {"name": name},
+        "status_id": status,
+        "time": event.place.at,
+        "type_name": "API Activity: Other",
+        "type_uid": CLASS * 100 + OTHER,
+        "unmapped": {"interlock": line},
+    }
+    if action is not None:
+        activity["action_id"] = action
+        activity["action"] = "Allowed" if action == ALLOWED else "Denied"
+        metadata = activity["metadata"]
+        assert isinstance(metadata, dict)
+        metadata["profiles"] = ["security_control"]
+        activity["disposition_id"] = 1 if action == ALLOWED else 2
+    return activity
+
+
+def _weight(kind: str, body: Mapping[str, JsonValue]) -> tuple[int, int, int | None]:
+    """Severity, status and, of a decision, what was done."""
+    match kind:
+        case "call.decided":
+            enforced = body.get("mode") == "enforce"
+            blocked = body.get("outcome") != "allow" and enforced
+            return (LOW, FAILURE, DENIED) if blocked else (INFORMATIONAL, SUCCESS, ALLOWED)
+        case "call.result" if body.get("unknown"):
+            return MEDIUM, UNKNOWN, None
+        case "call.result":
+            return INFORMATIONAL, FAILURE if body.get("is_error") else SUCCESS, None
+        case "approval.decided":
+            return INFORMATIONAL, SUCCESS if body.get("approved") else FAILURE, None
+        case "net.toggled" | "mode.changed" | "rules.replaced":
+            return MEDIUM, SUCCESS, None
+        case _:
+            return INFORMATIONAL, SUCCESS, None

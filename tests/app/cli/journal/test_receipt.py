@@ -1,0 +1,141 @@
+"""`interlock history receipt` and `verify-receipt`, and the export for security programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    CallDecided,
+    CallResult,
+    MessageAdded,
+)
+from interlock.engine.history.model.records import CallRecord
+from tests.engine.history.support.keeping import tamper
+from tests.engine.history.support.recording import opening
+
+from .journal_shell import ID, Shell
+
+SESSION = "shop"
+SECRET = {"env": "prod", "password": "hunter2"}
+
+
+@pytest.fixture
+def decided(shell: Shell) -> Shell:
+    """A session with an approved deploy, and another call in between whose input is nobody's business."""
+
+    def call(call_id: str, tool: str, **given: str) -> MessageAdded:
+        made = CallRecord(call_id=call_id, tool=tool, input={**given})
+        return MessageAdded(role="assistant", calls=(made,))
+
+    def decision(call_id: str, tool: str, by: tuple[str, ...], **given: str) -> CallDecided:
+        return CallDecided(
+            call_id=call_id,
+            tool=tool,
+            input={**given},
+            names=(tool,),
+            outcome="allow",
+            mode="enforce",
+            approved_by=by,
+        )
+
+    with Journal.open(Path("journal.db")) as journal:
+        journal.write(
+            SESSION,
+            opening(),
+            call("d1", "deploy", **SECRET),
+            call("t1", "test", path="/srv/private"),
+            decision("t1", "test", (), path="/srv/private"),
+            ApprovalDecided(approval_id="a1", call_id="d1", approved=True, by="maria", reason="fine"),
+            decision("d1", "deploy", ("maria",), **SECRET),
+            CallResult(call_id="d1", tool="deploy", output="done", is_error=False),
+            MessageAdded(role="user", text="thanks"),
+        )
+    return shell
+
+
+def receipt(shell: Shell, *words: str) -> dict[str, object]:
+    """A receipt, saved as `r.json`."""
+    text = shell.run("receipt", SESSION, "d1", *words)
+    Path("r.json").write_text(text)
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+class TestReceipt:
+    def test_is_checked_without_the_journal(self, decided: Shell) -> None:
+        """It says what was decided by whom, and holds where the journal is not."""
+        receipt(decided)
+        Path("journal.db").rename("elsewhere.db")
+        said = decided.run("verify-receipt", "r.json")
+        assert "deploy: allowed, approved by maria" in said
+        assert "which is known here" in said
+
+    def test_has_no_more_than_the_call(self, decided: Shell) -> None:
+        """Secrets are masked, and of another call nothing but facts is in it."""
+        text = json.dumps(receipt(decided))
+        assert "hunter2" not in text
+        assert "/srv/private" not in text
+        assert "thanks" not in text
+        assert "hunter2" in json.dumps(receipt(decided, "--unmasked"))
+        assert "which is known here" in decided.run("verify-receipt", "r.json")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [('"maria"', '"ben"'), ('"allow"', '"block"'), ('"d1"', '"d2"'), ('"shop"', '"bank"')],
+    )
+    def test_that_was_changed_is_refused(self, decided: Shell, old: str, new: str) -> None:
+        """Another approver, outcome, call or session does not fit the chain or the signature."""
+        receipt(decided)
+        text = Path("r.json").read_text()
+        assert old in text
+        Path("r.json").write_text(text.replace(old, new))
+        decided.run("verify-receipt", "r.json", code=1)
+
+    def test_by_an_unknown_key(self, decided: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Elsewhere the key has to be named: without that nobody knows who signed."""
+        receipt(decided)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", "other")
+        assert "not known here" in decided.run("verify-receipt", "r.json", code=1)
+        decided.run("verify-receipt", "r.json", "--trust", "config/journal-key.pem")
+
+    def test_against_an_export(self, decided: Shell) -> None:
+        """An export of the session has its last event; one of another session does not."""
+        receipt(decided)
+        decided.run("export", SESSION, "-o", "s.jsonl")
+        decided.run("export", ID, "-o", "other.jsonl")
+        decided.run("verify-receipt", "r.json", "--against", "s.jsonl")
+        decided.run("verify-receipt", "r.json", "--against", "other.jsonl", code=1)
+
+    def test_of_no_decision(self, decided: Shell) -> None:
+        """A call that was not decided has none."""
+        decided.run("receipt", SESSION, "d9", code=2)
+
+    def test_of_a_broken_chain(self, decided: Shell) -> None:
+        """Nobody signs for a session that was changed."""
+        tamper(Path("journal.db"), "UPDATE event SET body = replace(body, 'thanks', 'no')")
+        decided.run("receipt", SESSION, "d1", code=2)
+
+
+class TestOcsf:
+    def test_one_activity_for_each_event(self, decided: Shell) -> None:
+        """Each event is an API activity with its chain, and secrets are masked."""
+        lines = decided.run("export", SESSION, "--format", "ocsf").splitlines()
+        found = [json.loads(each) for each in lines]
+        assert [each["metadata"]["sequence"] for each in found] == list(range(1, 9))
+        required = {"activity_id", "actor", "api", "category_uid", "class_uid", "metadata"}
+        required |= {"severity_id", "src_endpoint", "time", "type_uid"}
+        for each in found:
+            assert required <= each.keys()
+            assert each["type_uid"] == each["class_uid"] * 100 + each["activity_id"]
+            assert each["metadata"]["version"] == "1.3.0"
+        chain = [each["unmapped"]["interlock"] for each in found]
+        assert [each["prev"] for each in chain[1:]] == [each["hash"] for each in chain[:-1]]
+        [deploy] = [each for each in found if each["api"]["operation"] == "deploy" and "action" in each]
+        assert deploy["actor"]["user"]["name"] == "maria"
+        assert deploy["action"] == "Allowed"
+        assert "hunter2" not in "".join(lines)
