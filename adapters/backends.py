@@ -78,6 +78,11 @@ class Gates:
                 found = self._open[key] = SessionGate(key, self._backend(key), self._thread)
         return found
 
+    def forget(self, key: str) -> None:
+        """Drop the gate of a run that is over; in this process its state goes with it."""
+        with self._lock:
+            self._open.pop(key, None)
+
     def _backend(self, key: str) -> LocalBackend | ServerBackend:
         if self._client is not None:
             return ServerBackend(self._client, self._thread, self.agent, _session_id(self.agent, key))

@@ -217,8 +217,12 @@ class _GatedAgents:
         run = id(context.usage)
         if run not in self._runs:
             self._runs[run] = f"run-{uuid4().hex}"
-            weakref.finalize(context.usage, self._runs.pop, run, None)
+            weakref.finalize(context.usage, self._forget, run)
         return self._runs[run]
+
+    def _forget(self, run: int) -> None:
+        """Drop what a run without a thread had; it is over."""
+        self.gates.forget(self._runs.pop(run))
 
 
 def _gated_class(base: type[AgentBase[Any]], gated: _GatedAgents) -> type[AgentBase[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,15 @@ class TestReach:
         )
         await Runner.run(agent, "go", run_config=QUIET)
         assert tools.names() == ["test"]
+
+    async def test_runs_that_are_over_are_forgotten(self) -> None:
+        """A program that goes on for long keeps no state of runs without a thread."""
+        gates = Gates(create_gate(compile_rules(RULES).registry))
+        await Runner.run(
+            gate_agent(agent_of(Tools(), [Call("c1", "test")]), gates), "go", run_config=QUIET
+        )
+        gc.collect()
+        assert gates._open == {}
 
 
 class TestProbe:

@@ -1,0 +1,179 @@
+"""The shape under all adapters: calls by the framework's ids, and where they are decided."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.adapters.backends import Gates, GateSource
+from interlock.adapters.gate import PROBE, Allow, Block, SessionGate, Wait
+from interlock.engine import create_gate, create_gate_manager
+from interlock.engine.gate import ApprovalAnswer
+from interlock.rules import compile_rules
+
+from ..engine.gateway.served import until
+from .contract import NOTICE, PLACES, RULES, place
+
+EMPTY: dict[str, object] = {}
+
+
+def gate_of(rules: str = RULES, **how: Any) -> SessionGate:
+    """The gate of one session in this process."""
+    return Gates(create_gate(compile_rules(rules).registry, **how)).session("t1")
+
+
+class TestSources:
+    @pytest.mark.parametrize("kind", ["path", "text", "rules", "gate"])
+    async def test_in_this_process(self, kind: str, tmp_path: Path) -> None:
+        """A rules file, rules and a gate give each thread a state of its own."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit publish to 1 per session\n")
+        rules = compile_rules(path.read_text())
+        sources: dict[str, GateSource] = {
+            "path": path,
+            "text": str(path),
+            "rules": rules,
+            "gate": create_gate(rules.registry),
+        }
+        gates = Gates(sources[kind])
+        first = await gates.session("t1").ask("c1", "publish", EMPTY)
+        second = await gates.session("t1").ask("c2", "publish", EMPTY)
+        other = await gates.session("t2").ask("c1", "publish", EMPTY)
+        assert [type(each) for each in (first, second, other)] == [Allow, Block, Allow]
+        assert gates.session("t1") is gates.session("t1")
+
+    async def test_a_manager_is_one_session(self) -> None:
+        """All threads share the state of a `GateManager`."""
+        gates = Gates(create_gate_manager(compile_rules("limit publish to 1 per session").registry))
+        assert isinstance(await gates.session("t1").ask("c1", "publish", EMPTY), Allow)
+        assert isinstance(await gates.session("t2").ask("c2", "publish", EMPTY), Block)
+
+    def test_something_else(self) -> None:
+        """It is named, with what is expected."""
+        with pytest.raises(TypeError, match=r"A gate is a rules file, .*, not 7"):
+            Gates(7)  # type: ignore[arg-type]
+
+    async def test_the_environment_names_the_server(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without a gate it is the server of INTERLOCK_URL, with a session for a thread of any name."""
+        async with place("at a server", tmp_path) as where:
+            assert where.server is not None
+            monkeypatch.setenv("INTERLOCK_URL", where.server.url)
+            monkeypatch.setenv("INTERLOCK_TOKEN", where.server.agent)
+            gates = Gates()
+            for key in ("a thread: ü", "a thread: ö", "x" * 300):
+                assert isinstance(await gates.session(key).ask("c1", "lookup", EMPTY), Allow)
+            ids = {each.id for each in await where.server.hub.sessions()}
+            await asyncio.to_thread(gates.close)
+        assert len(ids) == 3
+
+    async def test_without_a_server(self) -> None:
+        """Calls are blocked once the patience is over."""
+        gates = Gates("ws://127.0.0.1:9", token="t" * 40, patience=0.0)
+        answer = await gates.session("t1").ask("c1", "lookup", EMPTY)
+        await asyncio.to_thread(gates.close)
+        assert isinstance(answer, Block)
+        assert "the gate did not answer" in answer.reason
+
+
+class TestIds:
+    @PLACES
+    async def test_the_same_call_again(self, kind: str, tmp_path: Path) -> None:
+        """Until its end is reported it has the same answer, and counts once; then it is another call."""
+        async with place(kind, tmp_path) as where:
+            gate = where.gates().session("t1")
+            assert isinstance(await gate.ask("c1", "publish", EMPTY), Allow)
+            assert isinstance(await gate.ask("c1", "publish", EMPTY), Allow)
+            await gate.done("c1", "published")
+            assert isinstance(await gate.ask("c1", "publish", EMPTY), Block)
+
+    @PLACES
+    async def test_another_call_of_that_id(self, kind: str, tmp_path: Path) -> None:
+        """While the first one runs it is blocked; after a block or an end it is judged by itself."""
+        async with place(kind, tmp_path) as where:
+            gate = where.gates().session("t1")
+            assert isinstance(await gate.ask("1", "rm", {"path": "a"}), Block)
+            assert isinstance(await gate.ask("1", "lookup", {"text": "a"}), Allow)
+            assert isinstance(await gate.ask("1", "lookup", {"text": "b"}), Block)
+            await gate.done("1", "found")
+            assert isinstance(await gate.ask("1", "lookup", {"text": "b"}), Allow)
+            await gate.done("1", "found")
+
+    @pytest.mark.parametrize("call", [("", EMPTY), ("c1", {"x": object()})])
+    async def test_a_call_that_is_none(self, call: tuple[str, dict[str, object]]) -> None:
+        """One without an id, or whose input nobody could read, is blocked."""
+        assert isinstance(await gate_of().ask(call[0], "lookup", call[1]), Block)
+
+    async def test_a_result_of_a_call_that_was_not_allowed(self) -> None:
+        """It is no result: a test that did not run unlocks nothing."""
+        gate = gate_of("block test\nrequire test before release\n")
+        await gate.ask("c1", "test", EMPTY)
+        await gate.done("c1", "12 passed")
+        await gate.done("c9", "12 passed")
+        assert isinstance(await gate.ask("c2", "release", EMPTY), Block)
+
+    @pytest.mark.parametrize("outcome", ["failed", "unknown"])
+    async def test_an_end_that_is_no_success(self, outcome: Any) -> None:
+        """It unlocks nothing."""
+        gate = gate_of()
+        await gate.ask("c1", "test", EMPTY)
+        await gate.done("c1", "?", outcome)
+        assert isinstance(await gate.ask("c2", "release", EMPTY), Block)
+
+
+class TestWaits:
+    async def test_in_this_process(self) -> None:
+        """A question goes on while nobody waits for it, and its answer is there later."""
+        answered = asyncio.Event()
+
+        async def confirm(_: object) -> ApprovalAnswer:
+            await answered.wait()
+            return ApprovalAnswer(True, input={"env": "staging"})
+
+        gate = gate_of(confirm=confirm)
+        given = {"env": "prod"}
+        assert isinstance(await gate.ask("c1", "deploy", given, wait=0.0), Wait)
+        assert isinstance(await gate.ask("c1", "deploy", given, wait=0.0), Wait)
+        answered.set()
+        answer = await gate.ask("c1", "deploy", given)
+        assert answer == Allow({"env": "staging"}, NOTICE)
+
+    async def test_cancelled(self, tmp_path: Path) -> None:
+        """Who is cancelled while waiting takes the question back."""
+        async with place("at a server", tmp_path) as where:
+            assert where.server is not None
+            gate = where.gates().session("t1")
+            asking = asyncio.create_task(gate.ask("c1", "deploy", {"env": "prod"}))
+            await until(where.server.hub.approvals)
+            asking.cancel()
+
+            async def is_empty() -> bool:
+                assert where.server is not None
+                return not await where.server.hub.approvals()
+
+            await until(is_empty)
+
+    @PLACES
+    async def test_without_an_event_loop(self, kind: str, tmp_path: Path) -> None:
+        """A thread of its own waits for the operator in the same way."""
+        async with place(kind, tmp_path) as where:
+            where.operator.answers["deploy"] = ApprovalAnswer(True, input={"env": "staging"})
+            gate = where.gates().session("t1")
+            given = {"env": "prod"}
+            assert await asyncio.to_thread(gate.ask_now, "c1", "deploy", given) == Allow(
+                {"env": "staging"}, NOTICE
+            )
+            await asyncio.to_thread(gate.done_now, "c1", "deployed")
+            assert isinstance(await asyncio.to_thread(gate.ask_now, "c2", "rm", EMPTY), Block)
+
+    @PLACES
+    async def test_the_probe(self, kind: str, tmp_path: Path) -> None:
+        """It is blocked by every gate, though no rule names it."""
+        async with place(kind, tmp_path) as where:
+            gate = where.gates().session("t1")
+            assert isinstance(await gate.ask("p1", PROBE, EMPTY), Block)
+            assert isinstance(await asyncio.to_thread(gate.ask_now, "p2", PROBE, EMPTY), Block)
