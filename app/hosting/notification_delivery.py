@@ -75,13 +75,13 @@ def _short(text: str) -> str:
 
 
 async def post(url: str, payload: bytes, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
-    """Send `payload` as JSON. The answer's status. Raises `SendError` for any but a 2xx.
+    """Send `payload`, a CloudEvent in JSON. The answer's status. Raises `SendError` for any but a 2xx.
 
     A redirection is none: what is sent goes where the config says and nowhere else.
     """
     import httpx  # takes longer to import than a console to start
 
-    headers = {"Content-Type": "application/json", "User-Agent": "interlock"}
+    headers = {"Content-Type": "application/cloudevents+json", "User-Agent": "interlock"}
     try:
         async with (
             asyncio.timeout(timeout),

@@ -8,6 +8,7 @@ decided. Of many within a minute people are told together (`notification_limit`)
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -128,6 +129,23 @@ def as_bytes(payload: Notification) -> bytes:
     absent = {name for name in ("input", "to", "by", "link") if getattr(payload, name) is None}
     values = payload.model_dump(mode="json", exclude=absent)
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def as_cloud_event(payload: bytes, now: datetime) -> bytes:
+    """A notification as a CloudEvent 1.0 in structured JSON; the same one sent again has the same id."""
+    data = json.loads(payload)
+    subject = {"subject": data["approval_id"]} if "approval_id" in data else {}
+    event = {
+        "specversion": "1.0",
+        "id": hashlib.sha256(payload).hexdigest()[:32],
+        "source": "/interlock",
+        "type": f"interlock.{data['event']}",
+        "time": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "datacontenttype": "application/json",
+        **subject,
+        "data": data,
+    }
+    return json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _group(request: ApprovalState) -> str | None:
@@ -428,7 +446,7 @@ async def send_notification(
 async def deliver(settings: NotifySettings, payload: bytes) -> str:
     """Give JSON to the command or the address of one's own. Raises `SendError`."""
     if settings.url:
-        return await post(settings.url, payload)
+        return await post(settings.url, as_cloud_event(payload, utc_now()))
     return await run_command(settings.command, payload)
 
 

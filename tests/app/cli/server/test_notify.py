@@ -232,14 +232,18 @@ class TestCommand:
 
 class TestPost:
     async def test_sends_json(self) -> None:
-        """One POST with the object as JSON."""
+        """One POST with the object as the data of a CloudEvent."""
         async with served() as server:
             settings = NotifySettings(url=server.url, include_input=True)
             assert await send_notification(settings, deploy_request(), NOW) == "204 No Content"
         [(line, headers, body)] = server.heard
         assert line == "POST /hook/s3cr3t HTTP/1.1"
-        assert headers["content-type"] == "application/json"
-        assert json.loads(body)["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
+        assert headers["content-type"] == "application/cloudevents+json"
+        event = json.loads(body)
+        assert event["data"]["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
+        assert (event["specversion"], event["type"]) == ("1.0", "interlock.approval.waiting")
+        assert event["subject"] == event["data"]["approval_id"]
+        assert {"id", "source", "time", "datacontenttype"} <= event.keys()
 
     async def test_follows_no_redirection(self) -> None:
         """What is sent goes to the configured address and to no other."""
@@ -347,7 +351,7 @@ class TestWhen:
             assert await on.waiting.slept(2) == 0.0
             on.waiting.wake(2)
             await on.waiting.until(lambda: len(server.heard) == 1)
-            assert json.loads(server.heard[0][2])["group"] == "oncall"
+            assert json.loads(server.heard[0][2])["data"]["group"] == "oncall"
 
     async def test_not_while_an_approval_is_held(self) -> None:
         """Nobody is called for what is approved and waits for its fuse or agent, unless taken back."""

@@ -74,7 +74,7 @@ class TestLimit:
             async with flooded(server, settings, 5) as (on, clock):
                 await pass_a_minute(on, clock, 5)
                 await on.waiting.until(lambda: len(server.heard) == 3)
-                said = json.loads(server.heard[2][2])
+                said = json.loads(server.heard[2][2])["data"]
                 assert (said["event"], said["number"]) == ("approvals.waiting", 3)
                 assert said["approval_ids"] == ["ap3", "ap4", "ap5"]
                 assert "link" not in said
@@ -87,7 +87,7 @@ class TestLimit:
                 on.hub.decided_elsewhere("ap3", approved=True, by="jo")
                 await pass_a_minute(on, clock, 4)
                 await on.waiting.until(lambda: len(server.heard) == 3)
-                said = json.loads(server.heard[2][2])
+                said = json.loads(server.heard[2][2])["data"]
                 assert (said["event"], said["approval_id"]) == ("approval.waiting", "ap4")
 
     async def test_a_name_is_not_lost(self) -> None:
