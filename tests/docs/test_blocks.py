@@ -262,6 +262,7 @@ async def surroundings(
     """Scripted models, and on the page of servers one that runs, for the programs of a page."""
     model = ScriptedModel([agents.T("Done.")])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     monkeypatch.setattr(LitellmModel, "stream", lambda _, request: model.stream(request))
     monkeypatch.setattr(LitellmModel, "check_price", lambda _: None)
     monkeypatch.setattr("builtins.input", lambda _: "yes")
