@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationInfo
 
+from ...engine.gateway.aap.receiver import WebhookReceiver
 from ...engine.gateway.server.limits import Limits
 from .loader import Key
 from .paths import resolve_in
@@ -67,6 +68,13 @@ class GatewayTable(SettingsTable):
         Key(
             'sets of rules files that agents may add, as `deploy = "deploy.rules"`',
             "further sets, and files in yours",
+        ),
+    ] = {}
+    webhooks: Annotated[
+        Mapping[str, WebhookReceiver],
+        Key(
+            "receivers of the Agent Approval Protocol by the agent's token, as "
+            '`bot = { url = "https://…", secret = "whsec_…", registration = "UUID" }`'
         ),
     ] = {}
 

@@ -28,6 +28,7 @@ from ...engine.history.model.events import (
     JournalEvent,
     MessageAdded,
     ModeChanged,
+    RequestStep,
     SessionOpened,
     SessionResumed,
 )
@@ -112,6 +113,8 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
             case CallRepeated() as body:
                 again = "" if body.made_as == body.call_id else f" as {body.made_as}"
                 rows.append(("late", f"made again{again}"))
+            case RequestStep() as body:
+                rows.append(("request", body.step))
             case CallWaits() as body:
                 rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
             case ApprovalRequested() as body:

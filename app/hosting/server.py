@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -61,6 +62,9 @@ from .notifications import notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
+if TYPE_CHECKING:
+    from .http_listener import HttpPart
+
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 SUCCESSOR = "interlock"
 """Name in the record for who resumed the sessions of a server that ended."""
@@ -99,6 +103,8 @@ class ServerOptions:
     """Address for programs that watch the server; `None` for none."""
     trace_arguments: bool = False
     """Traces have the arguments and results of calls, masked."""
+    approvals: Address | None = None
+    """Address for clients of the Agent Approval Protocol; `None` for none."""
 
 
 def rule_sets(
@@ -212,7 +218,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         settle_collector()
         try:
             async with (
-                _monitoring(gateway, serving),
+                _traces(gateway.hub, serving),
+                _http_side(gateway, serving),
                 notifications_of(hub, hook, _complain),
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
@@ -224,8 +231,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
 
 
 @asynccontextmanager
-async def _monitoring(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator[None]:
-    """Let other programs watch the server meanwhile, as its options say."""
+async def _traces(hub: Hub, serving: ServerOptions) -> AsyncGenerator[None]:
+    """Send traces meanwhile, where OpenTelemetry's variables name a receiver."""
     async with AsyncExitStack() as stack:
         if is_traced(os.environ):
             try:
@@ -233,19 +240,46 @@ async def _monitoring(gateway: Gateway, serving: ServerOptions) -> AsyncGenerato
             except ImportError:
                 _complain(NO_TRACES)
             else:
-                await stack.enter_async_context(tracing(gateway.hub, arguments=serving.trace_arguments))
+                await stack.enter_async_context(tracing(hub, arguments=serving.trace_arguments))
+        yield
+
+
+@asynccontextmanager
+async def _http_side(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator[None]:
+    """Answer over HTTP meanwhile, as its options say; what has one address shares it."""
+    parts: dict[Address, list[HttpPart]] = {}
+    async with AsyncExitStack() as stack:
+        # Only a server that is asked over HTTP needs the libraries.
         if serving.metrics is not None:
-            # Only a server that is watched needs the library.
-            from .monitoring.endpoints import answering
+            from .monitoring.endpoints import Endpoints
             from .monitoring.metrics import Metrics
 
             metrics = Metrics(gateway.hub, gateway)
-            certificate = None if serving.metrics.is_local else serving.certificate
-            where = await stack.enter_async_context(
-                answering(gateway.hub, metrics, serving.tokens, serving.metrics, certificate)
+            await stack.enter_async_context(metrics.watching())
+            endpoints = Endpoints(gateway.hub, metrics, serving.tokens, serving.metrics)
+            parts.setdefault(serving.metrics, []).append(endpoints)
+        if serving.approvals is not None:
+            from ...engine.gateway.aap.provider import ApprovalProvider
+            from .approval_requests import ApprovalRequests
+
+            settings = serving.settings
+            provider = ApprovalProvider(gateway.sessions, serving.tokens, settings.webhooks)
+            stack.push_async_callback(provider.close)
+            await provider.start()
+            requests = ApprovalRequests(
+                provider, gateway.hub, serving.tokens, settings.limits, settings.hosts
             )
-            scheme = "http" if certificate is None else "https"
-            _complain(f"metrics at {scheme}://{where}/metrics")
+            parts.setdefault(serving.approvals, []).append(requests)
+        if parts:
+            from .http_listener import listening
+
+            largest = serving.settings.limits.frame
+            for address, those in parts.items():
+                at = listening(address, those, serving.certificate, largest=largest)
+                where = await stack.enter_async_context(at)
+                scheme = "http" if serving.certificate is None or where.is_local else "https"
+                for each in those:
+                    _complain(f"{each.title} at {scheme}://{where}{each.path}")
         yield
 
 

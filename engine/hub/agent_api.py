@@ -233,8 +233,8 @@ class AgentApi:
 
     def takes_edits(self, session_id: str) -> bool:
         """Tell whether a call of a live session can run with an edited input."""
-        prompts = self._prompts(session_id)
-        return prompts is None or prompts.takes_edits
+        hosted = self._live.hosted(session_id)
+        return not isinstance(hosted, ExternalSession) or hosted.takes_edits
 
     async def system_prompt(self, session_id: str) -> str:
         """A live session's active nets and rules in sentences, for its system prompt (G-24, G-73)."""

@@ -62,6 +62,7 @@ from .flow_api import FlowApi
 from .freeze_api import FreezeApi
 from .health_api import HealthApi
 from .passkey_api import PasskeyApi
+from .request_api import RequestApi
 
 __all__ = [
     "DIED",
@@ -96,7 +97,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi):
+class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, RequestApi):
     """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(

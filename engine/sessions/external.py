@@ -106,6 +106,13 @@ class ExternalSession(SubmittedSession):
 
     kind: ClassVar[Kind] = "outside"
     prompts: Prompts | None = None
+    runs_edits = True
+    """True if its program can run a call with an edited input; a driver of its own says so itself."""
+
+    @property
+    def takes_edits(self) -> bool:
+        """True if a call can run with an edited input."""
+        return self.runs_edits and (self.prompts is None or self.prompts.takes_edits)
 
     def drive(self, driver: Driver) -> None:
         """Let operators send messages to the agent from now on; the session's end closes the driver."""
@@ -133,7 +140,7 @@ class ExternalSession(SubmittedSession):
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """As every session's, where an edited input can be passed on."""
-        if self.prompts is not None and not self.prompts.takes_edits:
+        if not self.takes_edits:
             raise StillMaskedError(
                 "this agent runs its calls as it asked for them, so an input cannot be changed here. "
                 "Deny the call and tell the agent what to do instead"

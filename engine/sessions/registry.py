@@ -383,6 +383,10 @@ class SessionRegistry:
         line = await asyncio.to_thread(self._journal.reader().session, session_id, whole=whole)
         return line, await self._events(line.id)
 
+    def recorded_sessions(self, agent: str) -> list[SessionSummary]:
+        """The recorded sessions of the agent of this name, the latest changed first."""
+        return self._journal.reader().sessions(None, agent=agent)
+
     async def _events(self, session_id: str) -> list[JournalEvent]:
         return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
 

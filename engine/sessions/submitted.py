@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from ..agents.messages import clean_text
-from ..history.model.events import ApprovalRequested, EventBody, JournalEvent, MessageAdded
+from ..history.model.events import ApprovalRequested, EventBody, JournalEvent, MessageAdded, RequestMade
 from ..history.model.state import mark_disconnected
+from ..recording.protocol_requests import ProtocolRequests
 from ..recording.resume_checks import ResumePoint, closings
 from .config import SessionConfig
 from .hosted import HostedSession
@@ -26,11 +27,18 @@ class SubmittedSession(HostedSession):
 
     renews_ids: ClassVar[bool] = True
     """True if a call under the id of one that has a result is another call (G-76)."""
+    _has_requests = False
+    """Most agents speak another protocol, and their events need not pass there."""
 
     @cached_property
     def calls(self) -> SubmittedCalls:
         """Calls that were submitted, with their decisions and results."""
         return SubmittedCalls(self)
+
+    @cached_property
+    def requests(self) -> ProtocolRequests:
+        """Requests of the Agent Approval Protocol about its calls."""
+        return ProtocolRequests()
 
     @property
     def bounded_by(self) -> str | None:
@@ -55,6 +63,9 @@ class SubmittedSession(HostedSession):
         """See `LedgerHost`: the calls follow the record."""
         super().note_written(event)
         self.calls.note_written(event.body)
+        if self._has_requests or isinstance(event.body, RequestMade):
+            self._has_requests = True
+            self.requests.take(event)
         if self.disconnected and isinstance(event.body, ApprovalRequested):
             self._mark_disconnected(self.disconnected)
 
@@ -136,6 +147,10 @@ class SubmittedSession(HostedSession):
         bodies = [event.body for event in events]
         for body in bodies:
             self.calls.index.take(body)
+        if any(isinstance(body, RequestMade) for body in bodies):
+            self._has_requests = True
+            for event in events:
+                self.requests.take(event)
         pending = self.state.pending
         self.restore_pending(p for p in pending if point.keeps(p))
         ended = closings(self.state, (), bodies, going_on={p.call_id for p in pending})

@@ -599,9 +599,19 @@ class SubmittedCalls:
         for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
             decided = self.index.decided.get(call_id)
             if decided is not None and call_id != waiting_id and call_id not in self._settling:
-                failed = ToolResult(call_id, decided.tool, copied(decided.input), True)
-                await self._host.settle(failed, NO_RESULT, 0.0, unknown=True)
-                self._since.pop(call_id, None)
+                await self._settle_unknown(decided, NO_RESULT)
+
+    async def settle_unknown(self, call_id: str, why: str) -> None:
+        """Record of an allowed call that nobody knows whether it ran, unless it has a result."""
+        self._check_open()
+        decided = self.index.decided.get(call_id)
+        if decided is not None and not is_blocked(decided) and self._settled(call_id) is None:
+            await self._settle_unknown(decided, why)
+
+    async def _settle_unknown(self, decided: CallDecided, why: str) -> None:
+        failed = ToolResult(decided.call_id, decided.tool, copied(decided.input), True)
+        await self._host.settle(failed, why, 0.0, unknown=True)
+        self._since.pop(decided.call_id, None)
 
     def _settled(self, call_id: str) -> tuple[tuple[str, bool], Awaitable[None] | None] | None:
         """The result that a call has, or will have when what is awaited is done."""

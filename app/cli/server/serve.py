@@ -73,6 +73,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "metrics take an operator's token",
     )
     add_switch(parser, "--trace-arguments", "traces have the masked arguments and results of calls, too")
+    parser.add_argument(
+        "--approvals",
+        metavar="ADDRESS",
+        help="127.0.0.1:PORT for clients of the Agent Approval Protocol, over HTTP",
+    )
     add_certificate(parser)
     add_journal(parser)
     add_operator(parser)
@@ -117,8 +122,9 @@ def run(args: argparse.Namespace) -> int:
             idle_exit=_idle_exit(args.idle_exit),
             # Headless runs have a setting of this name, which must not decide for a server.
             answer=args.answer if "answer" in args.typed else None,
-            metrics=_metrics(args.metrics),
+            metrics=_http_address("--metrics", args.metrics),
             trace_arguments=bool(args.trace_arguments),
+            approvals=_http_address("--approvals", args.approvals),
         )
         if serving.answer is not None:
             if not address.is_local:
@@ -127,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         if not serving.rules:
             refuse("serve", server.NOTHING_JUDGED)
         report_directory(args, "serve")
-        for each in (address, serving.metrics):
+        for each in (address, serving.metrics, serving.approvals):
             if serving.certificate is None and each is not None and not each.is_local:
                 refuse("serve", IN_CLEAR.format(each))
 
@@ -170,16 +176,16 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
     return texts
 
 
-def _metrics(text: str | None) -> Address | None:
-    """Address for programs that watch the server. Raises `ValueError`."""
+def _http_address(option: str, text: str | None) -> Address | None:
+    """Address for programs that speak HTTP. Raises `ValueError`."""
     from ....engine.gateway.protocol.address import Address
 
     try:
         address = None if text is None else Address.parse(text)
     except ValueError as error:
-        raise ValueError(f"--metrics: {error}") from error
+        raise ValueError(f"{option}: {error}") from error
     if address is not None and address.path is not None:
-        raise ValueError(f"--metrics: expected HOST:PORT, which Prometheus can ask, found '{address}'")
+        raise ValueError(f"{option}: expected HOST:PORT, found '{address}'")
     return address
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from http import HTTPStatus
 
 from aiohttp import web
@@ -18,10 +17,13 @@ from ....engine.gateway.protocol.tokens import TokenError, TokenFile
 from ....engine.gateway.server.limits import Failures
 from ....engine.hub.hub import Hub
 from ..certificate import Certificate
+from ..http_listener import listening
 from .metrics import Metrics
 
 WITHIN = 5.0
 """Seconds within which the journal was written, of a server that is ready."""
+LARGEST = 1 << 16
+"""Bytes of a request; none of these has a body."""
 MOST_FAILURES = 20
 """Refused tokens of one address in a minute."""
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,6 +32,9 @@ NEEDED = "An operator's token is needed: Authorization: Bearer TOKEN\n"
 
 class Endpoints:
     """The answers at one address."""
+
+    title = "metrics"
+    path = "/metrics"
 
     def __init__(self, hub: Hub, metrics: Metrics, tokens: TokenFile, address: Address) -> None:
         self._hub = hub
@@ -42,17 +47,13 @@ class Endpoints:
         """Note the address, with its port."""
         self._address = address
 
-    def application(self) -> web.Application:
+    def routes(self) -> list[web.RouteDef]:
         """The three paths."""
-        application = web.Application()
-        application.add_routes(
-            [
-                web.get("/metrics", self._show_metrics),
-                web.get("/healthz", self._show_health),
-                web.get("/readyz", self._show_readiness),
-            ]
-        )
-        return application
+        return [
+            web.get("/metrics", self._show_metrics),
+            web.get("/healthz", self._show_health),
+            web.get("/readyz", self._show_readiness),
+        ]
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
         refused = self._refusal(request)
@@ -105,20 +106,11 @@ async def answering(
 ) -> AsyncGenerator[Address]:
     """Answer at an address meanwhile; gives the address, with the port that was chosen for 0.
 
-    Raises `OSError` where it cannot listen there, `ValueError` for a path.
+    Raises `ValueError` where it cannot listen there.
     """
-    if address.path is not None:
-        raise ValueError(f"--metrics {address}: expected HOST:PORT, which Prometheus can ask")
     endpoints = Endpoints(hub, metrics, tokens, address)
-    runner = web.AppRunner(endpoints.application(), access_log=None, handle_signals=False)
-    await runner.setup()
-    try:
-        tls = None if certificate is None else certificate.tls
-        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
-        await site.start()
-        port: int = runner.addresses[0][1]
-        endpoints.listens_at(replace(address, port=port))
-        async with metrics.watching():
-            yield replace(address, port=port)
-    finally:
-        await runner.cleanup()
+    async with (
+        metrics.watching(),
+        listening(address, [endpoints], certificate, largest=LARGEST) as where,
+    ):
+        yield where

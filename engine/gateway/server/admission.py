@@ -67,6 +67,22 @@ class Guard:
         kind = PATHS.get(path)
         if kind is None:
             return Refused(HTTPStatus.NOT_FOUND, "Connect to /agent or /console")
+        return self.identify(kind, path, host=host, origin=origin, secret=secret, address=address)
+
+    def identify(
+        self,
+        kind: Kind,
+        path: str,
+        *,
+        host: str | None,
+        origin: str | None,
+        secret: str | None,
+        address: str,
+    ) -> Identity | Refused:
+        """Identity of a client whose token has to be of a kind, or its refusal.
+
+        `address` is the client's, `host` and `origin` are the headers of these names.
+        """
         if not self._is_ours(host):
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
         if origin is not None and origin not in self.origins:

@@ -49,6 +49,8 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RequestMade,
+    RequestStep,
     RulesReplaced,
     SessionOpened,
     SessionResumed,
@@ -135,6 +137,10 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"call {body.call_id}", _late(body)
         case CallRepeated() as body:
             return f"call {body.call_id}", _repeated(body)
+        case RequestMade() as body:
+            return f"call {body.call_id}", _request(body)
+        case RequestStep() as body:
+            return f"call {body.call_id}", f"request {body.step}"
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -307,6 +313,11 @@ def _late(body: CallLate) -> str:
 
 def _repeated(body: CallRepeated) -> str:
     return "made again" if body.made_as == body.call_id else f"made again as {body.made_as}"
+
+
+def _request(body: RequestMade) -> str:
+    of = f" of {body.server}" if body.server else ""
+    return f"requested for {body.tool}{of}, open until {body.deadline:%H:%M:%S}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -561,6 +572,10 @@ def _call_changes(before: SessionState, event: JournalEvent, after: SessionState
             yield f"call {body.call_id}: {_late(body)}"
         case CallRepeated() as body:
             yield f"call {body.call_id} {_repeated(body)}"
+        case RequestMade() as body:
+            yield f"call {body.call_id} {_request(body)}"
+        case RequestStep() as body:
+            yield f"request for call {body.call_id}: {body.step}"
         case CallResult(anomaly=str() as anomaly):
             yield f"anomaly, nothing changed: {shortened(anomaly)}"
         case (

@@ -46,6 +46,8 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RequestMade,
+    RequestStep,
     RulesReplaced,
     SessionOpened,
     SessionResumed,
@@ -199,6 +201,11 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             left_open(state, event, body)
         case CallRepeated():
             repeated(state, event, body)
+        case RequestMade():
+            if body.text:
+                say(state, "assistant", event.at, body.text)
+        case RequestStep():
+            _request_step(state, event, body)
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
@@ -238,6 +245,13 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             why = "" if body.reason is None else f": {body.reason}"
             words = f"cost limit: {dollars(body.max_cost)} (by {body.by}{why})"
             say(state, "note", event.at, words, body.by)
+
+
+def _request_step(state: SessionState, event: JournalEvent, body: RequestStep) -> None:
+    if body.step in ("cancelled", "expired"):
+        call = state.calls.get(body.call_id)
+        name = "a request" if call is None else f"the request for {call.tool}"
+        say(state, "note", event.at, f"{name} is {body.step}")
 
 
 def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:

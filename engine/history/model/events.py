@@ -237,6 +237,39 @@ class CallRepeated(Record):
     made_as: str
 
 
+class RequestMade(Record):
+    """A client of the Agent Approval Protocol asks for the call `call_id`, which is recorded next.
+
+    `tool` and `server` are as the client names them, `text` is the agent's reasoning and `input` the
+    context that the client observed. `deadline` is when it expires undecided, `valid` for how many
+    seconds an approval can be used. Written again where the call could not be recorded.
+    """
+
+    type: Literal["request.made"] = "request.made"
+    call_id: str
+    tool: str
+    timeout: str
+    deadline: datetime
+    valid: float
+    server: str | None = None
+    text: str | None = None
+    input: dict[str, JsonValue] | None = None
+
+
+class RequestStep(Record):
+    """A request of the Agent Approval Protocol goes on, where the call itself does not.
+
+    The first of its ends counts: the call's decision, `cancelled` by its client, or `expired`. `consumed`
+    is the one use of an approval, for the idempotency key with the hash `key`; the tool starts after it.
+    `notified` says that the client's receiver knows the end.
+    """
+
+    type: Literal["request.step"] = "request.step"
+    call_id: str
+    step: Literal["cancelled", "expired", "consumed", "notified"]
+    key: str | None = None
+
+
 class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
@@ -716,6 +749,8 @@ EventBody = Annotated[
     | CallWaits
     | CallLate
     | CallRepeated
+    | RequestMade
+    | RequestStep
     | CallDecided
     | CallResult
     | ApprovalRequested

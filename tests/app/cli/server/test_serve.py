@@ -7,12 +7,14 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from agentapprovalprotocol import AsyncClient, AsyncGate, Call
 
 from interlock.app.config.loader import with_named_file
 from interlock.app.hosting.server import own_token, own_tokens
@@ -363,3 +365,35 @@ class TestProtocol:
         env = surroundings(tmp_path)
         assert command(tmp_path, "protocol", env=env).stdout == protocol.document()
         assert json.loads(command(tmp_path, "protocol", "--schema", env=env).stdout) == protocol.schema()
+
+
+class TestApprovalProtocol:
+    async def test_answers_its_clients(self, tmp_path: Path) -> None:
+        """`--approvals` says where it answers, and a client of that protocol gets the rules' verdicts."""
+        (tmp_path / "a.rules").write_text("block rm\n")
+        line = ("--listen", "127.0.0.1:0", "--approvals", "127.0.0.1:0", "--rules", "a.rules")
+        async with serving(tmp_path, *line) as server:
+            assert server.process.stderr is not None
+            async with asyncio.timeout(30):
+                while not (said := (await server.process.stderr.readline()).decode()).startswith(
+                    "interlock serve: approval requests at "
+                ):
+                    assert said
+            token = read_secret(server.config / "agent.token")
+            gate = AsyncGate(AsyncClient(said.split()[-1], token))
+            assert await gate.check(Call(key="1", tool="look", arguments={}))
+            assert not await gate.check(Call(key="2", tool="rm", arguments={}))
+
+    def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
+        """One address for both is an error that names it."""
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            where = f"127.0.0.1:{taken.getsockname()[1]}"
+            line = ("--listen", "127.0.0.1:0", "--approvals", where)
+            ran = command(tmp_path, "serve", *line, env=surroundings(tmp_path))
+            assert (ran.returncode, f"cannot listen on {where}" in ran.stderr) == (2, True)
+
+    def test_a_path(self, tmp_path: Path) -> None:
+        """A path is refused: no client of the protocol reaches it."""
+        ran = command(tmp_path, "serve", "--approvals", "unix:a.sock", env=surroundings(tmp_path))
+        assert ran.returncode == 2
+        assert "--approvals: expected HOST:PORT" in ran.stderr

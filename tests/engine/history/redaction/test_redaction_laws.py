@@ -44,6 +44,8 @@ from interlock.engine.history.model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    RequestMade,
+    RequestStep,
     RulesReplaced,
     SessionOpened,
     SessionResumed,
@@ -170,6 +172,10 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         CallWaits(call_id="c", waits_for=("d",)),
         CallLate(call_id="c", until=NOW),
         CallRepeated(call_id="c", made_as="d"),
+        RequestMade(
+            call_id="c", tool="bash", timeout="5m", deadline=NOW, valid=300, text=text, input=value
+        ),
+        RequestStep(call_id="c", step="consumed", key="00"),
         ChangeAgreed(change_id="x", by="ada"),
         ChangeDropped(change_id="x", reason=text),
         FlowStepped(step=1, node="A", live=("B",), output=value),

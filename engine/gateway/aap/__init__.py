@@ -1,0 +1,1 @@
+"""Agent Approval Protocol: requests over HTTP, which are calls of external agents' sessions."""

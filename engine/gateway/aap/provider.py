@@ -1,0 +1,462 @@
+"""Provider of the Agent Approval Protocol: its requests are calls of sessions at the gate.
+
+A request's id follows from its token and idempotency key, so that the same request is found after a
+restart. Rules decide at once or have operators asked; the session's record says how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final, Literal, NamedTuple
+from uuid import uuid5
+from weakref import WeakValueDictionary
+
+from ...agents.messages import clean_text
+from ...core.clock import Clock, utc_now
+from ...core.durations import parse_time
+from ...history.errors import JournalError
+from ...history.journal.reader import SessionNotFound
+from ...history.model.events import RequestStep
+from ...hub.hub import CallAnswer, CallRefused, Hub, UnknownSessionError
+from ...hub.request_api import PREFIX
+from ...net.net import NetError
+from ...recording.protocol_requests import ProtocolRequest
+from ...recording.resume_checks import ResumeError
+from ..protocol.agent_methods import CallTool, OpenSession, ResumeSession, SessionEnded
+from ..protocol.framing import Code, WireError
+from ..protocol.tokens import Identity, TokenFile
+from ..server.agent_sessions import AgentSessions
+from .receiver import WebhookReceiver
+from .webhooks import SPACE, Webhooks
+from .wire import CreateRequest, Outcome
+
+VALID: Final = 300.0
+"""Seconds for which an approval can be used."""
+LONGEST: Final = 7 * 24 * 3600
+"""Seconds for which a request may wait at most; its client may want less."""
+KEPT: Final = timedelta(days=8)
+"""Age up to which requests are found again after a restart."""
+AT_ONCE: Final = 2.0
+"""Seconds for which a new request's answer waits for a decision that asks nobody."""
+LONGEST_WAIT: Final = 30.0
+UNUSED: Final = "Outcome unknown: the approval was not used in time, and the call may have run without"
+NOT_RUN: Final = "Not run: its request had ended when the call was allowed"
+
+ConflictCode = Literal[
+    "idempotency_conflict",
+    "already_terminal",
+    "already_consumed",
+    "not_approved",
+    "approval_expired",
+    "not_consumed",
+    "outcome_conflict",
+]
+
+log = logging.getLogger(__name__)
+
+
+class RequestNotFoundError(LookupError):
+    """This token has no such request."""
+
+    def __init__(self) -> None:
+        super().__init__("This token has no such request")
+
+
+class RequestConflictError(Exception):
+    """The request's state, or an idempotency key, does not allow this."""
+
+    def __init__(self, code: ConflictCode, text: str) -> None:
+        super().__init__(text)
+        self.code: Final = code
+
+
+class ProviderUnavailableError(Exception):
+    """It cannot be done now; it may be tried again."""
+
+
+class _RequestOwner(NamedTuple):
+    session: str
+    owner: str
+    at: datetime
+
+
+class ApprovalProvider:
+    """Requests of all agents of a server. Call `start`, then `close`."""
+
+    def __init__(
+        self,
+        sessions: AgentSessions,
+        tokens: TokenFile,
+        receivers: Mapping[str, WebhookReceiver] | None = None,
+        *,
+        valid: float = VALID,
+        clock: Clock = utc_now,
+        pause: float = 1.0,
+    ) -> None:
+        self._sessions = sessions
+        self._hub: Hub = sessions.hub
+        self._tokens = tokens
+        self._valid = valid
+        self._clock = clock
+        self._webhooks = Webhooks(receivers or {}, self._note_delivery, pause=pause)
+        self._requests: dict[str, _RequestOwner] = {}
+        self._live: set[str] = set()
+        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    # Beginning and end
+
+    async def start(self) -> None:
+        """Find the requests of an earlier server again; what waited for operators does so again."""
+        self._webhooks.start()
+        since = self._clock() - KEPT
+        for entry in self._tokens.tokens():
+            if entry.kind != "agent":
+                continue
+            for session in await self._hub.requesting_sessions(entry.name, since):
+                try:
+                    await self._recover(entry.identity, session)
+                except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
+                    log.exception("the requests of session '%s' are not resumed", session)
+
+    async def _recover(self, identity: Identity, session: str) -> None:
+        recorded = await self._hub.recorded_external(session, whole=True)
+        if recorded is None or recorded.opened_by != identity.name:
+            return
+        found = [each for each in (await self._hub.recorded_requests(session)).values() if each.called]
+        now = self._clock()
+        for each in found:
+            self._requests[each.id] = _RequestOwner(session, identity.name, each.at)
+            if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
+                self._webhooks.notify(identity.name, each.id, each.decision.at)
+        waiting = [each for each in found if each.decision is None]
+        usable = [each for each in found if _expiry(each) > now and each.used is None]
+        if waiting or usable:
+            await self._open(identity, session)
+        for each in waiting:
+            self._submit(identity, each, dict(each.arguments or {}))
+        for each in usable:
+            self._call_at(_expiry(each), lambda each=each: self._settle_unused(each))
+
+    async def close(self) -> None:
+        """End what waits here, not what is recorded: another server goes on with it."""
+        for timer in self._timers:
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._webhooks.close()
+
+    # Operations
+
+    async def create(
+        self, identity: Identity, key: str, message: CreateRequest
+    ) -> tuple[ProtocolRequest, bool]:
+        """The request for a token's idempotency key, and true if it is new.
+
+        Raises `RequestConflictError`, `ProviderUnavailableError`, `WireError`, and `JournalError` where
+        it could not be recorded.
+        """
+        request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
+        async with self._lock(request_id):
+            found = await self._known(identity, request_id)
+            if found is not None and found.arguments is not None:
+                if not message.is_same(found):
+                    raise RequestConflictError(
+                        "idempotency_conflict", "This idempotency key was used for another request"
+                    )
+                return found, False
+            session = _session_id(identity, message.conversation)
+            await self._open(identity, session)
+            seconds = min(parse_time(message.timeout) or LONGEST, LONGEST)
+            made = message.made(request_id, self._clock() + timedelta(seconds=seconds), self._valid)
+            await self._hub.note_request(session, made)
+            self._forget_old()
+            self._requests[request_id] = _RequestOwner(session, identity.name, self._clock())
+            request = ProtocolRequest(request_id, session, made, self._clock(), message.called)
+            self._submit(identity, request, message.arguments)
+            return await self._until(request, _is_open_or_ended, AT_ONCE), True
+
+    async def get(self, identity: Identity, request_id: str, wait: float = 0.0) -> ProtocolRequest:
+        """A request, once it has ended or after this long. Raises `RequestNotFoundError`."""
+        found = await self._known(identity, request_id)
+        if found is None or found.arguments is None:
+            raise RequestNotFoundError
+        if found.decision is None and wait and found.session in self._live:
+            return await self._until(found, _has_ended, min(wait, LONGEST_WAIT))
+        return found
+
+    async def cancel(self, identity: Identity, request_id: str) -> ProtocolRequest:
+        """Withdraw a request. Raises `RequestConflictError` where it has ended otherwise; see `get`."""
+        async with self._lock(request_id):
+            found = await self.get(identity, request_id)
+            if found.decision is None:
+                await self._open(identity, found.session)
+                found = await self._end(found, "cancelled", "its client cancelled the request")
+            if found.decision is None or found.decision.status != "cancelled":
+                raise RequestConflictError("already_terminal", "The request has ended already")
+            return found
+
+    async def consume(self, identity: Identity, request_id: str, key: str) -> ProtocolRequest:
+        """Use an approval, once: the call may start when this returns.
+
+        Raises `RequestConflictError`, `ProviderUnavailableError` while all agents are frozen, and as
+        `get`.
+        """
+        hashed = sha256(key.encode()).hexdigest()
+        async with self._lock(request_id):
+            found = await self.get(identity, request_id)
+            if found.used is not None and found.used_by == hashed:
+                return found
+            if found.used is not None:
+                raise RequestConflictError("already_consumed", "The approval was used already")
+            if found.decision is None or found.decision.status != "approved":
+                raise RequestConflictError("not_approved", "The request is not approved")
+            if _expiry(found) <= self._clock():
+                raise RequestConflictError("approval_expired", "The approval was not used in time")
+            if (frozen := self._hub.current_freeze()) is not None:
+                raise ProviderUnavailableError(frozen.words)
+            await self._open(identity, found.session)
+            await self._note(found, "consumed", hashed)
+            return await self.get(identity, request_id)
+
+    async def report(self, identity: Identity, request_id: str, outcome: Outcome) -> ProtocolRequest:
+        """Record how a call ended. Raises `RequestConflictError`, and as `get`."""
+        async with self._lock(request_id):
+            found = await self.get(identity, request_id)
+            note, failed = str(clean_text(outcome.note)), outcome.status == "failed"
+            if found.used is None:
+                raise RequestConflictError("not_consumed", "The approval was not used")
+            if (known := found.outcome) is not None:
+                if (known.is_error, known.note) != (failed, note):
+                    raise RequestConflictError("outcome_conflict", "Another outcome is recorded")
+                return found
+            await self._open(identity, found.session)
+            await self._hub.result(found.session, request_id, output=note, is_error=failed)
+            return await self.get(identity, request_id)
+
+    # Sessions
+
+    async def _open(self, identity: Identity, session: str) -> None:
+        """Have a session live: opened, or resumed with its nets as they were."""
+        if session in self._live:
+            return
+        try:
+            await self._sessions.open(
+                identity, OpenSession(agent=identity.name, session=session), self._note_end
+            )
+        except WireError as error:
+            if error.code != Code.REFUSED:
+                raise
+            await self._sessions.resume(identity, ResumeSession(session=session), self._note_end)
+        self._hub.follow_requests(session, self._note_change)
+        self._live.add(session)
+
+    def _note_end(self, notice: SessionEnded) -> None:
+        self._live.discard(notice.session)
+
+    async def _known(self, identity: Identity, request_id: str) -> ProtocolRequest | None:
+        place = self._requests.get(request_id)
+        if place is None or place.owner != identity.name:
+            return None
+        if place.session in self._live:
+            with suppress(UnknownSessionError):
+                return self._hub.live_request(place.session, request_id)
+        return (await self._hub.recorded_requests(place.session)).get(request_id)
+
+    def _forget_old(self) -> None:
+        """Forget the requests that are too old to be asked for: the record keeps them."""
+        since = self._clock() - 2 * KEPT
+        while self._requests and next(iter(self._requests.values())).at < since:
+            del self._requests[next(iter(self._requests))]
+
+    # Decisions
+
+    def _submit(
+        self, identity: Identity, request: ProtocolRequest, arguments: Mapping[str, object]
+    ) -> None:
+        """Have the gate decide, and follow what becomes of it. Raises `WireError` as any call."""
+        call = CallTool.model_validate(
+            {
+                "session": request.session,
+                "call": request.id,
+                "tool": request.called,
+                "input": dict(arguments),
+            }
+        )
+        answer = self._sessions.call(identity, call)
+        self._start(self._follow(identity, request, call, answer))
+        self._call_at(request.made.deadline, lambda: self._expire(request))
+
+    async def _follow(
+        self,
+        identity: Identity,
+        request: ProtocolRequest,
+        call: CallTool,
+        answer: asyncio.Future[CallAnswer],
+    ) -> None:
+        """Wait for a call's decision as its client, which may not be there."""
+        pause = 1.0
+        while True:
+            try:
+                decided = await answer
+                if decided.outcome != "waiting":
+                    break
+            except CallRefused as error:
+                async with self._lock(request.id):
+                    await self._end(request, "cancelled", str(error))
+                return
+            except (UnknownSessionError, WireError):
+                return
+            except JournalError:
+                log.exception("request '%s' is not decided; it is tried again", request.id)
+            await asyncio.sleep(pause)
+            pause = min(60.0, 2 * pause)
+            if (await self._current(request)).decision is not None:
+                return
+            try:
+                answer = self._sessions.call(identity, call)
+            except (UnknownSessionError, WireError):
+                return
+        current = await self._current(request)
+        if decided.outcome != "allow" or current.decision is None:
+            return
+        if current.decision.status == "approved":
+            self._call_at(_expiry(current), lambda: self._settle_unused(request))
+        else:
+            with suppress(CallRefused, UnknownSessionError):
+                await self._hub.result(request.session, request.id, output=NOT_RUN, is_error=True)
+
+    async def _end(
+        self, request: ProtocolRequest, end: Literal["cancelled", "expired"], why: str
+    ) -> ProtocolRequest:
+        """End a request that is not decided, and then its call: what the record has first counts."""
+        if (await self._current(request)).decision is None:
+            await self._note(request, end)
+        with suppress(CallRefused, UnknownSessionError):
+            await self._hub.withdraw_call(request.session, request.id, why)
+        return await self._current(request)
+
+    async def _expire(self, request: ProtocolRequest) -> None:
+        async with self._lock(request.id):
+            if (await self._current(request)).decision is None:
+                await self._end(request, "expired", "nobody decided within the time its client gave it")
+
+    async def _settle_unused(self, request: ProtocolRequest) -> None:
+        async with self._lock(request.id):
+            if (await self._current(request)).used is None:
+                with suppress(UnknownSessionError):
+                    await self._hub.settle_unknown(request.session, request.id, UNUSED)
+
+    async def _current(self, request: ProtocolRequest) -> ProtocolRequest:
+        with suppress(UnknownSessionError):
+            return self._hub.live_request(request.session, request.id) or request
+        return (await self._hub.recorded_requests(request.session)).get(request.id, request)
+
+    async def _note(
+        self,
+        request: ProtocolRequest,
+        step: Literal["cancelled", "expired", "consumed", "notified"],
+        key: str | None = None,
+    ) -> None:
+        try:
+            body = RequestStep(call_id=request.id, step=step, key=key)
+            await self._hub.note_request(request.session, body)
+        except UnknownSessionError as error:
+            raise ProviderUnavailableError("The session of this request has ended") from error
+
+    async def _note_delivery(self, _agent: str, request_id: str) -> None:
+        session = self._requests[request_id].session
+        with suppress(UnknownSessionError, JournalError):
+            await self._hub.note_request(session, RequestStep(call_id=request_id, step="notified"))
+
+    # Changes and times
+
+    def _note_change(self, request_id: str) -> None:
+        for waiter in self._waiters.pop(request_id, set[asyncio.Future[None]]()):
+            if not waiter.done():
+                waiter.set_result(None)
+        if (place := self._requests.get(request_id)) is not None:
+            with suppress(UnknownSessionError):
+                found = self._hub.live_request(place.session, request_id)
+                if found is not None and found.decision is not None:
+                    self._webhooks.notify(place.owner, request_id, found.decision.at)
+
+    async def _until(
+        self, request: ProtocolRequest, holds: Callable[[ProtocolRequest], bool], seconds: float
+    ) -> ProtocolRequest:
+        """A request once it is so, or as it is after some time."""
+        loop = asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not holds(found := await self._current(request)):
+                    waiter: asyncio.Future[None] = loop.create_future()
+                    waiters = self._waiters.setdefault(request.id, set[asyncio.Future[None]]())
+                    waiters.add(waiter)
+                    try:
+                        await waiter
+                    finally:
+                        waiters.discard(waiter)
+                return found
+        found = await self._current(request)
+        if found.arguments is None:
+            raise ProviderUnavailableError("The call is not recorded yet")
+        return found
+
+    def _lock(self, request_id: str) -> asyncio.Lock:
+        lock = self._locks.get(request_id)
+        if lock is None:
+            lock = self._locks[request_id] = asyncio.Lock()
+        return lock
+
+    def _call_at(self, at: datetime, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Start `work` then, by this server's clock, which may be set."""
+        loop = asyncio.get_running_loop()
+
+        def check() -> None:
+            self._timers.discard(timer)
+            if self._clock() < at:
+                self._call_at(at, work)
+            else:
+                self._start(work())
+
+        left = max(0.0, (at - self._clock()).total_seconds())
+        timer = loop.call_later(left + 0.001, check)
+        self._timers.add(timer)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request could not be followed", exc_info=error)
+
+
+def _session_id(identity: Identity, conversation: str) -> str:
+    digest = sha256(f"{identity.name}\0{conversation}".encode()).hexdigest()[:16]
+    name = "".join(each for each in identity.name if each.isascii() and (each.isalnum() or each in "._-"))
+    return f"{PREFIX}{name[:40] or 'agent'}.{digest}"
+
+
+def _expiry(request: ProtocolRequest) -> datetime:
+    """Time after which an approval is of no use; the request's beginning for what is not approved."""
+    decision = request.decision
+    return request.at if decision is None or decision.expires is None else decision.expires
+
+
+def _has_ended(request: ProtocolRequest) -> bool:
+    return request.decision is not None
+
+
+def _is_open_or_ended(request: ProtocolRequest) -> bool:
+    return request.asked or _has_ended(request)

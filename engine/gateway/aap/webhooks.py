@@ -1,0 +1,194 @@
+"""Signed notifications to receivers of the Agent Approval Protocol that a request has ended.
+
+Signed are id, time and body, with HMAC-SHA256, as Standard Webhooks has it. A receiver gets nothing
+before it has answered a challenge, and what it is sent says only which request to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+from uuid import UUID, uuid4, uuid5
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from ...core.clock import utc_now
+from ...core.sanitize import visible
+from .receiver import WebhookReceiver
+from .wire import stamp
+
+SPACE: Final = UUID("6f0c5a52-3b1e-5d0f-8a3c-0d9a4f6be7c1")
+"""Namespace of the ids that follow from names here, so that they are the same after a restart."""
+TIMEOUT: Final = 10.0
+"""Seconds of one attempt."""
+WINDOW: Final = 7 * 24 * 3600.0
+"""Seconds after the end of a request for which a notification is tried."""
+LONGEST_PAUSE: Final = 600.0
+AT_ONCE: Final = 4
+"""Notifications under way to one receiver."""
+LONGEST_ANSWER: Final = 4096
+
+log = logging.getLogger(__name__)
+
+
+def instance_id(agent: str) -> str:
+    """Id of the instance that an agent's token is, in this protocol."""
+    return str(uuid5(SPACE, f"instance\0{agent}"))
+
+
+class Webhooks:
+    """Notifications that are under way. `done` is called once a receiver has one."""
+
+    def __init__(
+        self,
+        receivers: Mapping[str, WebhookReceiver],
+        done: Callable[[str, str], Awaitable[None]],
+        *,
+        pause: float = 1.0,
+    ) -> None:
+        self._receivers = receivers
+        self._done = done
+        self._pause = pause
+        self._places = {agent: asyncio.Semaphore(AT_ONCE) for agent in receivers}
+        self._verified = {agent: asyncio.Event() for agent in receivers}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sent: set[str] = set()
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        """The connections; reading the system's certificates takes a while."""
+        return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT)
+
+    def start(self) -> None:
+        """Ask each receiver whether it expects to be one."""
+        for agent, receiver in self._receivers.items():
+            self._start(self._verify(agent, receiver))
+
+    async def close(self) -> None:
+        """End what is under way; the record says what was delivered."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if "_client" in vars(self):
+            await self._client.aclose()
+
+    def notify(self, agent: str, request_id: str, ended: datetime) -> None:
+        """Notify an agent's receiver, if it has one, that a request has ended; once in this process."""
+        receiver = self._receivers.get(agent)
+        if receiver is None or request_id in self._sent:
+            return
+        self._sent.add(request_id)
+        event = {
+            "id": str(uuid5(SPACE, f"resolved\0{request_id}")),
+            "type": "request.resolved",
+            "instance_id": instance_id(agent),
+            "request_id": request_id,
+            "created_at": stamp(ended),
+        }
+        self._start(self._deliver(agent, receiver, event, ended.timestamp() + WINDOW))
+
+    async def _verify(self, agent: str, receiver: WebhookReceiver) -> None:
+        attempt = 0
+        while True:
+            challenge = str(uuid4())
+            message = {
+                "id": str(uuid4()),
+                "type": "webhook.verification",
+                "registration_id": receiver.registration,
+                "instance_id": instance_id(agent),
+                "created_at": stamp(utc_now()),
+                "challenge": challenge,
+            }
+            answer = await self._post(receiver, message)
+            if answer.status == 200 and _challenge(answer.body) == challenge:
+                self._verified[agent].set()
+                return
+            log.warning("the receiver of '%s' does not answer as one: %s", agent, answer.problem)
+            attempt += 1
+            await asyncio.sleep(self._wait(attempt))
+
+    async def _deliver(
+        self, agent: str, receiver: WebhookReceiver, event: Mapping[str, str], until: float
+    ) -> None:
+        await self._verified[agent].wait()
+        attempt = 0
+        while time.time() < until:
+            async with self._places[agent]:
+                answer = await self._post(receiver, event)
+            if 200 <= answer.status < 300:
+                await self._done(agent, event["request_id"])
+                return
+            log.info("a notification to '%s' is not delivered yet: %s", agent, answer.problem)
+            attempt += 1
+            await asyncio.sleep(max(self._wait(attempt), answer.retry_after))
+        log.warning("a notification to '%s' was never delivered", agent)
+
+    def _wait(self, attempt: int) -> float:
+        longest = min(LONGEST_PAUSE, self._pause * 2 ** min(attempt, 16))
+        return longest * random.uniform(0.5, 1.0)
+
+    async def _post(self, receiver: WebhookReceiver, message: Mapping[str, str]) -> _Answer:
+        body = json.dumps(message).encode()
+        at = str(int(time.time()))
+        signed = f"{message['id']}.{at}.".encode() + body
+        digest = hmac.new(receiver.key, signed, hashlib.sha256).digest()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "interlock",
+            "webhook-id": message["id"],
+            "webhook-timestamp": at,
+            "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+        }
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT),
+                self._client.stream("POST", receiver.url, content=body, headers=headers) as response,
+            ):
+                read = bytearray()
+                async for chunk in response.aiter_bytes():
+                    read += chunk
+                    if len(read) > LONGEST_ANSWER:
+                        break
+                retry = response.headers.get("retry-after", "")
+                wait = float(retry) if retry.isdecimal() and response.status_code in (429, 503) else 0.0
+                return _Answer(response.status_code, bytes(read), wait, str(response.status_code))
+        except TimeoutError:
+            return _Answer(0, b"", 0.0, f"no answer within {TIMEOUT:g} s")
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return _Answer(0, b"", 0.0, visible(str(error) or type(error).__name__))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Challenge(BaseModel):
+    challenge: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes
+    retry_after: float
+    problem: str
+
+
+def _challenge(body: bytes) -> str | None:
+    try:
+        return _Challenge.model_validate_json(body).challenge
+    except ValidationError:
+        return None

@@ -1,0 +1,146 @@
+"""Messages of the Agent Approval Protocol, version 1, as clients send them and get them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from ...core.json_equality import same_json
+from ...core.unique_keys import unique
+from ...history.model.events import RequestMade
+from ...recording.protocol_requests import ProtocolRequest
+from ..protocol.framing import Payload, problems
+
+LONGEST_NAME: Final = 200
+LONGEST_TEXT: Final = 20_000
+
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+
+
+class InvalidMessageError(ValueError):
+    """A message that is none of this protocol; the text is for its sender."""
+
+
+class CreateRequest(Payload):
+    """One tool call that the client wants to make. Fields that were not sent are not sent back."""
+
+    tool: Name
+    arguments: dict[str, JsonValue]
+    timeout: str = Field(pattern=r"^[1-9][0-9]*(s|m|h)$", max_length=20)
+    server: Name = ""
+    agent_reasoning: Text = ""
+    context: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+    @property
+    def called(self) -> str:
+        """The tool for the rules: one of an MCP server is `mcp__SERVER__TOOL`, as for hooks."""
+        return f"mcp__{self.server}__{self.tool}" if self.server else self.tool
+
+    @property
+    def conversation(self) -> str:
+        """The client's own session, thread or run; empty where it names none."""
+        resume = self.context.get("resume")
+        for found in (self.context, resume):
+            if isinstance(found, dict):
+                for key in ("session_id", "thread_id", "conversation_id", "run_id"):
+                    if isinstance(named := found.get(key), str) and named:
+                        return named
+        return ""
+
+    def made(self, request_id: str, deadline: datetime, valid: float) -> RequestMade:
+        """The event with which the record begins to have it."""
+        sent = self.model_fields_set
+        return RequestMade(
+            call_id=request_id,
+            tool=self.tool,
+            timeout=self.timeout,
+            deadline=deadline,
+            valid=valid,
+            server=self.server or None,
+            text=self.agent_reasoning if "agent_reasoning" in sent else None,
+            input=self.context if "context" in sent else None,
+        )
+
+    def is_same(self, known: ProtocolRequest) -> bool:
+        """Tell whether a request is the one that this message made."""
+        made = known.made
+        again = self.made(known.id, made.deadline, made.valid)
+        return same_json(again.model_dump(mode="json"), made.model_dump(mode="json")) and same_json(
+            self.arguments, known.arguments
+        )
+
+
+class Outcome(Payload):
+    """Ending of a call that was run."""
+
+    status: Literal["succeeded", "failed"]
+    note: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)] = ""
+
+
+MessageT = TypeVar("MessageT", bound=BaseModel)
+
+
+def read(model: type[MessageT], body: bytes) -> MessageT:
+    """Read a message. Raises `InvalidMessageError` for what is none, such as a key that stands twice."""
+    try:
+        return model.model_validate(json.loads(body.decode(), object_pairs_hook=unique))
+    except ValidationError as error:
+        raise InvalidMessageError(problems(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessageError(f"expected a JSON object: {error}") from error
+
+
+def shown(request: ProtocolRequest) -> dict[str, JsonValue]:
+    """A request as its client gets it."""
+    made, decision = request.made, request.decision
+    found: dict[str, JsonValue] = {
+        "id": request.id,
+        "tool": made.tool,
+        "arguments": dict(request.arguments or {}),
+        "timeout": made.timeout,
+        "status": "pending" if decision is None else decision.status,
+        "created_at": stamp(request.at),
+        "deadline_at": stamp(made.deadline),
+    }
+    optional: dict[str, JsonValue] = {
+        "server": made.server,
+        "agent_reasoning": made.text,
+        "context": made.input,
+        "decision": _decision(request),
+        "consumption": _consumption(request),
+    }
+    return found | {name: value for name, value in optional.items() if value is not None}
+
+
+def stamp(at: datetime) -> str:
+    """A time in UTC, as `2026-11-26T12:00:00.000Z`."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _decision(request: ProtocolRequest) -> JsonValue:
+    decision = request.decision
+    if decision is None:
+        return None
+    found: dict[str, JsonValue] = {"status": decision.status, "decided_at": stamp(decision.at)}
+    if decision.note:
+        found["note"] = decision.note
+    if decision.expires is not None:
+        found["expires_at"] = stamp(decision.expires)
+    return found
+
+
+def _consumption(request: ProtocolRequest) -> JsonValue:
+    if request.used is None:
+        return None
+    found: dict[str, JsonValue] = {"consumed_at": stamp(request.used)}
+    if (outcome := request.outcome) is not None:
+        ended: dict[str, JsonValue] = {
+            "status": "failed" if outcome.is_error else "succeeded",
+            "reported_at": stamp(outcome.at),
+        }
+        found["outcome"] = ended | ({"note": outcome.note} if outcome.note else {})
+    return found

@@ -1,0 +1,71 @@
+"""Hub API for requests of the Agent Approval Protocol, which are calls of external agents' sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from ..history.model.events import RequestMade, RequestStep
+from ..recording.protocol_requests import ProtocolRequest, ProtocolRequests
+from ..sessions.errors import UnknownSessionError
+from ..sessions.external import ExternalSession
+from ..sessions.registry import SessionRegistry
+
+PREFIX = "aap."
+"""Beginning of the ids of sessions whose calls are requests of this protocol."""
+
+
+class RequestApi:
+    """Part of a hub for requests: kept in the record of their session, live or not."""
+
+    _live: SessionRegistry
+
+    def follow_requests(self, session_id: str, listener: Callable[[str], object]) -> None:
+        """Have `listener` hear of a live session's requests, by their ids; no input is edited there.
+
+        Raises `UnknownSessionError`.
+        """
+        hosted = self._requesting(session_id)
+        hosted.runs_edits = False
+        hosted.requests.listeners.add(listener)
+
+    def live_request(self, session_id: str, request_id: str) -> ProtocolRequest | None:
+        """A request of a live session, whose input is not masked. Raises `UnknownSessionError`."""
+        return self._requesting(session_id).requests.found.get(request_id)
+
+    async def recorded_requests(self, session_id: str) -> Mapping[str, ProtocolRequest]:
+        """The requests in a session's record, by id, not masked.
+
+        Raises `SessionNotFound`, and `JournalError` for a record that cannot be read.
+        """
+        _, events = await self._live.recorded(session_id, whole=True)
+        requests = ProtocolRequests()
+        for event in events:
+            requests.take(event)
+        return requests.found
+
+    async def requesting_sessions(self, agent: str, since: datetime) -> list[str]:
+        """The sessions of an agent that had requests, and were changed after a time."""
+        found = await asyncio.to_thread(self._live.recorded_sessions, agent)
+        return [each.id for each in found if each.id.startswith(PREFIX) and each.updated > since]
+
+    async def note_request(self, session_id: str, event: RequestMade | RequestStep) -> None:
+        """Record that a request is made, or goes on; it is durable when this returns.
+
+        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._requesting(session_id).record(event)
+
+    async def settle_unknown(self, session_id: str, call_id: str, why: str) -> None:
+        """Record of an allowed call without a result that nobody knows whether it ran.
+
+        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._requesting(session_id).calls.settle_unknown(call_id, why)
+
+    def _requesting(self, session_id: str) -> ExternalSession:
+        hosted = self._live.hosted(session_id)
+        if not isinstance(hosted, ExternalSession):
+            raise UnknownSessionError(f"Session '{session_id}' takes no requests")
+        return hosted

@@ -1,0 +1,497 @@
+"""Requests of the Agent Approval Protocol, made by the protocol's own client and gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agentapprovalprotocol import Allow, AsyncClient, AsyncGate, Call, Client, Deny, Gate, Pending
+from agentapprovalprotocol._client import AAPError, ConflictError, CredentialRefused, NotFound
+from agentapprovalprotocol._wire import Request
+from agentapprovalprotocol.testing import FakeProvider
+
+from interlock.engine.core.clock import utc_now
+from interlock.engine.history.model.events import CallDecided, CallResult, RequestMade, RequestStep
+from tests.engine.gateway.served import until
+
+from .aap_server import AapServer, aap_server, submission
+
+
+def call(tool: str, key: str = "run:1", **arguments: object) -> Call:
+    return Call(key=key, tool=tool, arguments=arguments or {"to": "prod"})
+
+
+class TestGate:
+    """What the protocol's own gate makes of the rules' verdicts."""
+
+    async def test_what_rules_allow_runs_at_once(self, tmp_path: Path) -> None:
+        """A call that no rule is about is approved without anybody, and its outcome is recorded."""
+        async with aap_server(tmp_path) as server:
+            async with server.gate().guard(call("look")) as verdict:
+                assert isinstance(verdict, Allow)
+            bodies = await server.bodies()
+            [decided] = [each for each in bodies if isinstance(each, CallDecided)]
+            [result] = [each for each in bodies if isinstance(each, CallResult)]
+            assert (decided.outcome, result.is_error, result.unknown) == ("allow", False, False)
+
+    async def test_what_rules_block_never_runs(self, tmp_path: Path) -> None:
+        """A blocked call is denied, and the reason of the rules reaches the model."""
+        async with aap_server(tmp_path) as server:
+            verdict = await server.gate().check(call("rm"))
+            assert isinstance(verdict, Deny)
+            assert verdict.status == "denied"
+            assert "rm" in verdict.reason
+
+    async def test_a_person_approves(self, tmp_path: Path) -> None:
+        """The gate waits for an operator, who sees the agent's reasoning as said by the agent."""
+        async with aap_server(tmp_path) as server:
+            asked = Call(key="a", tool="deploy", arguments={"to": "prod"}, reasoning="Tests passed.")
+            waiting = asyncio.create_task(server.gate().check(asked))
+            request = await server.asked()
+            state = await server.served.hub.session(request.session)
+            assert ("assistant", "Tests passed.") in [(e.kind, e.text) for e in state.transcript]
+            assert not waiting.done()
+            await server.decide(approved=True)
+            assert isinstance(await waiting, Allow)
+
+    async def test_a_person_denies(self, tmp_path: Path) -> None:
+        """An operator's reason is the note that the model reads."""
+        async with aap_server(tmp_path) as server:
+            waiting = asyncio.create_task(server.gate().check(call("deploy")))
+            await server.decide(approved=False, reason="not on a Friday")
+            verdict = await waiting
+            assert isinstance(verdict, Deny)
+            assert "not on a Friday" in verdict.reason
+
+    async def test_a_gate_of_threads(self, tmp_path: Path) -> None:
+        """The synchronous gate is served likewise."""
+        async with aap_server(tmp_path) as server:
+            gate = Gate(Client(server.url, server.served.agent))
+            verdict = await asyncio.to_thread(gate.check, call("look"))
+            assert isinstance(verdict, Allow)
+            assert await asyncio.to_thread(verdict.report, "failed", "exit 1")
+            [result] = [each for each in await server.bodies() if isinstance(each, CallResult)]
+            assert (result.is_error, result.output) == (True, "exit 1")
+
+    async def test_paused_and_resumed(self, tmp_path: Path) -> None:
+        """A gate that pauses asks the same again later, and gets the decision; nobody is asked twice."""
+        async with aap_server(tmp_path) as server:
+            gate = server.gate(mode="async")
+            assert isinstance(await gate.check(call("deploy")), Pending)
+            assert isinstance(await gate.check(call("deploy")), Pending)
+            assert len(await server.served.hub.approvals()) == 1
+            await server.decide(approved=True)
+
+            async def allowed() -> bool:
+                return isinstance(await gate.check(call("deploy")), Allow)
+
+            assert await until(allowed)
+            again = await gate.check(call("deploy"))
+            assert isinstance(again, Deny)
+            assert again.status == "consumed"
+
+    async def test_limits_count_a_conversation(self, tmp_path: Path) -> None:
+        """Nets are a session's: the client's own session where it names one, else the token's."""
+        async with aap_server(tmp_path) as server:
+            one = server.gate(context={"session_id": "one"})
+            other = server.gate(context={"session_id": "other"})
+            assert isinstance(await one.check(call("push", "1")), Allow)
+            assert isinstance(await one.check(call("push", "2")), Deny)
+            assert isinstance(await other.check(call("push", "1")), Allow)
+
+    async def test_tools_of_an_mcp_server(self, tmp_path: Path) -> None:
+        """Rules know a tool of an MCP server by the name that hooks have for it."""
+        async with aap_server(tmp_path, rules="block mcp__github__delete_repo\n") as server:
+            gate = server.gate()
+            asked = Call(key="1", tool="delete_repo", server="github", arguments={})
+            assert isinstance(await gate.check(asked), Deny)
+            assert isinstance(await gate.check(call("delete_repo", "2")), Allow)
+
+
+class TestOnce:
+    """An approval is for one call with one input, and is used once."""
+
+    async def test_two_uses(self, tmp_path: Path) -> None:
+        """Of many that use an approval at once exactly one may; it may ask again, with its key."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            results = await asyncio.gather(
+                *(client.consume(made.id, f"use-{n}") for n in range(8)), return_exceptions=True
+            )
+            used = [n for n, each in enumerate(results) if not isinstance(each, BaseException)]
+            refused = [each.code for each in results if isinstance(each, ConflictError)]
+            assert (len(used), refused) == (1, ["already_consumed"] * 7)
+            again = await client.consume(made.id, f"use-{used[0]}")
+            assert again.consumption == results[used[0]].consumption  # type: ignore[union-attr]
+            steps = [e for e in await server.bodies() if isinstance(e, RequestStep)]
+            assert [each.step for each in steps] == ["consumed"]
+
+    async def test_not_before_a_decision(self, tmp_path: Path) -> None:
+        """What waits, or is denied, is used by nobody."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            waits = await client.create(submission(), "a")
+            denied = await client.create(submission("rm"), "b")
+            for each in (waits, denied):
+                with pytest.raises(ConflictError, match="not_approved"):
+                    await client.consume(each.id, "u")
+
+    async def test_not_after_its_time(self, tmp_path: Path) -> None:
+        """An approval that nobody used in time is used no more, and nets hear that its end is unknown."""
+        async with aap_server(tmp_path, valid=0.2) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+
+            async def settled() -> bool:
+                return any(isinstance(e, CallResult) and e.unknown for e in await server.bodies())
+
+            assert await until(settled)
+            with pytest.raises(ConflictError, match="approval_expired"):
+                await client.consume(made.id, "u")
+            assert (await client.get(made.id)).status == "approved"
+
+    async def test_not_while_all_agents_are_frozen(self, tmp_path: Path) -> None:
+        """A freeze holds an approval that was given and not used yet."""
+        async with aap_server(tmp_path) as server:
+            client = server.client(retries=0.0)
+            made = await client.create(submission("look"), "k")
+            assert (await server.served.hub.freeze(by="ada", reason="stop")).ok
+            with pytest.raises(AAPError):
+                await client.consume(made.id, "u")
+            assert (await server.served.hub.lift_freeze(by="ada", reason="go on")).ok
+            assert (await client.consume(made.id, "u")).consumption is not None
+
+    async def test_an_edited_call_is_denied(self, tmp_path: Path) -> None:
+        """The protocol passes no input on, so an operator cannot change one."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission(), "k")
+            request = await server.asked()
+            hub = server.served.hub
+            assert not hub.takes_edits(request.session)
+            edited = await hub.decide(request.id, approved=True, by="ada", input={"to": "test"})
+            assert not edited.ok
+            assert (await client.get(made.id)).status == "pending"
+
+    async def test_the_same_key_is_the_same_request(self, tmp_path: Path) -> None:
+        """A key finds its request again; with another input it is refused; another agent's is another."""
+        async with aap_server(tmp_path) as server:
+            client, other = server.client(), server.client(server.served.other)
+            made = await client.create(submission(), "k")
+            assert await client.create(submission(), "k") == made
+            for changed in (
+                submission(arguments={"to": "prod", "n": 2}),
+                submission(context={"x": 1}),
+                submission("look"),
+                submission(timeout="6m"),
+            ):
+                with pytest.raises(ConflictError, match="idempotency_conflict"):
+                    await client.create(changed, "k")
+            theirs = await other.create(submission(), "k")
+            assert theirs.id != made.id
+            with pytest.raises(NotFound):
+                await other.get(made.id)
+            with pytest.raises(NotFound):
+                await other.cancel(made.id)
+            with pytest.raises(NotFound):
+                await other.consume(made.id, "u")
+
+
+class TestReference:
+    """The provider in memory that the protocol's package has for tests answers alike."""
+
+    async def test_the_same_answers(self, tmp_path: Path) -> None:
+        """Each step of a long exchange gives the same state, or the same error, at both."""
+        reference = FakeProvider(auto=None)
+        async with aap_server(tmp_path) as server:
+            ours = await self.exchange(server.client(), server, None)
+            theirs = await self.exchange(reference.async_client(), None, reference)
+        assert ours == theirs
+        assert "already_consumed" in ours
+        assert len(ours) > 20
+
+    @staticmethod
+    async def exchange(
+        client: AsyncClient, server: AapServer | None, reference: FakeProvider | None
+    ) -> list[str]:
+        found: list[str] = []
+
+        async def step(done: Awaitable[Request]) -> Request | None:
+            try:
+                request = await done
+            except (AAPError, ConflictError, NotFound) as error:
+                found.append(error.code if isinstance(error, ConflictError) else type(error).__name__)
+                return None
+            outcome = request.consumption and request.consumption.outcome
+            found.append(
+                f"{request.status} {request.consumption is not None} {outcome and outcome.status}"
+            )
+            return request
+
+        async def made(key: str, approved: bool | None) -> str:
+            request = await step(client.create(submission(), key))
+            assert request is not None
+            if approved is not None and reference is not None:
+                reference.decide(request.id, "approved" if approved else "denied")
+            elif approved is not None and server is not None:
+                await server.decide(approved=approved)
+            if approved is not None:
+                await step(client.get(request.id, wait=20))
+            return request.id
+
+        one = await made("one", True)
+        await step(client.create(submission(), "one"))
+        await step(client.create(submission(timeout="9m"), "one"))
+        await step(client.report_outcome(one, "succeeded"))
+        await step(client.consume(one, "a"))
+        await step(client.consume(one, "a"))
+        await step(client.consume(one, "b"))
+        await step(client.cancel(one))
+        await step(client.report_outcome(one, "failed", "exit 1"))
+        await step(client.report_outcome(one, "failed", "exit 1"))
+        await step(client.report_outcome(one, "failed", "exit 2"))
+        await step(client.get(one))
+        two = await made("two", False)
+        await step(client.consume(two, "a"))
+        await step(client.cancel(two))
+        three = await made("three", None)
+        await step(client.consume(three, "a"))
+        await step(client.cancel(three))
+        await step(client.cancel(three))
+        await step(client.consume(three, "a"))
+        await step(client.report_outcome(three, "succeeded"))
+        await step(client.create(submission(), "three"))
+        await step(client.get("7ab8c8ec-7b2d-4fd6-9b52-752f9515eb71"))
+        return found
+
+
+class TestEnds:
+    """Every request has one end."""
+
+    async def test_cancelled(self, tmp_path: Path) -> None:
+        """A request that its client cancels leaves the queue; those who wait for it hear of it."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission(), "k")
+            await server.asked()
+            waiting = asyncio.create_task(client.get(made.id, wait=20))
+            assert (await client.cancel(made.id)).status == "cancelled"
+            assert (await waiting).status == "cancelled"
+            assert (await client.cancel(made.id)).status == "cancelled"
+            assert not await server.served.hub.approvals()
+
+    async def test_not_cancelled_once_decided(self, tmp_path: Path) -> None:
+        """A decision stays."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            with pytest.raises(ConflictError, match="already_terminal"):
+                await client.cancel(made.id)
+
+    async def test_expired(self, tmp_path: Path) -> None:
+        """What nobody decides in the time that the client gave has expired, and cannot be approved."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission(timeout="1s"), "k")
+            assert made.status == "pending"
+            assert (await client.get(made.id, wait=20)).status == "expired"
+
+            async def gone() -> bool:
+                return not await server.served.hub.approvals()
+
+            assert await until(gone)
+
+    async def test_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
+        """Its requests are cancelled."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission(), "k")
+            request = await server.asked()
+            await server.served.hub.close_session(request.session, "ada")
+            assert (await client.get(made.id)).status == "cancelled"
+            after = await client.create(submission(), "later")
+            assert after.status == "pending"
+
+    async def test_outcomes(self, tmp_path: Path) -> None:
+        """An outcome is recorded once: the same again changes nothing, another is refused."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            with pytest.raises(ConflictError, match="not_consumed"):
+                await client.report_outcome(made.id, "succeeded")
+            await client.consume(made.id, "u")
+            told = await client.report_outcome(made.id, "failed", "exit 1")
+            assert told.consumption is not None
+            assert told.consumption.outcome is not None
+            assert (told.consumption.outcome.status, told.consumption.outcome.note) == (
+                "failed",
+                "exit 1",
+            )
+            assert await client.report_outcome(made.id, "failed", "exit 1") == told
+            with pytest.raises(ConflictError, match="outcome_conflict"):
+                await client.report_outcome(made.id, "succeeded")
+
+
+class TestRestart:
+    """A server that is started again goes on with its requests."""
+
+    async def test_what_waits_waits_again(self, tmp_path: Path) -> None:
+        """Operators have the request before its client says anything, and their answer reaches it."""
+        async with aap_server(tmp_path) as server:
+            made = await server.client().create(submission(context={"session_id": "s"}), "k")
+            await server.asked()
+        async with aap_server(tmp_path) as server:
+            await server.decide(approved=True)
+            found = await server.client().get(made.id, wait=20)
+            assert (found.status, found.created_at) == ("approved", made.created_at)
+            assert found.deadline_at == made.deadline_at
+            assert [type(each) for each in await server.bodies()].count(RequestMade) == 1
+
+    async def test_what_was_used_stays_used(self, tmp_path: Path) -> None:
+        """An approval that was used before is used by no other key, and its outcome can be told."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            await client.consume(made.id, "u")
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            with pytest.raises(ConflictError, match="already_consumed"):
+                await client.consume(made.id, "other")
+            assert (await client.consume(made.id, "u")).consumption is not None
+            assert (await client.create(submission("look"), "k")).id == made.id
+            told = await client.report_outcome(made.id, "succeeded")
+            assert told.consumption is not None
+            assert told.consumption.outcome is not None
+
+    async def test_what_ended_stays_ended(self, tmp_path: Path) -> None:
+        """A cancelled request is asked about no more."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission(), "k")
+            await client.cancel(made.id)
+        async with aap_server(tmp_path) as server:
+            assert (await server.client().create(submission(), "k")).status == "cancelled"
+            assert not await server.served.hub.approvals()
+            assert (await server.client().get(made.id)).status == "cancelled"
+
+    async def test_what_expired_meanwhile(self, tmp_path: Path) -> None:
+        """A request whose time ran out while no server was there has expired."""
+        async with aap_server(tmp_path) as server:
+            made = await server.client().create(submission(), "k")
+        async with aap_server(tmp_path, clock=lambda: utc_now() + timedelta(hours=1)) as server:
+            assert (await server.client().get(made.id, wait=20)).status == "expired"
+
+
+class TestAdmission:
+    """Strangers and faulty messages get errors of the protocol."""
+
+    async def test_tokens(self, tmp_path: Path) -> None:
+        """An agent's token is needed: a wrong one, an operator's and none are refused."""
+        async with aap_server(tmp_path) as server:
+            for token in ("ilk_agent_wrong", server.served.ada):
+                with pytest.raises(CredentialRefused):
+                    await server.client(token).create(submission(), "k")
+            answer = await self.ask(server, "POST", "/v1/requests", token=None)
+            assert answer.status_code == 401
+            self.check_error(answer, "authentication")
+            assert not await server.bodies()
+
+    async def test_a_revoked_token(self, tmp_path: Path) -> None:
+        """A token that is revoked uses no approval any more."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            server.served.tokens.revoke("bot")
+            with pytest.raises(CredentialRefused):
+                await client.consume(made.id, "u")
+
+    async def test_pages(self, tmp_path: Path) -> None:
+        """A page in a browser, and a name that was made to point here, are refused with a good token."""
+        async with aap_server(tmp_path) as server:
+            page = await self.ask(server, "GET", "/v1/requests/x", Origin="https://evil.example")
+            named = await self.ask(server, "GET", "/v1/requests/x", Host="evil.example")
+            assert (page.status_code, named.status_code) == (403, 421)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "{",
+            "[]",
+            '{"tool": "look", "arguments": {}}',
+            '{"tool": "look", "arguments": {}, "timeout": "0s"}',
+            '{"tool": "look", "arguments": {}, "timeout": "5m", "more": 1}',
+            '{"tool": "look", "arguments": {"a": 1, "a": 2}, "timeout": "5m"}',
+            '{"tool": "look", "arguments": {}, "timeout": "5m", "context": null}',
+            '{"tool": "look", "arguments": {"a": NaN}, "timeout": "5m"}',
+            '{"tool": "", "arguments": {}, "timeout": "5m"}',
+        ],
+    )
+    async def test_faulty_messages(self, tmp_path: Path, body: str) -> None:
+        """What is no request of this protocol is none, and nothing of it is recorded."""
+        async with aap_server(tmp_path) as server:
+            answer = await self.ask(server, "POST", "/v1/requests", content=body)
+            assert answer.status_code == 400, answer.text
+            self.check_error(answer, "invalid_request")
+            assert not await server.bodies()
+
+    async def test_keys_and_sizes(self, tmp_path: Path) -> None:
+        """A request needs a key, and is bounded; another path is none."""
+        async with aap_server(tmp_path) as server:
+            body = '{"tool": "look", "arguments": {}, "timeout": "5m"}'
+            no_key = await self.ask(server, "POST", "/v1/requests", content=body, key=None)
+            assert (no_key.status_code, self.code(no_key)) == (400, "missing_idempotency_key")
+            large = await self.ask(server, "POST", "/v1/requests", content=" " * (2 << 20))
+            assert large.status_code == 413
+            bad_wait = await self.ask(server, "GET", "/v1/requests/x?wait=soon")
+            assert bad_wait.status_code == 400
+            instances = await self.ask(server, "POST", "/v1/instances", content="{}")
+            assert (instances.status_code, self.code(instances)) == (403, "provisioned_elsewhere")
+
+    @staticmethod
+    async def ask(
+        server: AapServer,
+        method: str,
+        path: str,
+        token: str | None = "",
+        key: str | None = "k",
+        **more: Any,
+    ) -> httpx.Response:
+        headers = {name: more.pop(name) for name in ("Origin", "Host") if name in more}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token or server.served.agent}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.request(method, server.url + path, headers=headers, **more)
+
+    @staticmethod
+    def code(answer: httpx.Response) -> str:
+        return str(answer.json()["error"]["code"])
+
+    @staticmethod
+    def check_error(answer: httpx.Response, kind: str) -> None:
+        error = answer.json()["error"]
+        assert set(error) == {"type", "code", "message", "request_id"}
+        assert error["type"] == kind
+        assert error["request_id"] == answer.headers["X-Request-ID"]
+
+
+class TestClosed:
+    async def test_a_journal_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where nothing can be recorded nothing is approved: the protocol's gate denies."""
+        async with aap_server(tmp_path) as server:
+            await server.client().create(submission("look"), "first")
+
+            def fail(*_: object) -> None:
+                raise OSError("the disk is full")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(server.served.hub._journal._writer, "commit", fail)
+                gate = AsyncGate(server.client(retries=0.0))
+                assert isinstance(await gate.check(call("look", "second")), Deny)

@@ -1,0 +1,190 @@
+"""Notifications of ended requests, to the protocol's own receiver behind a real HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from agentapprovalprotocol import Receiver
+from agentapprovalprotocol._wire import Request
+from agentapprovalprotocol.receiver import new_secret
+from aiohttp import web
+from pydantic import ValidationError
+
+from interlock.engine.gateway.aap.receiver import WebhookReceiver
+from interlock.engine.gateway.aap.webhooks import instance_id
+from interlock.engine.history.model.events import RequestStep
+from tests.app.hosting.aap_server import AapServer, aap_server, submission
+from tests.engine.gateway.served import until
+
+CONTEXT = {"resume": {"framework": "test", "run": "7"}}
+
+
+class Endpoint:
+    """The protocol's receiver; `failures` are the statuses it answers first."""
+
+    def __init__(self, failures: list[int] | None = None) -> None:
+        self.woken: list[tuple[object, str]] = []
+        self.messages: list[tuple[dict[str, str], bytes]] = []
+        self.failures = failures or []
+        self.receiver = Receiver(
+            resumers={"test": self._resume},
+            secret=new_secret(),
+            registration_id=str(uuid4()),
+            instance_id=instance_id("bot"),
+        )
+
+    def _resume(self, handle: Mapping[str, object], request: Request) -> None:
+        self.woken.append((handle["run"], request.status))
+
+    async def answer(self, request: web.Request) -> web.Response:
+        headers, body = dict(request.headers), await request.read()
+        self.messages.append((headers, body))
+        if b"request.resolved" in body and self.failures:
+            return web.Response(status=self.failures.pop(0))
+        status, answered = await self.receiver.handle(headers, body)
+        return web.Response(status=status, body=answered)
+
+    def settings(self, port: int, secret: str | None = None) -> WebhookReceiver:
+        return WebhookReceiver(
+            url=f"http://127.0.0.1:{port}/events",
+            secret=secret or self.receiver.secret or "",
+            registration=self.receiver.registration_id or "",
+        )
+
+
+@asynccontextmanager
+async def listening(endpoint: Endpoint) -> AsyncGenerator[int, None]:
+    application = web.Application()
+    application.router.add_post("/events", endpoint.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def told(server: AapServer) -> None:
+    """Wait until the record says that the receiver knows."""
+
+    async def found() -> bool:
+        return any(isinstance(e, RequestStep) and e.step == "notified" for e in await server.bodies())
+
+    assert await until(found)
+
+
+class TestNotifications:
+    async def test_wakes_a_run(self, tmp_path: Path) -> None:
+        """The receiver takes the challenge, is notified once of a decision, and reads the request."""
+        endpoint = Endpoint()
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            endpoint.receiver.client = server.client()
+            await server.client().create(submission(context=CONTEXT), "k")
+            await server.decide(approved=True)
+            await told(server)
+
+            async def woken() -> bool:
+                return bool(endpoint.woken)
+
+            assert await until(woken)
+            assert endpoint.woken == [("7", "approved")]
+            assert len(endpoint.messages) == 2
+
+    async def test_tries_again(self, tmp_path: Path) -> None:
+        """A notification that fails is sent again: the same id and body, another time and signature."""
+        endpoint = Endpoint([500, 302, 503])
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            endpoint.receiver.client = server.client()
+            await server.client().create(submission("rm", context=CONTEXT), "k")
+            await told(server)
+            sent = [each for each in endpoint.messages if b"request.resolved" in each[1]]
+            assert len(sent) == 4
+            assert len({body for _, body in sent}) == 1
+            assert len({headers["webhook-id"] for headers, _ in sent}) == 1
+
+    async def test_after_a_restart(self, tmp_path: Path) -> None:
+        """What was not delivered is delivered by the next server, and what was is not sent again."""
+        endpoint = Endpoint([500] * 1000)
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            await server.client().create(submission("rm"), "k")
+        endpoint.failures = []
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            endpoint.receiver.client = server.client()
+
+            async def delivered() -> bool:
+                return any(b"request.resolved" in body for _, body in endpoint.messages)
+
+            assert await until(delivered)
+
+    async def test_one_that_was_not_expected(self, tmp_path: Path) -> None:
+        """A receiver that does not know the secret gets challenges, and no notification."""
+        endpoint = Endpoint()
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port, new_secret())}) as server,
+        ):
+            await server.client().create(submission("rm"), "k")
+
+            async def asked() -> bool:
+                return len(endpoint.messages) > 2
+
+            assert await until(asked)
+            assert all(b"webhook.verification" in body for _, body in endpoint.messages)
+
+    async def test_other_agents(self, tmp_path: Path) -> None:
+        """An agent without a receiver has its requests all the same."""
+        endpoint = Endpoint()
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            client = server.client(server.served.other)
+            made = await client.create(submission("rm"), "k")
+            assert made.status == "denied"
+            await asyncio.sleep(0)
+            assert not any(b"request.resolved" in body for _, body in endpoint.messages)
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("url", "http://receiver.example/events"),
+            ("url", "https://user:word@receiver.example/"),
+            ("url", "receiver"),
+            ("secret", "whsec_c2hvcnQ="),
+            ("secret", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
+            ("registration", "bot"),
+        ],
+    )
+    def test_faulty(self, field: str, value: str) -> None:
+        """A receiver that would be reached in clear, a short key and no UUID are refused."""
+        fields = {"url": "https://r.example/e", "secret": new_secret(), "registration": str(uuid4())}
+        WebhookReceiver.model_validate(fields)
+        with pytest.raises(ValidationError):
+            WebhookReceiver.model_validate(fields | {field: value})
+
+    def test_the_secret_is_not_shown(self) -> None:
+        """The text of a receiver has no secret."""
+        secret = new_secret()
+        shown = repr(WebhookReceiver(url="https://r.example/e", secret=secret, registration=str(uuid4())))
+        assert secret not in shown
