@@ -132,7 +132,7 @@ class PhonePages:
         self._logins = logins
         self._failures = failures
         self._renew = renew
-        self._deny_reasons = tuple(deny_reasons)
+        self._deny_reasons = tuple(map(visible, deny_reasons))
         self._clock = clock
         self._tabs = PhoneTabs()
         self._closing = asyncio.Event()

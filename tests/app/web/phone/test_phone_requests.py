@@ -307,6 +307,16 @@ class TestTexts:
                 assert "<img" not in html
                 assert not {"\u202e", "\x1b", "\x07"} & set(html)
 
+    async def test_of_reasons_to_deny_are_visible(self, tmp_path: Path) -> None:
+        """A directory that an agent can write may offer them: no mark in them is obeyed or hidden."""
+        reasons = ("not \u202ewon\u202c", "later\u200b", "\x1b[2J")
+        async with phones(tmp_path, deny_reasons=reasons) as of, agent(of) as gate, program(of) as page:
+            of.ask(gate(run)(text="ls"))
+            [request] = await of.asked()
+            html = await shown(page, request.id)
+        assert not {"\u202e", "\u202c", "\u200b", "\x1b"} & set(html)
+        assert "later\\u200b" in html
+
     async def test_of_a_plan_are_its_steps(self, tmp_path: Path) -> None:
         """A plan is on one line in the list; its page has every step, and what becomes of its calls."""
         rules = "require human-approval before plan\nrequire human-approval before deploy"
