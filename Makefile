@@ -27,10 +27,12 @@ dist: $(VENV)/dev
 	$(BIN)/python -m tests.support.distributions dist
 
 # Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
-# again and again need not be compiled each time, even where the environment says so.
+# again and again need not be compiled each time, even where the environment says so, nor the tests by each of
+# the four.
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/dev
-	$(BIN)/pytest --processes 4
+	-@$(BIN)/pytest -n 0 --collect-only -q >/dev/null 2>&1
+	$(BIN)/pytest -n 4 --dist worksteal
 
 # Some screens with Textual's caches as they ship, of which the tests above have their own.
 caches: export TEXTUAL_CACHES = shipped
@@ -45,7 +47,7 @@ ON_POSTGRESQL := tests/engine/history tests/engine/recording tests/engine/backte
 test-postgresql: export INTERLOCK_TEST_DATABASE = postgresql
 test-postgresql: export PYTHONDONTWRITEBYTECODE =
 test-postgresql: $(VENV)/dev
-	$(BIN)/pytest --processes 4 $(ON_POSTGRESQL)
+	$(BIN)/pytest -n 4 --dist worksteal $(ON_POSTGRESQL)
 
 # Some of them in each run.
 postgresql: export INTERLOCK_TEST_DATABASE = postgresql
@@ -60,7 +62,7 @@ SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-fo
 # All examples of every law, the longest tests, and Textual's caches as they ship: before a release.
 thorough: export HYPOTHESIS_PROFILE = thorough
 thorough: $(VENV)/dev
-	$(BIN)/pytest --processes 4 --timeout 1800
+	$(BIN)/pytest -n 4 --dist worksteal --timeout 1800
 
 bench: $(VENV)/dev
 	$(BIN)/python -m tests.bench

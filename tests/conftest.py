@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from .support import processes, textual_caches
+from .support import textual_caches
 from .support.laws import THOROUGH
 from .support.memory import in_memory
 
 if TYPE_CHECKING:
     from interlock.engine.history.database.location import PostgresLocation
-
-
-LONGEST = {"crash", "test_packaging.py", "test_words.py"}
 
 
 def keep_files_in_memory() -> None:
@@ -29,12 +26,7 @@ def keep_files_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    processes.add_option(parser)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    processes.install(config)
     # The thorough run has Textual's caches as they ship, as has `make caches`, and files on a disk.
     if not THOROUGH and os.environ.get("TEXTUAL_CACHES") != "shipped":
         textual_caches.install()
@@ -60,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Those marked `thorough` are left out but where a file is named on the command line.
     """
-    items.sort(key=lambda item: LONGEST.isdisjoint(item.path.parts))
+    items.sort(key=lambda item: "crash" not in item.path.parts)
     if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
         for item in items:
             if (mark := item.get_closest_marker("sqlite")) is not None:

@@ -24,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,8 +49,6 @@ COMMANDS = (
 )
 """What commands without a screen import; after it comes `-m interlock.app.cli`."""
 START = Path(__file__).with_name("forked_start.py")
-FAILED = "failed"
-"""What lies beside the socket of a process that could not import everything."""
 
 _servers: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
 
@@ -61,25 +58,10 @@ def python_with(*modules: str) -> list[str]:
 
     The process that has imported them is begun once, and ends with this one.
     """
-    path = begin(modules)
-    for _ in range(12_000):
-        if Path(path).exists():
-            return [sys.executable, "-S", "-E", "-I", str(START), path]
-        if Path(path).with_name(FAILED).exists():
-            break
-        time.sleep(0.01)
-    raise AssertionError(f"no process with {', '.join(modules)} imported: import them to see why")
-
-
-def begin(modules: tuple[str, ...]) -> str:
-    """The path of the socket on which a process with `modules` listens, soon.
-
-    Where tests run in several processes, it is the first of them that begins it, for all.
-    """
     server, path = _servers.get(modules, (None, ""))
     if server is None or server.poll() is not None:
         _servers[modules] = server, path = _begin(modules)
-    return path
+    return [sys.executable, "-S", "-E", "-I", str(START), path]
 
 
 def _begin(modules: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
@@ -88,7 +70,11 @@ def _begin(modules: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
         [sys.executable, "-P", __file__, path, *modules],
         cwd=START.parent,  # where a test happens to be may be gone before the last fork
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
+    assert server.stdout is not None
+    if server.stdout.readline() != b"ready\n":
+        raise AssertionError(f"no process with {', '.join(modules)}: it ended with {server.wait()}")
     atexit.register(_end, server)
     return server, path
 
@@ -157,9 +143,8 @@ class Forking:
         self._path = path
         self._starts: dict[int, socket.socket] = {}
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(f"{path}-")
+        self._listener.bind(path)
         self._listener.listen(64)
-        os.rename(f"{path}-", path)  # whoever sees it can connect
         self._ended, self._ending = socket.socketpair()
         self._ending.setblocking(False)
         signal.set_wakeup_fd(self._ending.fileno(), warn_on_full_buffer=False)
@@ -243,15 +228,12 @@ def _kill(pid: int) -> None:
 
 
 def serve(path: str, modules: Sequence[str]) -> None:
-    try:
-        for name in modules:
-            import_module(name)
-    except BaseException:
-        Path(path).with_name(FAILED).touch()
-        raise
+    for name in modules:
+        import_module(name)
     gc.collect()
     gc.freeze()
     forking = Forking(path)
+    print("ready", flush=True)
     asked = forking.fork()
     asked.take_over()
     code: object = 1
