@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import RETRY
+from ..core.sanitize import visible
 from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
 from ..gate.types import GateDecision, ResultRecord, ToolResult
@@ -27,8 +28,10 @@ from ..history.model.events import (
     ApprovalWithdrawn,
     CallDecided,
     CallLate,
+    CallResult,
     EventBody,
     MessageAdded,
+    SessionStatus,
 )
 from ..history.model.fast_models import copy_with
 from ..history.model.records import CallRecord
@@ -82,6 +85,9 @@ class OpenCall:
             self.decided.cancel()
 
 
+UNGATED = "a tool ran without asking: a result came for call '{}', which never came to the gate"
+MOST_ALARMS = 100
+"""Results without a call that one session has in the record; further ones are refused alike."""
 NOT_RUN = "Tool call not executed"
 ROOM = "its client has gone, and it made room for newer requests of the same token"
 """Reason for which a late call is withdrawn where no more may wait."""
@@ -125,6 +131,7 @@ class SubmittedCalls:
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
         self._unasked: set[str] = set()
+        self._ungated: set[str] = set()
         self._late: dict[str, asyncio.TimerHandle] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._closed: str | None = None
@@ -564,6 +571,7 @@ class SubmittedCalls:
         outcome = output, is_error or unknown
         decided = self.index.decided.get(call_id)
         if decided is None and call_id not in self.index.asked:
+            await self._alarm(call_id, output, is_error)
             raise UnknownCallError(self._host.id, call_id)
         if decided is None or is_blocked(decided):
             raise ResultRefusedError(self._host.id, call_id, "the call was not allowed")
@@ -580,6 +588,20 @@ class SubmittedCalls:
             await asyncio.shield(task)
         elif earlier[1] is not None:
             await asyncio.shield(earlier[1])
+
+    async def _alarm(self, call_id: str, output: str, is_error: bool) -> None:
+        """Record, once and for some calls only, the result of a call that never came to the gate.
+
+        Raises `JournalError`.
+        """
+        if call_id in self._ungated or len(self._ungated) >= MOST_ALARMS:
+            return
+        self._ungated.add(call_id)
+        text = UNGATED.format(visible(call_id))
+        log.warning("session '%s': %s", self._host.id, text)
+        result = CallResult(call_id=call_id, tool="", output=output, is_error=is_error, anomaly=text)
+        status = SessionStatus(status=self._host.state.phase, error=text)
+        await self._host.record(result, status)
 
     @property
     def open_ids(self) -> Collection[str]:

@@ -44,6 +44,9 @@ OUTDATED_HOOKS = (
     "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
     "them off. Install them again: interlock hook install {agent}"
 )
+PROBE = "interlock_probe"
+"""Tool that `hook test` calls, and no agent has: it is blocked once the gate has answered."""
+PROBED = "Interlock blocks this probe: the hooks, the server and its journal work"
 NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
 
 
@@ -227,6 +230,8 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
                     opening.session, event.call, "the agent stopped waiting", _short_deadline()
                 )
         raise
+    if event.tool == PROBE:
+        return _probed(hook, event, client)
     if judged.outcome == "waiting":
         return _undecided(hook, event, client, start_seconds, judged.reason)
     if judged.outcome == "block":
@@ -236,6 +241,18 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
     if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
         return ""
     return _decision("allow", judged.reason or "approved in Interlock")
+
+
+def _probed(hook: _Hook, event: PreToolUse, client: HookClient) -> str:
+    """Block the probe, whatever the rules say of it, and end its session."""
+    session = hook.opening(event).session
+    with suppress(HookError):
+        client.withdraw(session, event.call, "it was a probe", _short_deadline())
+    with suppress(HookError):
+        client.not_run(session, event.call, "it was a probe", _short_deadline())
+    with suppress(HookError):
+        client.end(session, _short_deadline())
+    return _decision("deny", PROBED)
 
 
 def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:

@@ -47,6 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     uninstall.add_argument(
         "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
     )
+    probe = add_command(parts, "test", "make a harmless call that the installed hooks have to block")
+    probe.add_argument("agent", choices=HOOK_AGENTS, help="whose")
+    probe.add_argument(
+        "--project", metavar="DIR", type=Path, help="the project to test (default: this directory)"
+    )
     add_command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
     # Their other words are parsed by `command_line` only: they are no settings that a file may have.
     for agent in HOOK_AGENTS:
@@ -64,7 +69,23 @@ def run(args: argparse.Namespace) -> int:
 
         line = ["--timeout", args.timeout] if args.timeout else []
         return main(args.part, [*line, *(["--project", str(args.project)] if args.project else [])])
+    if args.part == "test":
+        return _test(args)
     return _stop() if args.part == "stop" else _change_settings(args)
+
+
+def _test(args: argparse.Namespace) -> int:
+    """Probe an agent's hooks. Returns 1 where calls may run without being asked about."""
+    from .probe import findings
+
+    project = (args.project or Path.cwd()).expanduser().resolve()
+    if not project.is_dir():
+        return refuse("hook", f"--project {args.project}: there is no such directory")
+    faults = 0
+    for each in findings(args.agent, project):
+        faults += each.fault
+        print(f"{'FAULT' if each.fault else 'ok' if 'blocked' in each.text else 'note'}: {each.text}")
+    return 1 if faults else 0
 
 
 def _stop() -> int:

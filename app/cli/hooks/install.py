@@ -150,18 +150,37 @@ def check_isolated(interlock: tuple[str, ...]) -> None:
         )
 
 
-def installed_commands(agent: str, path: Path) -> list[str]:
-    """Commands of our hooks in a file, as far as it can be read."""
+@dataclass(frozen=True, slots=True)
+class InstalledHook:
+    """A hook of ours in a file: its event, the tools that it is for, its command."""
+
+    event: str
+    matcher: str | None
+    command: str
+
+
+def installed_hooks(agent: str, path: Path) -> list[InstalledHook]:
+    """Our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
-        _, settings = _read(path)
         return [
-            command
-            for groups in _table(settings.get("hooks")).values()
+            InstalledHook(event, None if matcher is None else str(matcher), command)
+            for event, groups in _table(read_settings(path).get("hooks")).items()
             for group in _list(groups)
             for hook in _list(_table(group).get("hooks"))
             if (command := _our_command(agent, hook)) is not None
+            for matcher in [_table(group).get("matcher")]
         ]
     return []
+
+
+def installed_commands(agent: str, path: Path) -> list[str]:
+    """Commands of our hooks in a file, as far as it can be read."""
+    return [each.command for each in installed_hooks(agent, path)]
+
+
+def read_settings(path: Path) -> JsonObject:
+    """Settings in a file; none where it is not there. Raises `HookInstallError`."""
+    return _read(path)[1]
 
 
 def any_outdated(commands: Iterable[str]) -> bool:

@@ -106,6 +106,11 @@ class Metrics:
             f"Decisions of operators within {QUICK:g} s, in which a request cannot have been read.",
             registry=registry,
         )
+        self._ungated = Counter(
+            "interlock_ungated_results",
+            "Results of calls that never came to the gate: a tool ran without asking.",
+            registry=registry,
+        )
         self._unknown = Counter(
             "interlock_unknown_outcomes",
             "Calls that were allowed, and whose outcome is unknown.",
@@ -186,6 +191,8 @@ class Metrics:
                 # A subagent's call is recorded in its parent's session, too.
                 if event.session not in self._children:
                     self._count_decision(event.session, body)
+            case CallResult(anomaly=str(), tool=""):
+                self._ungated.inc()
             case CallResult():
                 if body.unknown and event.session not in self._children:
                     self._unknown.inc()

@@ -1,0 +1,148 @@
+"""`interlock hook test`: a harmless call that the installed hooks have to block, and their blind spots.
+
+The probe goes the way of every call: the settings' own command, the server, the journal. The command
+blocks it in the end whatever the rules say, so that it never depends on them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from ....engine.core.sanitize import visible
+from ...config.paths import is_table
+from .answers import PROBE, PROBED
+from .install import (
+    SETTINGS_FILES,
+    HookInstallError,
+    InstalledHook,
+    installed_hooks,
+    read_settings,
+    settings_path,
+)
+
+LIMITS: Final = {
+    "claude-code": (
+        "commands that its user runs with `!` and what an allowed command does itself pass no hook",
+    ),
+    "codex": (
+        "hooks that were not trusted in `/hooks` are passed over, which no command can see",
+        "what an allowed command does itself passes no hook",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; a `fault` means that calls may run without being asked about."""
+
+    text: str
+    fault: bool = False
+
+
+def findings(agent: str, project: Path, *, timeout: float = 120.0) -> Iterator[Finding]:
+    """The report about an agent's hooks for a project, fault by fault."""
+    paths = [settings_path(agent, None), *_project_files(agent, project)]
+    hooks: list[InstalledHook] = []
+    for path in paths:
+        try:
+            settings = read_settings(path)
+        except HookInstallError as error:
+            yield Finding(str(error), fault=True)
+            continue
+        if settings.get("disableAllHooks") is True:
+            yield Finding(f"{path}: disableAllHooks is true, so no hook runs", fault=True)
+        if agent == "codex" and _switched_off(settings):
+            yield Finding(f"{path}: hooks are switched off", fault=True)
+        found = installed_hooks(agent, path)
+        hooks += found
+        yield from _unmatched(agent, path, found)
+    before = [each for each in hooks if each.event == "PreToolUse"]
+    if not before:
+        where = ", ".join(map(str, paths))
+        yield Finding(
+            f"No hook of Interlock is in {where}: no call is asked about. "
+            f"Install them: interlock hook install {agent}",
+            fault=True,
+        )
+    for each in dict.fromkeys(each.command for each in before):
+        yield _probe(each, project, timeout)
+    for text in LIMITS[agent]:
+        yield Finding(f"not seen: {text}")
+
+
+def _project_files(agent: str, project: Path) -> list[Path]:
+    place = SETTINGS_FILES[agent]
+    names = [place.file, "settings.local.json"] if agent == "claude-code" else [place.file]
+    return [path for name in names if (path := project / place.folder / name).exists()]
+
+
+def _switched_off(settings: dict[str, object]) -> bool:
+    features = settings.get("features")
+    return is_table(features) and features.get("hooks") is False
+
+
+def _unmatched(agent: str, path: Path, found: list[InstalledHook]) -> Iterator[Finding]:
+    """Events and tools that the hooks in a file, where there are any, are not called for."""
+    if not found:
+        return
+    for event in SETTINGS_FILES[agent].events:
+        matchers = {each.matcher for each in found if each.event == event}
+        fault = event == "PreToolUse"
+        if not matchers:
+            yield Finding(f"{path}: no hook for {event}; install them again", fault=fault)
+        elif not matchers & {"*", "", None}:
+            tools = ", ".join(sorted(str(each) for each in matchers))
+            yield Finding(f"{path}: {event} sees {visible(tools)} only, and no other tool", fault=fault)
+
+
+def _probe(command: str, project: Path, timeout: float) -> Finding:
+    """Run a hook's command as its agent does, for a call of the probe."""
+    session = f"interlock-probe-{uuid4()}"
+    event: dict[str, object] = {
+        "hook_event_name": "PreToolUse",
+        "session_id": session,
+        "cwd": str(project),
+        "tool_name": PROBE,
+        "tool_use_id": f"probe-{uuid4()}",
+        "tool_input": {},
+        "permission_mode": "default",
+        "transcript_path": os.devnull,
+    }
+    shown = visible(command.partition(" || ")[0])
+    try:
+        ran = subprocess.run(
+            ["sh", "-c", command],
+            input=json.dumps(event),
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(f"the probe was not blocked: {shown}: {error}", fault=True)
+    said = visible((ran.stderr or ran.stdout).strip())
+    if ran.returncode == 2:
+        return Finding(f"the gate does not work, so every call is blocked: {said}", True)
+    if ran.returncode != 0 or _reason(ran.stdout) != PROBED:
+        return Finding(f"the probe was not blocked: {shown}: exit code {ran.returncode}: {said}", True)
+    return Finding(f"the probe was blocked by {shown}")
+
+
+def _reason(out: str) -> str | None:
+    """Reason of a denial; `None` for any other answer."""
+    try:
+        found: object = json.loads(out)
+    except ValueError:
+        return None
+    output = found.get("hookSpecificOutput") if is_table(found) else None
+    if not is_table(output) or output.get("permissionDecision") != "deny":
+        return None
+    return str(output.get("permissionDecisionReason"))

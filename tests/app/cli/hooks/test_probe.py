@@ -1,0 +1,126 @@
+"""`interlock hook test`: the installed hooks block a probe, and what they do not see is said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.install import install
+from interlock.engine.history.model.events import CallDecided
+from tests.engine.gateway.served import Served, served
+
+from .running import Hook, Ran
+
+OWN = (sys.executable, "-I", "-m", "interlock.app.cli")
+FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
+
+
+def installed(hook: Hook, agent: str = "claude-code") -> Path:
+    """The settings with our hooks, for everywhere."""
+    path = hook.home / FILES[agent]
+    line = HookLine(config=hook.config, directories=(("HOME", str(hook.home)),))
+    install(agent, path, OWN, 20.0, line)
+    return path
+
+
+def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    how(found)
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+
+def narrowed(found: dict[str, Any]) -> None:
+    """Have the hook before a call match one tool only."""
+    found["hooks"]["PreToolUse"][0]["matcher"] = "Bash"
+
+
+async def probe(hook: Hook, agent: str = "claude-code") -> Ran:
+    project = hook.home / "project"
+    project.mkdir(exist_ok=True)
+    return await hook.command("test", agent, "--project", str(project))
+
+
+async def probed(server: Served) -> list[CallDecided]:
+    """The decisions of sessions of probes in the journal."""
+    sessions = [each.id for each in await server.hub.history() if "interlock-probe" in each.id]
+    events = [event for each in sessions for event in await server.hub.recorded(each)]
+    return [event.body for event in events if isinstance(event.body, CallDecided)]
+
+
+class TestProbe:
+    @pytest.mark.parametrize("agent", ["claude-code", "codex"])
+    async def test_is_blocked(self, tmp_path: Path, agent: str) -> None:
+        """The settings' own command asks the server, which records the call, and it is blocked."""
+        async with served(tmp_path / "s") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            installed(hook, agent)
+            ran = await probe(hook, agent)
+            assert ran.code == 0, ran.out + ran.err
+            assert "ok: the probe was blocked by" in ran.out
+            assert "note: not seen: " in ran.out
+            [decided] = await probed(server)
+            assert decided.tool == "interlock_probe"
+            assert not await server.hub.approvals()
+
+    async def test_without_a_server(self, tmp_path: Path) -> None:
+        """Hooks that reach no gate block every call, which is a fault of another kind."""
+        hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="ilk_agent_x")
+        installed(hook)
+        ran = await probe(hook)
+        assert ran.code == 1
+        assert "the gate does not work, so every call is blocked" in ran.out
+
+    async def test_without_hooks(self, tmp_path: Path) -> None:
+        """Where nothing is installed it says how to install it."""
+        ran = await probe(Hook.at(tmp_path / "home"))
+        assert ran.code == 1
+        assert "interlock hook install claude-code" in ran.out
+
+    async def test_with_a_command_that_lets_pass(self, tmp_path: Path) -> None:
+        """A command in the settings that was changed to answer nothing is found."""
+        hook = Hook.at(tmp_path / "home")
+        path = installed(hook)
+        path.write_text(path.read_text().replace(f"{sys.executable} -I", "true -I"))
+        ran = await probe(hook)
+        assert ran.code == 1
+        assert "FAULT: the probe was not blocked" in ran.out
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("fault", "how"),
+        [
+            ("disableAllHooks is true", lambda found: found.update(disableAllHooks=True)),
+            (
+                "PreToolUse sees Bash only",
+                narrowed,
+            ),
+        ],
+    )
+    async def test_of_the_settings(
+        self, tmp_path: Path, fault: str, how: Callable[[dict[str, Any]], object]
+    ) -> None:
+        """Settings with which calls pass no hook are a fault, though the probe is blocked."""
+        async with served(tmp_path / "s") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            change(installed(hook), how)
+            ran = await probe(hook)
+            assert (ran.code, fault in ran.out) == (1, True), ran.out
+
+    async def test_of_a_projects_own_settings(self, tmp_path: Path) -> None:
+        """A project's local settings that switch hooks off are found."""
+        async with served(tmp_path / "s") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            installed(hook)
+            local = hook.home / "project" / ".claude" / "settings.local.json"
+            local.parent.mkdir(parents=True)
+            local.write_text('{"disableAllHooks": true}')
+            ran = await probe(hook)
+            assert ran.code == 1
+            assert "settings.local.json: disableAllHooks" in ran.out
