@@ -62,6 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long a call waits for an operator at most, e.g. 5m, or never for no limit "
         "(default: 50s where the client asks for no progress, else never)",
     )
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        default=None,
+        help="start the server, have the gate block a harmless call, say what it does not see, and end",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,6 +89,10 @@ def run(args: argparse.Namespace) -> int:
         if url is None and typed["header"]:
             raise ValueError("--header is for --url")
         headers = {} if url is None else _headers(typed["header"] or (), os.environ)
+        if args.self_test and "self_test" in args.typed:
+            from .mcp_probe import self_test
+
+            return asyncio.run(self_test(_own_line(typed, command)))
         gate = McpGate(prefix=typed["prefix"] or "", plans=bool(typed["plans"]))
         wait = None if typed["wait"] is None else _waiting_time(typed["wait"])
         return asyncio.run(_run(url, command, headers, gate, typed["name"], typed["session"], wait))
@@ -93,6 +103,25 @@ def run(args: argparse.Namespace) -> int:
         )
     except ValueError as error:
         return refuse("mcp", error)
+
+
+def _own_line(
+    typed: Mapping[str, str | bool | Sequence[str] | None], command: Sequence[str]
+) -> list[str]:
+    """The words of this command without the self-test."""
+    line: list[str] = []
+    for name, value in typed.items():
+        option = "--url" if name == "mcp_url" else f"--{name}"
+        match value:
+            case True:
+                line.append(option)
+            case str():
+                line += [option, value]
+            case None | False:
+                pass
+            case _:
+                line += [word for each in value for word in (option, each)]
+    return [*line, *(["--", *command] if command else [])]
 
 
 async def _run(

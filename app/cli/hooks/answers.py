@@ -31,6 +31,7 @@ from ....engine.gateway.hooks.events import (
 from ....engine.gateway.hooks.transcript import exit_code
 from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
 from ....engine.gateway.protocol.late_calls import late_answer
+from ....engine.gateway.protocol.probe import PROBE, PROBED
 from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
 from .server import Connected, StartingError, connect
@@ -44,9 +45,6 @@ OUTDATED_HOOKS = (
     "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
     "them off. Install them again: interlock hook install {agent}"
 )
-PROBE = "interlock_probe"
-"""Tool that `hook test` calls, and no agent has: it is blocked once the gate has answered."""
-PROBED = "Interlock blocks this probe: the hooks, the server and its journal work"
 NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
 
 

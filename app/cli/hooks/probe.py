@@ -16,8 +16,8 @@ from typing import Final
 from uuid import uuid4
 
 from ....engine.core.sanitize import visible
+from ....engine.gateway.protocol.probe import PROBE, PROBED
 from ...config.paths import is_table
-from .answers import PROBE, PROBED
 from .install import (
     SETTINGS_FILES,
     HookInstallError,

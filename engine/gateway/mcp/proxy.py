@@ -21,6 +21,7 @@ from ..client.connection import GatewayError, NotAdmittedError, RequestFailedErr
 from ..protocol.agent_methods import CallAnswer, CallTool
 from ..protocol.framing import Code
 from ..protocol.late_calls import late_answer
+from ..protocol.probe import PROBE, PROBED
 from ..protocol.tokens import TokenError
 from .frames import error_line
 from .gate import (
@@ -240,7 +241,7 @@ class McpProxy:
         began = time.monotonic()
         line: bytes | None
         try:
-            listed = await self._is_listed(call, began)
+            listed = call.name == PROBE or await self._is_listed(call, began)
             session = await self._open_session(call, began)
             if listed:
                 line = await self._decide(session, call, began)
@@ -335,6 +336,8 @@ class McpProxy:
                 if answer.outcome == "allow":
                     await session.result(call.gate_id, NOT_RUN.output, is_error=True)
                 return None
+            if call.name == PROBE:
+                return await self._block_probe(session, call, answer)
             if answer.outcome == "allow" and call.own:
                 return await self._answer_plan(session, call, answer)
             if answer.outcome != "waiting":
@@ -344,6 +347,14 @@ class McpProxy:
             await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
         return None
+
+    async def _block_probe(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
+        """Block the probe, whatever the rules say of it: the server has recorded it."""
+        if answer.outcome == "allow":
+            await session.result(call.gate_id, NOT_RUN.output, is_error=True)
+        elif answer.outcome == "waiting":
+            await self._withdraw(session, call)
+        return self.gate.refusal_line(call, PROBED)
 
     async def _answer_plan(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
         """Answer a plan: the server has no part in it."""

@@ -103,7 +103,8 @@ _NEVER = """
     changed_nets claimed config connect db digest dry_run each fill force format header headless idle_exit
     input_file junit key kind label lift live log logout messages metrics name no_backtest no_labels no_qr
     older_than open out overlap owner plans prefix project proposed quiet reason resume reveal schema
-    session since test timeout token_file tools to trace_arguments trust unasked unmasked url wait yes
+    self_test session since test timeout token_file tools to trace_arguments trust unasked unmasked url
+    wait yes
 """
 NEVER = _NEVER.split()
 

@@ -57,7 +57,9 @@ class TestTwoServers:
                 # The database of these tests keeps nothing through a power cut, which is said.
                 weak = ("interlock serve: fsync is", "interlock serve: full_page_writes is")
                 others = [line for line in said.splitlines() if not line.startswith(weak)]
-                assert [part in line for part, line in zip(rest, others, strict=True)] == [True] * len(rest)
+                assert [part in line for part, line in zip(rest, others, strict=True)] == [True] * len(
+                    rest
+                )
 
     @pytest.mark.timeout(180)
     async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
