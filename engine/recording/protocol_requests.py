@@ -107,6 +107,7 @@ class ProtocolRequests:
                 # One that ends with its server goes on with the next.
                 for known in list(self.found.values()):
                     self._end(known, RequestDecision("cancelled", event.at, "The session was ended"))
+                    self._cut_off(known, event.at)
             case _:
                 pass
 
@@ -124,6 +125,12 @@ class ProtocolRequests:
     def _end(self, known: ProtocolRequest, decision: RequestDecision) -> None:
         if known.decision is None:
             self._set(replace(known, decision=decision))
+
+    def _cut_off(self, known: ProtocolRequest, at: datetime) -> None:
+        """Let an approval that was not used end now."""
+        decision = known.decision
+        if known.used is None and decision is not None and decision.expires is not None:
+            self._set(replace(known, decision=replace(decision, expires=min(decision.expires, at))))
 
     def _set(self, request: ProtocolRequest) -> None:
         self.found[request.id] = request
