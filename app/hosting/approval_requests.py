@@ -233,11 +233,12 @@ def _id(request: web.Request) -> str:
 
 def _key(request: web.Request) -> str:
     keys = request.headers.getall("Idempotency-Key", [])
-    if len(keys) != 1 or not 0 < len(keys[0]) <= LONGEST_KEY:
+    # Other bytes are read as half characters, of which there is no digest.
+    if len(keys) != 1 or not 0 < len(keys[0]) <= LONGEST_KEY or not keys[0].isascii():
         raise _HttpError(
             HTTPStatus.BAD_REQUEST,
             "missing_idempotency_key",
-            f"Expected one Idempotency-Key of at most {LONGEST_KEY} characters",
+            f"Expected one Idempotency-Key of at most {LONGEST_KEY} ASCII characters",
         )
     return keys[0]
 

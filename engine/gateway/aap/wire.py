@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from ...core.json_equality import same_json
-from ...core.unique_keys import unique
 from ...history.model.events import RequestMade
 from ...recording.protocol_requests import ProtocolRequest
-from ..protocol.framing import Payload, problems
+from ..protocol.framing import Payload, WireError, problems, read_json
 
 LONGEST_NAME: Final = 200
 LONGEST_TEXT: Final = 20_000
@@ -87,10 +85,10 @@ MessageT = TypeVar("MessageT", bound=BaseModel)
 def read(model: type[MessageT], body: bytes) -> MessageT:
     """Read a message. Raises `InvalidMessageError` for what is none, such as a key that stands twice."""
     try:
-        return model.model_validate(json.loads(body.decode(), object_pairs_hook=unique))
+        return model.model_validate(read_json(body.decode()))
     except ValidationError as error:
         raise InvalidMessageError(problems(error)) from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, WireError) as error:
         raise InvalidMessageError(f"expected a JSON object: {error}") from error
 
 

@@ -133,6 +133,18 @@ def read_request(frame: str | bytes) -> Request:
     """Parse a client's frame. Raises `WireError`."""
     if isinstance(frame, bytes):
         raise WireError(Code.REQUEST, "expected a text frame, found a binary one")
+    loaded = read_json(frame)
+    if (quickly := _quickly(loaded)) is not None:
+        return quickly
+    try:
+        return Request.model_validate(loaded)
+    except ValidationError as error:
+        said = f"not a JSON-RPC 2.0 request: {problems(error)}"
+        raise WireError(Code.REQUEST, said, request_id=_id_of(loaded)) from error
+
+
+def read_json(frame: str) -> object:
+    """Parse JSON that people may approve, and that a record can hold. Raises `WireError`."""
     try:
         # Whole numbers of any size stay what they are: people approve what they see.
         loaded = from_json(frame, allow_inf_nan=False)
@@ -148,13 +160,7 @@ def read_request(frame: str | bytes) -> Request:
     except RepeatedKeyError as error:
         said = f"the frame can be read in two ways: {error}"
         raise WireError(Code.PARSE, said, request_id=given) from error
-    if (quickly := _quickly(loaded)) is not None:
-        return quickly
-    try:
-        return Request.model_validate(loaded)
-    except ValidationError as error:
-        said = f"not a JSON-RPC 2.0 request: {problems(error)}"
-        raise WireError(Code.REQUEST, said, request_id=given) from error
+    return loaded
 
 
 def _quickly(loaded: object) -> Request | None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -20,6 +21,10 @@ from interlock.engine.history.model.events import CallDecided, CallResult, Reque
 from tests.engine.gateway.served import until
 
 from .aap_server import AapServer, aap_server, submission
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
 
 
 def call(tool: str, key: str = "run:1", **arguments: object) -> Call:
@@ -318,6 +323,22 @@ class TestEnds:
             after = await client.create(submission(), "later")
             assert after.status == "pending"
 
+    async def test_an_approval_of_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
+        """It can be used no more, neither here nor at a server that is started again."""
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            [session] = [each.id for each in await server.served.hub.history()]
+            await server.served.hub.close_session(session, "ada")
+            with pytest.raises(ConflictError, match="approval_expired"):
+                await client.consume(made.id, "u")
+            assert (await client.create(submission("look"), "later")).status == "approved"
+            with pytest.raises(ConflictError, match="approval_expired"):
+                await client.consume(made.id, "u")
+        async with aap_server(tmp_path) as server:
+            with pytest.raises(ConflictError, match="approval_expired"):
+                await server.client().consume(made.id, "u")
+
     async def test_outcomes(self, tmp_path: Path) -> None:
         """An outcome is recorded once: the same again changes nothing, another is refused."""
         async with aap_server(tmp_path) as server:
@@ -430,6 +451,10 @@ class TestAdmission:
             '{"tool": "look", "arguments": {}, "timeout": "5m", "context": null}',
             '{"tool": "look", "arguments": {"a": NaN}, "timeout": "5m"}',
             '{"tool": "", "arguments": {}, "timeout": "5m"}',
+            '{"tool": "look", "arguments": {"a": "\\ud800"}, "timeout": "5m"}',
+            '{"tool": "look", "arguments": {"\\ud800": 1}, "timeout": "5m"}',
+            '{"tool": "look", "arguments": {}, "timeout": "5m", "context": {"run_id": "\\udc00"}}',
+            '{"tool": "look", "arguments": {"a": %s}, "timeout": "5m"}' % ("[" * 200 + "]" * 200),
         ],
     )
     async def test_faulty_messages(self, tmp_path: Path, body: str) -> None:
@@ -446,6 +471,9 @@ class TestAdmission:
             body = '{"tool": "look", "arguments": {}, "timeout": "5m"}'
             no_key = await self.ask(server, "POST", "/v1/requests", content=body, key=None)
             assert (no_key.status_code, self.code(no_key)) == (400, "missing_idempotency_key")
+            for path in ("", f"/{uuid4()}/consume"):
+                odd = await self.ask(server, "POST", f"/v1/requests{path}", content=body, key=b"\xff")
+                assert (odd.status_code, self.code(odd)) == (400, "missing_idempotency_key")
             large = await self.ask(server, "POST", "/v1/requests", content=" " * (2 << 20))
             assert large.status_code == 413
             bad_wait = await self.ask(server, "GET", "/v1/requests/x?wait=soon")
@@ -459,16 +487,19 @@ class TestAdmission:
         method: str,
         path: str,
         token: str | None = "",
-        key: str | None = "k",
+        key: str | bytes | None = "k",
         **more: Any,
     ) -> httpx.Response:
-        headers = {name: more.pop(name) for name in ("Origin", "Host") if name in more}
+        headers: dict[str, str | bytes] = {
+            name: more.pop(name) for name in ("Origin", "Host") if name in more
+        }
         if token is not None:
             headers["Authorization"] = f"Bearer {token or server.served.agent}"
         if key is not None:
             headers["Idempotency-Key"] = key
         async with httpx.AsyncClient(trust_env=False) as client:
-            return await client.request(method, server.url + path, headers=headers, **more)
+            pairs = [(name.encode(), _bytes(value)) for name, value in headers.items()]
+            return await client.request(method, server.url + path, headers=pairs, **more)
 
     @staticmethod
     def code(answer: httpx.Response) -> str:
