@@ -29,9 +29,10 @@ from claude_agent_sdk import (
 )
 
 from ..engine.gateway.hooks.transcript import failed, goes_on
+from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, CoverageError, Probe, version_of
-from .gate import CUT_OFF, PROBE, Allow, Block, Outcome, SessionGate, Wait, outcome_of
+from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, Wait, outcome_of
 
 FRAMEWORK = "Claude Agent SDK"
 
@@ -63,19 +64,19 @@ def gate_options(
 
     Raises `ValueError` for `PreToolUse` hooks in `options`, which could change what was approved.
     """
-    options = ClaudeAgentOptions() if options is None else options
-    hooks = dict(options.hooks or {})
+    given = ClaudeAgentOptions() if options is None else options
+    hooks = dict(given.hooks or {})
     if hooks.get("PreToolUse"):
         raise ValueError("options have PreToolUse hooks, which could change an input after its approval")
-    own = _own_servers(options) if short_names else ()
+    own = _own_servers(given) if short_names else ()
     gated = _GateHooks(Gates.of(gate, agent=agent), thread, pause_after, own)
     before = HookMatcher(hooks=[gated.before], timeout=_TIMEOUT, on_failure="block")
     after = HookMatcher(hooks=[gated.after], timeout=_TIMEOUT)
     hooks["PreToolUse"] = [before]
     hooks["PostToolUse"] = [after, *hooks.get("PostToolUse", [])]
     hooks["PostToolUseFailure"] = [after, *hooks.get("PostToolUseFailure", [])]
-    can_use = options.can_use_tool
-    return replace(options, hooks=hooks, can_use_tool=None if can_use is None else _unchanged(can_use))
+    can_use = given.can_use_tool
+    return replace(given, hooks=hooks, can_use_tool=None if can_use is None else _unchanged(can_use))
 
 
 @dataclass

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from .gate import PROBE, PROBE_BLOCK
+from ..engine.gateway.protocol.probe import PROBE
+from .gate import PROBE_BLOCK
 
 
 @dataclass(frozen=True, slots=True)

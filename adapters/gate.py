@@ -22,6 +22,7 @@ from ..engine.gate.wrapping.failures import is_error_value, returned_failure
 from ..engine.gateway.client.agent_tools import FunctionOutcome
 from ..engine.gateway.client.agent_tools import text as tool_text
 from ..engine.gateway.client.sync import LoopThread
+from ..engine.gateway.protocol.probe import PROBE, PROBED
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +71,7 @@ Answer: TypeAlias = Allow | Block | Wait
 
 CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran"
 
-PROBE = "interlock_probe"
-"""Name of the tool that `check_coverage` has called; every gate blocks it once it could decide."""
-PROBE_BLOCK = Block("A gate that works blocks the probe of Interlock")
+PROBE_BLOCK = Block(PROBED)
 
 
 class Backend(Protocol):

@@ -24,11 +24,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph  # pyright: ig
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
+from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
 from .gate import (
     CUT_OFF,
-    PROBE,
     Allow,
     Answer,
     Block,

@@ -42,9 +42,10 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
+from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, PROBE, Allow, Answer, Block, SessionGate, Wait, failure_text, outcome_of
+from .gate import CUT_OFF, Allow, Answer, Block, SessionGate, Wait, failure_text, outcome_of
 
 FRAMEWORK = "OpenAI Agents SDK"
 

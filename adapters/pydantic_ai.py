@@ -23,9 +23,10 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_core import to_jsonable_python
 
+from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, PROBE, Allow, Block, SessionGate, Wait, call_digest, failure_text, outcome_of
+from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, call_digest, failure_text, outcome_of
 
 FRAMEWORK = "pydantic-ai"
 WAITS = {"interlock": "it waits for an operator"}
