@@ -367,8 +367,9 @@ class TestDistributions:
         done = whole.run(tmp_path, "interlock", "demo", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         every = [n for n in source_modules() if ".migrations." not in n or n.endswith("migrations")]
-        if find_spec("claude_agent_sdk") is None:
-            every.remove("interlock.adapters.claude_agent")
+        for framework, module in (("claude_agent_sdk", "claude_agent"), ("smolagents", "smolagents")):
+            if find_spec(framework) is None:
+                every.remove(f"interlock.adapters.{module}")
         done = whole.run(tmp_path, "python", "-c", IMPORT_ALL, str(whole.site), *every)
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) == len(every)

@@ -38,10 +38,24 @@ def langchain() -> object:
     return FakeModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("done")]))
 
 
+def smolagents() -> object:
+    """A model that writes code."""
+    from smolagents.models import ChatMessage, MessageRole, Model
+
+    class FakeModel(Model):
+        answers = iter(['deploy("prod")', 'final_answer("done")'])
+
+        def generate(self, *_: object, **__: object) -> ChatMessage:  # type: ignore[override]
+            return ChatMessage(MessageRole.ASSISTANT, f"<code>{next(self.answers)}</code>")
+
+    return FakeModel()
+
+
 MODELS: dict[str, Callable[[], object]] = {
     "langchain": langchain,
     "openai-agents": openai_agents,
     "pydantic-ai": pydantic_ai,
+    "smolagents": smolagents,
 }
 
 

@@ -117,6 +117,15 @@ ROWS = (
         "arguments; told after the result",
         "changes by hooks in settings files",
     ),
+    Row(
+        "smolagents",
+        "smolagents",
+        "smolagents",
+        "`thread=`, else the run",
+        "no",
+        "arguments and code; told in the result or the logs",
+        "tools that an executor runs elsewhere; requests to managed agents as such",
+    ),
 )
 
 

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import builtins
 import json
+import linecache
 import os
 import re
 import shlex
@@ -226,6 +227,7 @@ PROVIDED: Mapping[str, set[str]] = {
     "docs/how-to/adapters/langchain.md": {"model"},
     "docs/how-to/adapters/openai-agents.md": {"model"},
     "docs/how-to/adapters/pydantic-ai.md": {"model"},
+    "docs/how-to/adapters/smolagents.md": {"model"},
     "docs/how-to/server.md": {"ask_model", "deploy", "messages", "run_tests"},
     "docs/how-to/flows.md": {*vars(agents), *vars(flows), *vars(release_flow)},
 }
@@ -251,7 +253,11 @@ def made_in(tree: ast.AST) -> set[str]:
 
 
 async def run(block: Block, names: dict[str, object]) -> None:
-    """Run a block as a program, in a thread: it may have a loop of its own, or wait without one."""
+    """Run a block as a program, in a thread: it may have a loop of its own, or wait without one.
+
+    Its source can be read like that of a file: some libraries make tools of it.
+    """
+    linecache.cache[block.where] = (len(block.text), None, block.text.splitlines(True), block.where)
     await asyncio.to_thread(exec, compile(block.text, block.where, "exec"), names)
 
 
