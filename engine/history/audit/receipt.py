@@ -1,7 +1,8 @@
 """Receipt of one decision: the events of a call with their links, signed, for checks without a journal.
 
 The hash of the last of them stands for all that the session's record had up to there, and the key of the
-journal's keeper signs that the chain was whole. Of other calls between them only facts are in it.
+journal's keeper signs that the chain was whole, and what is shown of it. Of other calls between them only
+facts are in it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -90,7 +92,7 @@ def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, 
         lines.append(event_line(events[at], prev, mask) if alone else _facts(events[at], prev))
     last = events[own[-1]]
     signer = Signer.open(key)
-    message = _message(session, call, last.seq, last.hash.hex(), imported=check.imported)
+    message = _message(session, call, last, lines, imported=check.imported)
     receipt: dict[str, JsonValue] = {
         "format": FORMAT,
         "version": VERSION,
@@ -122,9 +124,8 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
             raise ValueError(f"{shown}: event {seq} is not as it was recorded; the receipt was changed")
         prev = event.hash
     last = events[-1]
-    message = _message(
-        receipt.session, receipt.call, last.seq, last.hash.hex(), imported=receipt.imported
-    )
+    lines: list[JsonValue] = [line.model_dump(exclude_unset=True) for line in receipt.events]
+    message = _message(receipt.session, receipt.call, last, lines, imported=receipt.imported)
     public = bytes.fromhex(receipt.key)
     if not signed(message, bytes.fromhex(receipt.signature), public):
         raise ValueError(f"{shown}: the signature is not of these events by this key; it was changed")
@@ -181,13 +182,20 @@ def _compare(path: Path, session: str, last: LinkedEvent) -> None:
         )
 
 
-def _message(session: str, call: str, seq: int, head: str, *, imported: bool) -> bytes:
-    """The bytes that are signed: the call, and the hash up to which the chain was whole."""
+def _message(
+    session: str, call: str, last: LinkedEvent, lines: list[JsonValue], *, imported: bool
+) -> bytes:
+    """The bytes that are signed: the call, and the hash up to which the chain was whole.
+
+    The lines are signed as well: no hash covers content beside a mask, and a first event that was left
+    out would not be missed.
+    """
     said: dict[str, JsonValue] = {
         "call": call,
-        "hash": head,
+        "events": sha256(canonical(lines).encode()).hexdigest(),
+        "hash": last.hash.hex(),
         "imported": imported,
-        "seq": seq,
+        "seq": last.seq,
         "session": session,
         "version": VERSION,
     }

@@ -86,14 +86,30 @@ class TestReceipt:
 
     @pytest.mark.parametrize(
         ("old", "new"),
-        [('"maria"', '"ben"'), ('"allow"', '"block"'), ('"d1"', '"d2"'), ('"shop"', '"bank"')],
+        [
+            ('"maria"', '"ben"'),
+            ('"allow"', '"block"'),
+            ('"d1"', '"d2"'),
+            ('"shop"', '"bank"'),
+            ('"prod"', '"test"'),
+            ('"imported": false', '"imported": true'),
+        ],
     )
     def test_that_was_changed_is_refused(self, decided: Shell, old: str, new: str) -> None:
-        """Another approver, outcome, call or session does not fit the chain or the signature."""
+        """Another approver, outcome, call, session or input beside a mask does not fit."""
         receipt(decided)
         text = Path("r.json").read_text()
         assert old in text
         Path("r.json").write_text(text.replace(old, new))
+        decided.run("verify-receipt", "r.json", code=1)
+
+    @pytest.mark.parametrize("left", [slice(1, None), slice(None, -1)])
+    def test_that_was_cut_is_refused(self, decided: Shell, left: slice) -> None:
+        """The first event cannot be left out, nor the last one."""
+        found = receipt(decided)
+        events = found["events"]
+        assert isinstance(events, list)
+        Path("r.json").write_text(json.dumps({**found, "events": events[left]}))
         decided.run("verify-receipt", "r.json", code=1)
 
     def test_by_an_unknown_key(self, decided: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
