@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
+from ...hub.request_api import PREFIX
 from ..protocol.agent_methods import (
     CALL,
     CLOSE,
@@ -18,7 +19,10 @@ from ..protocol.agent_methods import (
     RESULT,
     RESUME,
     WITHDRAW,
+    OpenSession,
+    SessionOpen,
 )
+from ..protocol.framing import Code, WireError
 from ..protocol.method import Method, ParamsT, ResultT
 from ..protocol.tokens import Identity
 from .agent_sessions import AgentSessions, Listener
@@ -52,7 +56,13 @@ class AgentHandlers:
 
 
 def _open(agent: AgentHandlers) -> _NamedHandler:
-    return handler(OPEN, lambda params: agent.sessions.open(agent.identity, params, agent.listener))
+    async def answer(params: OpenSession) -> SessionOpen:
+        # Their ids follow from names, so that another agent could take one before its own has it.
+        if params.session is not None and params.session.startswith(PREFIX):
+            raise WireError(Code.PARAMS, f"session: ids that begin with '{PREFIX}' are the server's own")
+        return await agent.sessions.open(agent.identity, params, agent.listener)
+
+    return handler(OPEN, answer)
 
 
 def _resume(agent: AgentHandlers) -> _NamedHandler:

@@ -17,6 +17,8 @@ from agentapprovalprotocol._wire import Request
 from agentapprovalprotocol.testing import FakeProvider
 
 from interlock.engine.core.clock import utc_now
+from interlock.engine.gateway.aap.provider import _session_id
+from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.history.model.events import CallDecided, CallResult, RequestMade, RequestStep
 from tests.engine.gateway.served import until
 
@@ -407,6 +409,18 @@ class TestRestart:
             made = await server.client().create(submission(), "k")
         async with aap_server(tmp_path, clock=lambda: utc_now() + timedelta(hours=1)) as server:
             assert (await server.client().get(made.id, wait=20)).status == "expired"
+
+
+class TestSessions:
+    async def test_an_id_that_another_agent_wants(self, tmp_path: Path) -> None:
+        """Ids of these sessions can be guessed, so no other agent may open one before its own does."""
+        async with aap_server(tmp_path) as server:
+            me = server.served.tokens.find(server.served.agent)
+            assert me is not None
+            async with server.served.agent_client(server.served.other) as other:
+                with pytest.raises(GatewayError, match="aap"):
+                    await other.open("other", session=_session_id(me, ""))
+            assert (await server.client().create(submission("look"), "k")).status == "approved"
 
 
 class TestAdmission:
