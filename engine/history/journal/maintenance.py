@@ -141,15 +141,16 @@ def rebuild(path: Location) -> Rebuilt:
                 mended.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
         connection.execute("SAVEPOINT decisions")
+        strays: list[tuple[str]] = []
         if isinstance(connection, PostgresConnection):
             strays = connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS).fetchall()
-            gone = [(session,) for session in (*free, *(stray for (stray,) in strays))]
+            gone = [*strays, *((session,) for session in free)]
             connection.executemany(sql.DELETE_DECISIONS_OF_SESSION, gone)
             for session in free:
                 rebuild_decisions(connection, session)
         else:
             rebuild_decisions(connection)
-        changed = _decisions(connection, free) != listed
+        changed = bool(strays) or _decisions(connection, free) != listed
         if not changed:
             connection.execute("ROLLBACK TO decisions")
     held = tuple(session for session in sessions if session not in free)

@@ -91,6 +91,8 @@ class TestMended:
             "INSERT INTO decision SELECT 99, session, 1, at, agent, call_id, tool, called, input, mode, "
             'verdict, net, rule, place, "by", via, result, kind, "off" FROM decision',
             "UPDATE decision SET session = 'gone'",
+            "INSERT INTO decision SELECT 99, 'gone', 1, at, agent, call_id, tool, called, input, mode, "
+            'verdict, net, rule, place, "by", via, result, kind, "off" FROM decision',
         ],
     )
     def test_decisions(self, database: Path, change: str) -> None:

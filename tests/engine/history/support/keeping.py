@@ -78,14 +78,19 @@ def rows(path: Location, select: str) -> list[tuple[object, ...]]:
 
 
 def contents(path: Location) -> dict[str, list[tuple[object, ...]]]:
-    """All that a journal has, table by table."""
+    """All that a journal has, table by table, and as `numbers` how far its events are numbered."""
     if isinstance(absolute(path), PostgresLocation):
-        found = {table: rows(path, f"SELECT * FROM {table} ORDER BY 1") for table in ("owner", "lane")}
-        statements = (text.replace(" LIMIT 1", " ORDER BY 1") for text in FIRST_ROWS)
-        return found | {text: rows(path, text) for text in statements}
-    tables = ("session", "event", "decision", "pruned", "sqlite_sequence")
-    return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables[:-1]} | {
-        tables[-1]: rows(path, "SELECT name, seq FROM sqlite_sequence")
+        found = {
+            "numbers": rows(path, "SELECT lane, last FROM lane ORDER BY 1"),
+            "owner": rows(path, "SELECT * FROM owner ORDER BY 1"),
+        }
+        for text in FIRST_ROWS:
+            table = text.removesuffix(" LIMIT 1").rpartition(" ")[2]
+            found[table] = rows(path, text.replace(" LIMIT 1", " ORDER BY 1"))
+        return found
+    tables = ("session", "event", "decision", "pruned")
+    return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables} | {
+        "numbers": rows(path, "SELECT name, seq FROM sqlite_sequence")
     }
 
 
