@@ -32,7 +32,6 @@ SUBMIT = C(submit={"text": "notes"})
 SIGNED = {"by": "ada"}
 
 
-@pytest.mark.sqlite("a disk that is full")
 class TestFullDisk:
     async def test_a_step_that_is_not_recorded_stops_the_run(
         self, hubs: Callable[[], Hub], disk: Disk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from interlock.engine.agents import C, Reply, ScriptedModel
 from interlock.engine.agents.models.scripted import ScriptedCall
 from interlock.engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder, RunLimits
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.writer import Writer, Written
+from interlock.engine.history.journal.writer import Written
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -31,7 +31,7 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
-from ...support.full_disk import Disk, disk
+from ...support.full_disk import Disk, before_commits, disk
 from ...support.release import Commit, Draft, Notes, Release, Short, deploy, ran, run_tests
 
 __all__ = ["disk", "hubs"]
@@ -233,15 +233,13 @@ class TestAnswers:
     ) -> None:
         """A run that is stopped while an answer is being recorded stands, and its call has not run."""
         reached, let_go = threading.Event(), threading.Event()
-        commit = Writer.commit
 
-        def held(writer: Writer, batch: list[Written]) -> None:
+        def hold(batch: Sequence[Written]) -> None:
             if any(isinstance(each.event.body, ApprovalDecided) for each in batch):
                 reached.set()
                 assert let_go.wait(20)
-            commit(writer, batch)
 
-        monkeypatch.setattr(Writer, "commit", held)
+        before_commits(monkeypatch, hold)
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
         request = await asked(hub)
