@@ -253,6 +253,7 @@ def drop(schema: PostgresLocation) -> None:
 # Tests that name files: their journals in PostgreSQL instead
 
 SWITCH = "INTERLOCK_TEST_DATABASE"
+_on = os.environ.get(SWITCH) == "postgresql"  # tests of the command line run without such variables
 _MOST_IN_USE = 20
 """Schemas whose connections are kept: the server has some two hundred for all processes."""
 _mapped: dict[Path, PostgresLocation] = {}
@@ -260,7 +261,7 @@ _mapped: dict[Path, PostgresLocation] = {}
 
 def is_on() -> bool:
     """Tell whether the journals of all tests are in PostgreSQL in this run."""
-    return os.environ.get(SWITCH) == "postgresql"
+    return _on
 
 
 def map_files(root: Callable[[], Path]) -> None:
@@ -284,6 +285,34 @@ def map_files(root: Callable[[], Path]) -> None:
         return _mapped[path]
 
     location.location_of = mapped
+
+
+def named(place: str | Path | PostgresLocation) -> str:
+    """A location as one types it, also for another process."""
+    found = location.location_of(place)
+    if isinstance(found, Path):
+        return str(found)
+    return f"{found.url}{'&' if '?' in found.url else '?'}schema={found.schema}"
+
+
+def end_killed(place: Path) -> None:
+    """Say of the servers of a database that they have ended, as another one does after their leases.
+
+    A file is free at once when the process that had it is killed.
+    """
+    found = location.location_of(place)
+    if isinstance(found, PostgresLocation):
+        statement = f"UPDATE {found.schema}.server SET ended = lease WHERE ended IS NULL"
+        _administration().execute(statement.encode())
+
+
+def remove_journal(path: Path) -> None:
+    """Remove a journal as a whole."""
+    found = location.location_of(path)
+    if isinstance(found, PostgresLocation):
+        drop(found)
+    else:
+        path.unlink()
 
 
 def drop_below(folder: Path) -> None:

@@ -51,7 +51,7 @@ def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -
     if age == "fresh":
         raise JournalError(
             f"There is no journal at '{shown}' yet. "
-            "Run an agent with this journal first, or name another file."
+            "Run an agent with this journal first, or name another one."
         )
     if age == "older":
         raise JournalError(

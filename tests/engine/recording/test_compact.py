@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -260,10 +261,8 @@ class TestGoingOn:
 
 
 def _backup(source: Path, target: Path) -> None:
-    with raw_database(source) as one, raw_database(target) as other:
+    with closing(raw_database(source)) as one, closing(raw_database(target)) as other:
         one.backup(other)
-    one.close()
-    other.close()
 
 
 class TestStore:

@@ -11,6 +11,7 @@ from typing import Any
 
 from interlock.engine.history.journal import journal as journals
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.writer import Writer
 
 BEGINNING = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
@@ -45,7 +46,8 @@ class StepwiseJournal(Journal):
 
     def quick(self, lags: Sequence[int], delays: Sequence[int] = ()) -> StepwiseJournal:
         """Nothing here outlives the test, so nothing waits for the disk."""
-        self._writer._connection.execute("PRAGMA synchronous = OFF")
+        if isinstance(self._writer, Writer):
+            self._writer._connection.execute("PRAGMA synchronous = OFF")
         self.lags = cycle(lags or [0])
         self.delays = cycle(delays or [0])
         return self

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.main import main
+from interlock.engine.history.database import location
 from interlock.rules import compile_rules
 from tests.engine.backtest.suggestions.learning import Did, deploys, record
+from tests.engine.history.support.keeping import contents
 from tests.support.clock import NOON, Clock
 
 RULES = "require human-approval before deploy  # ask\n"
@@ -74,10 +76,10 @@ class TestPrinted:
 
     def test_nothing_is_written(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Neither the rules nor the journal change."""
-        before = journal.read_bytes()
+        before = contents(journal)
         suggest(capsys)
         assert Path("deploy.rules").read_text() == RULES
-        assert journal.read_bytes() == before
+        assert contents(journal) == before
 
     @pytest.mark.usefixtures("journal")
     def test_nothing_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +122,7 @@ class TestRefused:
         _, err = suggest(capsys, "--since", "soon", code=2)
         assert "soon" in err
         assert main(["suggest", "deploy.rules", "--db", "none.db"]) == 2
-        assert "none.db" in capsys.readouterr().err
+        assert str(location.location_of("none.db")) in capsys.readouterr().err
         Path("deploy.rules").write_text("require\n")
         _, err = suggest(capsys, code=2)
         assert "deploy.rules:1" in err

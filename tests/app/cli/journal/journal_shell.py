@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.main import main
+from interlock.engine.history.database.compiled import LANE_BITS
+from tests.support.postgres import is_on
 
 OLD = datetime.now(UTC) - timedelta(days=100)
 ID = "release-bot-3fa9c1"
@@ -40,6 +42,11 @@ class Shell:
         assert self.run(*line, code=2) == ""
         assert self.err.startswith("interlock history")
         return self.err
+
+
+def number(first: int) -> int:
+    """The number that a journal gives to its first, second, … event: a database numbers lane by lane."""
+    return first + (1 << LANE_BITS if is_on() else 0)
 
 
 def narrow(text: str) -> None:

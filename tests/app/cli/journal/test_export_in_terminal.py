@@ -18,6 +18,7 @@ from interlock.engine.history.model.events import MessageAdded
 from tests.engine.history.support.recording import opening
 from tests.support.forked import COMMANDS, python_with
 from tests.support.laws import pairs
+from tests.support.postgres import named
 
 SESSION = "docs-writer-77b0e2"
 OBEYED = ("\x1b", "\x7f", "\x80", "\x9b", "\u200b", "\u202e", "\U000e0041")
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("INTERLOCK_DB", "journal.db")
+    monkeypatch.setenv("INTERLOCK_DB", named(tmp_path / "journal.db"))
     with Journal.open(tmp_path / "journal.db") as journal:
         journal.write(SESSION, opening(), MessageAdded(role="user", text=SAID))
     return tmp_path

@@ -6,6 +6,8 @@ from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from interlock.app.cli.history.history import list_sessions
 from interlock.engine.history.journal.journal import Journal
 from tests.support.command import printed
@@ -96,6 +98,7 @@ class TestListSessions:
         Journal.open(path).close()
         assert "No sessions are recorded yet" in run(path)[1]
 
+    @pytest.mark.sqlite("another kind of file")
     def test_not_a_journal(self, tmp_path: Path) -> None:
         """Another kind of file is an error that names it, with exit code 2, and is left alone."""
         path = tmp_path / "notes.txt"

@@ -8,10 +8,16 @@ import pytest
 
 from interlock.app.cli.main import parser
 from interlock.app.config.loader import SettingsError, apply_settings
+from interlock.engine.history.database import location
 from interlock.engine.history.journal.reader import open_reader
 from tests.engine.history.support.keeping import BODIES
 
 from .journal_shell import ID, OTHER, PARTS, Shell
+
+
+def as_place(value: object) -> object:
+    """What an option has as its value where it is given this one."""
+    return location.location_of(value) if isinstance(value, Path) else value
 
 
 class TestSettings:
@@ -57,7 +63,9 @@ class TestSettings:
         self, shell: Shell, line: list[str], variable: str, value: str, option: str, expected: object
     ) -> None:
         """Every option of every part has a variable, with the option's own type."""
-        assert self.settled(line, **{variable: value})[option] == expected
+        assert self.settled(line, **{variable: value})[option] == (
+            as_place(expected) if option == "db" else expected
+        )
         assert self.settled(line)[option] is None
 
     def test_the_table_of_history(self, shell: Shell) -> None:
@@ -99,9 +107,9 @@ class TestSettings:
         """The journal may be named before the part or after it, and then beats what is set elsewhere."""
         more = {"export": ["s"], "import": ["f"]}.get(part, [])
         for line in (["--db", "a.db", part, *more], [part, *more, "--db", "a.db"]):
-            assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == Path("a.db")
+            assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == as_place(Path("a.db"))
         line = ["--db", "a.db", part, *more, "--db", "b.db"]
-        assert self.settled(line)["db"] == Path("b.db")
+        assert self.settled(line)["db"] == as_place(Path("b.db"))
         line = ["--redact", "pin", part, *more]
         assert self.settled(line, REDACT="iban")["redact"] == "pin"
 

@@ -20,6 +20,7 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.model.times import to_ms
 from tests.engine.history.support.keeping import SECRET, contents, recorded_at, tamper
 from tests.engine.history.support.recording import opening
+from tests.support.postgres import named
 
 from .journal_shell import HOSTILE, ID, OLD, OTHER, Shell, narrow
 
@@ -101,9 +102,11 @@ class TestExport:
             assert one in shell.refused("export", *line)
         assert "add -o DIRECTORY" in shell.refused("export", "--all")
         assert "'soon' is no time" in shell.refused("export", "--since", "soon", "-o", "kept")
-        assert "'journal.db' is a file" in shell.refused("export", "--all", "-o", "journal.db")
+        Path("notes").write_text("")
+        assert "'notes' is a file" in shell.refused("export", "--all", "-o", "notes")
         assert not Path("kept").exists()
 
+    @pytest.mark.sqlite("the name of its file")
     def test_not_over_the_journal(self, shell: Shell) -> None:
         """The journal itself is not a place to export to, by whatever name."""
         before = contents(shell.database)
@@ -134,6 +137,7 @@ class TestExport:
             done = subprocess.run(
                 f'"{sys.executable}" -m interlock.app.cli history {" ".join(command)} | head -c 100',
                 shell=True,
+                env={**os.environ, "INTERLOCK_DB": named(shell.database)},
                 capture_output=True,
                 check=True,
             )
@@ -147,7 +151,11 @@ class TestExport:
             journal.write(OTHER, MessageAdded(role="user", text="\U0001f680 ä"))
         done = subprocess.run(
             [sys.executable, "-m", "interlock.app.cli", "history", "export", OTHER],
-            env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+            env={
+                **os.environ,
+                "INTERLOCK_DB": named(shell.database),
+                "PYTHONIOENCODING": "latin-1",
+            },
             capture_output=True,
             check=True,
         )

@@ -15,9 +15,10 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from tests.engine.history.support.keeping import tamper
 from tests.engine.history.support.recording import opening, request
+from tests.support.postgres import remove_journal
 from tests.support.raw_database import raw_database
 
-from .journal_shell import DUMP, ID, OTHER, Shell, narrow
+from .journal_shell import DUMP, ID, OTHER, Shell, narrow, number
 
 
 class TestVerify:
@@ -39,7 +40,7 @@ class TestVerify:
         assert lines[0] == f"✗ {ID}  events 4 to 5 were removed"
         assert lines[2:] == [
             "✗ 2 events that the file has numbered were removed from it",
-            f"    numbers 4 to 5, after event 3 of {ID}",
+            f"    numbers {number(4)} to {number(5)}, after event 3 of {ID}",
             "2 sessions, 5 events: 1 broken.",
         ]
         narrow(shell.out)
@@ -96,6 +97,7 @@ class TestVerify:
         assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
         assert "'.' is a directory; name the file" in shell.refused("verify", ".")
 
+    @pytest.mark.sqlite("the name of its file")
     def test_a_journal_as_a_file(self, shell: Shell) -> None:
         """Who names a journal in place of an export is told how a journal is named."""
         said = shell.refused("verify", "journal.db")
@@ -118,8 +120,8 @@ class TestVerify:
         )
         assert shell.run("verify", code=1).splitlines()[2:] == [
             "✗ 4 events that the file has numbered were removed from it",
-            f"    numbers 8 to 10, after event 7 of {ID}",
-            f"    number 13, after event 2 of {OTHER}",
+            f"    numbers {number(8)} to {number(10)}, after event 7 of {ID}",
+            f"    number {number(13)}, after event 2 of {OTHER}",
             "✗ 1 session listed otherwise than the events say:",
             f"    {ID}",
             "    The events count. To make the lists anew: interlock history rebuild",
@@ -129,8 +131,8 @@ class TestVerify:
         found = json.loads(shell.run("verify", "--json", code=1))
         assert found["missing_events"] == 4
         assert found["gaps"] == [
-            {"first": 8, "last": 10, "after_session": ID, "after_event": 7},
-            {"first": 13, "last": 13, "after_session": OTHER, "after_event": 2},
+            {"first": number(8), "last": number(10), "after_session": ID, "after_event": 7},
+            {"first": number(13), "last": number(13), "after_session": OTHER, "after_event": 2},
         ]
 
     def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
@@ -260,6 +262,7 @@ class TestVerify:
         )
         assert "\n    ghost\n" in shell.run("verify", code=1)
 
+    @pytest.mark.sqlite("files of earlier releases")
     def test_an_older_journal(self, shell: Shell) -> None:
         """One from before the first release is refused with a way out, one of a release is not."""
         with closing(sqlite3.connect("old.db")) as connection:
@@ -329,7 +332,7 @@ class TestAgainst:
     def test_made_anew(self, shell: Shell) -> None:
         """A session that was recorded again, with a chain of its own, is another."""
         shell.run("export", OTHER, "-o", "b.jsonl")
-        shell.database.unlink()
+        remove_journal(shell.database)
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, opening(), MessageAdded(role="user", text="nothing"))
         said = shell.run("verify", "--against", "b.jsonl", code=1)

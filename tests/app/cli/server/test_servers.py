@@ -11,11 +11,7 @@ from interlock.app.cli.main import main
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import SessionOpened
-
-
-def named(location: PostgresLocation) -> str:
-    """A location as one types it."""
-    return f"{location.url}{'&' if '?' in location.url else '?'}schema={location.schema}"
+from tests.support.postgres import named
 
 
 class TestList:

@@ -12,8 +12,8 @@ from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.state import ApprovalState
 from tests.app.cli.server.test_serve import serving
-from tests.app.cli.server.test_servers import named
 from tests.engine.gateway.served import until
+from tests.support.postgres import named
 
 RULES = "require human-approval before deploy\n"
 

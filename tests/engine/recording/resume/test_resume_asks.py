@@ -18,6 +18,7 @@ from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn, SessionResumed
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
+from tests.support.postgres import end_killed, named
 
 HOST = '''
 import asyncio, json, os, signal, sys
@@ -25,6 +26,7 @@ from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.model.events import ApprovalRequested
 from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.database.location import location_of
 from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
@@ -36,7 +38,7 @@ limit test to 3 per session
 """
 NAMES = ("nope", "test", "rm", "publish", "publish", "test")
 STEP = C(**{f"c{n}": (name, {}) for n, name in enumerate(NAMES, start=3)})
-database, ran, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+database, ran, mode = location_of(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
 
 def made(name):
@@ -127,13 +129,14 @@ def live(folder: Path, answer: str) -> Lives:
     database, log = folder / "life.db", folder / "ran.txt"
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
-        command = [*python_with(*HUB), "-c", HOST, str(database), str(log), mode]
+        command = [*python_with(*HUB), "-c", HOST, named(database), str(log), mode]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     *deaths, last = ("first", "die again", "approve") if answer == "twice" else ("first", answer)
     for mode in deaths:
         died = host(mode)
         assert died.returncode == -signal.SIGKILL, died.stderr
+        end_killed(database)
     left, ran_first = fold(open_reader(database).events("s1")), log.read_text().split()
     done = host(last)
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
+from tests.support.postgres import end_killed, named
 
 HOST = '''
 import asyncio, json, os, signal, sys
@@ -24,6 +25,7 @@ from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
 from interlock.engine.agents.rules_notice import RULES_SENDER
 from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.database.location import location_of
 from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
@@ -33,7 +35,7 @@ require human-approval before publish
 limit deploy to 2 per session
 limit test to 3 per session
 """
-database, ran, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+database, ran, mode = location_of(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
 
 def die():
@@ -132,11 +134,12 @@ def live(folder: Path, death: str) -> Lives:
     database, log = folder / "life.db", folder / "ran.txt"
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
-        command = [*python_with(*HUB), "-c", HOST, str(database), str(log), mode]
+        command = [*python_with(*HUB), "-c", HOST, named(database), str(log), mode]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     died = host(death)
     assert died.returncode == -signal.SIGKILL, died.stderr
+    end_killed(database)
     left, ran_before = fold(open_reader(database).events("s1")), log.read_text().split()
     done = host("resume")
     assert done.returncode == 0, done.stderr

@@ -26,6 +26,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
+from tests.support.postgres import end_killed, named
 
 HOST = '''
 import asyncio, json, os, signal, sys
@@ -33,6 +34,7 @@ from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
 from interlock.engine.history.model.events import ApprovalRequested, MessageAdded, SessionStatus
 from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.database.location import location_of
 from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
@@ -43,7 +45,7 @@ require human-approval before publish
 limit test to 3 per session
 limit task_low to 1 per session
 """
-database, ran, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+database, ran, mode = location_of(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 LOW = {
     "resume": [T("low ", "done")],
     "asked": [C(c1=("test", {})), C(c1=("publish", {}), c2=("test", {}))],
@@ -170,12 +172,13 @@ def live(folder: Path, *modes: str) -> Lives:
     log.touch()
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
-        command = [*python_with(*HUB), "-c", HOST, str(database), str(log), mode]
+        command = [*python_with(*HUB), "-c", HOST, named(database), str(log), mode]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     for mode in modes[:-1]:
         died = host(mode)
         assert died.returncode == -signal.SIGKILL, died.stderr
+        end_killed(database)
     ran_first = log.read_text().split()
     done = host(modes[-1])
     assert done.returncode == 0, done.stderr
