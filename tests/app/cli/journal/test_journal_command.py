@@ -89,7 +89,7 @@ class TestSettings:
             (
                 ["export", "s"],
                 "[history]\nformat = 'xml'",
-                "expected jsonl or csv or messages, found 'xml'",
+                "expected jsonl or csv or messages or ocsf, found 'xml'",
             ),
             (["prune"], "[history]\nolder = '90d'", "unknown setting 'older'"),
             (["prune"], "[history]\ndry_run = 'maybe'", "dry_run: expected true or false"),
