@@ -42,6 +42,7 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
+from ..engine.core.unique_keys import unique
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
@@ -293,7 +294,7 @@ class _GatedTool:
         """Run the tool with the approved input, or give the model the reason."""
         given = _parsed(arguments)
         if given is None:
-            return Block("its arguments are not a JSON object").tell(self.name)
+            return Block("its arguments are not a JSON object whose keys are given once").tell(self.name)
         answer = await self.gate.ask(context.tool_call_id, self.name, given)
         if not isinstance(answer, Allow):
             return Block(answer.reason).tell(self.name)
@@ -342,9 +343,9 @@ def _all_unseen(tools: Iterable[Tool]) -> dict[str, str]:
 
 
 def _parsed(arguments: str) -> Mapping[str, object] | None:
-    """The arguments of a call; `None` for what is no JSON object."""
+    """The arguments of a call; `None` for what is no JSON object, or names a key twice."""
     try:
-        found = json.loads(arguments or "{}")
+        found = json.loads(arguments or "{}", object_pairs_hook=unique)
     except (ValueError, RecursionError):
         return None
     return cast("Mapping[str, object]", found) if isinstance(found, dict) else None

@@ -204,3 +204,15 @@ class TestOutcomes:
                 return (await hub.session("bot:t1")).calls["c1"].status == "unknown"
 
             await until(is_unknown)
+
+
+class TestArguments:
+    async def test_a_key_that_stands_twice(self) -> None:
+        """The gate would judge one of its values, and a tool may read the other: it does not run."""
+        tools = Tools()
+        agent = agent_of(tools, [])
+        answer = [function_call("lookup", '{"text": "a", "text": "b"}', call_id="c1")]
+        agent.model = ScriptedModel([answer, [assistant_message("done")]])
+        gate_agent(agent, create_gate(compile_rules(RULES).registry))
+        await Runner.run(agent, "go", run_config=QUIET)
+        assert not tools.ran
