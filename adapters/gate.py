@@ -72,6 +72,7 @@ Answer: TypeAlias = Allow | Block | Wait
 CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran"
 
 PROBE_BLOCK = Block(PROBED)
+RUNS_ALREADY = Block("a call with its id was allowed once, and that one has run or still runs")
 
 
 class Backend(Protocol):
@@ -101,6 +102,7 @@ class _Call:
     tool: str
     digest: str
     answer: Allow | Block | None = None
+    runs: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -180,6 +182,26 @@ class SessionGate:
             self._thread().wait(self.done(call_id, output, outcome))
         except Exception:
             log.exception("The result of call '%s' was not reported", call_id)
+
+    # Runs
+
+    def start(self, call_id: str) -> Block | None:
+        """Note that an allowed call runs; a `Block` where one with this id and input runs already.
+
+        Such a call got the answer of the first one, which stands for one run.
+        """
+        with self._lock:
+            call = self._calls.get(call_id)
+            if call is None or not call.is_open or call.runs:
+                return RUNS_ALREADY
+            call.runs = True
+            return None
+
+    def put_off(self, call_id: str) -> None:
+        """Note that a call has stopped before its end, and will be asked about and started again."""
+        with self._lock:
+            if (call := self._calls.get(call_id)) is not None:
+                call.runs = False
 
     # Calls by the framework's ids
 

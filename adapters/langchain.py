@@ -152,10 +152,13 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         if not isinstance(answer, Allow):
             return _blocked(call, answer)
         task.start(call)
+        if (twice := gate.start(call["id"])) is not None:
+            return _blocked(call, twice)
         try:
             result = handler(_approved(request, answer))
         except GraphBubbleUp:
             # The tool has interrupted the graph itself: asked again, the call gets the same answer.
+            gate.put_off(call["id"])
             raise
         except BaseException as error:
             outcome: Outcome = "failed" if isinstance(error, Exception) else "unknown"
@@ -181,10 +184,13 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         if not isinstance(answer, Allow):
             return _blocked(call, answer)
         task.start(call)
+        if (twice := gate.start(call["id"])) is not None:
+            return _blocked(call, twice)
         try:
             result = await handler(_approved(request, answer))
         except GraphBubbleUp:
             # As above.
+            gate.put_off(call["id"])
             raise
         except asyncio.CancelledError:
             await gate.done(call["id"], CUT_OFF, "unknown")

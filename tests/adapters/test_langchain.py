@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from interlock.adapters.langchain import GateMiddleware, check_coverage
 from interlock.engine import create_gate
 from interlock.rules import compile_rules
 
-from .contract import RULES, AdapterContract, Call, Run, Tools
+from .contract import RULES, AdapterContract, Call, Run, Tools, place
 
 
 class FakeModel(GenericFakeChatModel):
@@ -204,3 +205,13 @@ class TestRuns:
         assert tools.names() == ["test"]
         await run([Call("c3", "test")], [Call("c4", "release")])
         assert tools.names() == ["release", "test", "test"]
+
+
+@pytest.mark.parametrize("driver", [TestAgent.driver, TestAgentWithoutLoop.driver, TestNode.driver])
+async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
+    """Some models give two calls of an answer one id: one permission is for one run."""
+    tools = Tools()
+    async with place("here", tmp_path) as where:
+        calls = [Call("p1", "publish"), Call("p1", "publish")]
+        await driver.run(tools, where.gates(), calls, thread="t1")
+    assert tools.names() == ["publish"]
