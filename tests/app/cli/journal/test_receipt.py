@@ -17,6 +17,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import CallRecord
 from tests.engine.history.support.keeping import tamper
 from tests.engine.history.support.recording import opening
+from tests.support.postgres import remove_journal
 
 from .journal_shell import ID, Shell
 
@@ -70,7 +71,7 @@ class TestReceipt:
     def test_is_checked_without_the_journal(self, decided: Shell) -> None:
         """It says what was decided by whom, and holds where the journal is not."""
         receipt(decided)
-        Path("journal.db").rename("elsewhere.db")
+        remove_journal(decided.database)
         said = decided.run("verify-receipt", "r.json")
         assert "deploy: allowed, approved by maria" in said
         assert "which is known here" in said
