@@ -127,6 +127,8 @@ class Cluster:
 
     def close(self) -> None:
         for each in self.servers:
+            # One that replaced another just now may still be importing, and a signal would kill it.
+            wait_for(lambda each=each: each.acknowledged() or each.process.poll(), f"{each.name} begins")
             each.signal(signal.SIGTERM)
         for each in self.servers:
             each.end(0)
