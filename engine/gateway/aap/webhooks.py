@@ -36,6 +36,8 @@ TIMEOUT: Final = 10.0
 WINDOW: Final = 7 * 24 * 3600.0
 """Seconds after the end of a request for which a notification is tried."""
 LONGEST_PAUSE: Final = 600.0
+"""Seconds between two attempts, unless a receiver asks for more, which it may for an hour at most."""
+LONGEST_ASKED: Final = 3600.0
 AT_ONCE: Final = 4
 """Notifications under way to one receiver."""
 LONGEST_ANSWER: Final = 4096
@@ -161,9 +163,9 @@ class Webhooks:
                     read += chunk
                     if len(read) > LONGEST_ANSWER:
                         break
-                retry = response.headers.get("retry-after", "")
-                wait = float(retry) if retry.isdecimal() and response.status_code in (429, 503) else 0.0
-                return _Answer(response.status_code, bytes(read), wait, str(response.status_code))
+                status = response.status_code
+                wait = asked_pause(status, response.headers.get("retry-after", ""))
+                return _Answer(status, bytes(read), wait, str(status))
         except TimeoutError:
             return _Answer(0, b"", 0.0, f"no answer within {TIMEOUT:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -173,6 +175,13 @@ class Webhooks:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def asked_pause(status: int, retry_after: str) -> float:
+    """Seconds for which a receiver asks to be left alone, by `Retry-After` of a 429 or 503."""
+    if status not in (429, 503) or not (retry_after.isascii() and retry_after.isdecimal()):
+        return 0.0
+    return min(LONGEST_ASKED, float(retry_after))
 
 
 class _Challenge(BaseModel):

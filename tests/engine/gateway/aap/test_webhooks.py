@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from interlock.engine.gateway.aap.receiver import WebhookReceiver
-from interlock.engine.gateway.aap.webhooks import instance_id
+from interlock.engine.gateway.aap.webhooks import asked_pause, instance_id
 from interlock.engine.history.model.events import RequestStep
 from tests.app.hosting.aap_server import AapServer, aap_server, submission
 from tests.engine.gateway.served import until
@@ -188,3 +188,21 @@ class TestSettings:
         secret = new_secret()
         shown = repr(WebhookReceiver(url="https://r.example/e", secret=secret, registration=str(uuid4())))
         assert secret not in shown
+
+
+class TestAskedPause:
+    @pytest.mark.parametrize(
+        ("status", "header", "seconds"),
+        [
+            (429, "7", 7.0),
+            (503, "120", 120.0),
+            (200, "7", 0.0),
+            (503, "", 0.0),
+            (503, "-1", 0.0),
+            (503, "Thu, 26 Nov 2026 15:00:00 GMT", 0.0),
+            (503, "9" * 500, 3600.0),
+        ],
+    )
+    def test_is_an_hour_at_most(self, status: int, header: str, seconds: float) -> None:
+        """A receiver cannot have a notification sleep until the server ends."""
+        assert asked_pause(status, header) == seconds
