@@ -200,7 +200,8 @@ class World:
         await check_fold(self.hub)
         database = self.hub.database
         decided = Counter(d.call_id for d in recorded(database, CallDecided))
-        ended = Counter(r.call_id for r in recorded(database, CallResult))
+        # A result of a call that was not asked about is an alarm, and no result.
+        ended = Counter(r.call_id for r in recorded(database, CallResult) if r.anomaly is None)
         self.wrong += [f"{i} was decided {n} times" for i, n in decided.items() if n > 1]
         self.wrong += [f"{i} has {n} results" for i, n in ended.items() if n > 1]
         self.wrong += [f"{i} has a result and no decision" for i in ended if i not in decided]
