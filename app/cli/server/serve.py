@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_switch(parser, "--trace-arguments", "traces have the masked arguments and results of calls, too")
     parser.add_argument(
-        "--approvals",
+        "--approval-protocol",
         metavar="ADDRESS",
         help="127.0.0.1:PORT for clients of the Agent Approval Protocol, over HTTP",
     )
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             answer=args.answer if "answer" in args.typed else None,
             metrics=_http_address("--metrics", args.metrics),
             trace_arguments=bool(args.trace_arguments),
-            approvals=_http_address("--approvals", args.approvals),
+            approvals=_http_address("--approval-protocol", args.approval_protocol),
         )
         if serving.answer is not None:
             if not address.is_local:

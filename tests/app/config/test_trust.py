@@ -99,12 +99,12 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 }
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
-    active added_rules after against agent all allow_command api_base approval approvals as at certificate
-    changed_nets claimed config connect db digest dry_run each fill force format header headless idle_exit
-    input_file junit key kind label lift live log logout messages metrics name no_backtest no_labels no_qr
-    older_than open out overlap owner plans prefix project proposed quiet reason resume reveal schema
-    self_test session since test timeout token_file tools to trace_arguments trust unasked unmasked url
-    wait yes
+    active added_rules after against agent all allow_command api_base approval approval_protocol as at
+    certificate changed_nets claimed config connect db digest dry_run each fill force format header
+    headless idle_exit input_file junit key kind label lift live log logout messages metrics name
+    no_backtest no_labels no_qr older_than open out overlap owner plans prefix project proposed quiet
+    reason resume reveal schema self_test session since test timeout token_file tools to trace_arguments
+    trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()
 
@@ -210,6 +210,10 @@ class TestWalk:
                 continue
             with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: may stand in .*config"):
                 read(**where, environ=environ)
+
+    def test_no_option_is_called_like_one(self) -> None:
+        """A file that has `[approvals]` would otherwise be told that the option takes one value."""
+        assert {name_of(action) for _, action in every_option()}.isdisjoint(TABLES)
 
     def test_every_table_has_an_answer(self) -> None:
         """A table that is new is decided about; `keys` and `operators` have checks of their own."""

@@ -369,9 +369,9 @@ class TestProtocol:
 
 class TestApprovalProtocol:
     async def test_answers_its_clients(self, tmp_path: Path) -> None:
-        """`--approvals` says where it answers, and a client of that protocol gets the rules' verdicts."""
+        """It says where it answers, and a client of that protocol gets the verdicts of the rules."""
         (tmp_path / "a.rules").write_text("block rm\n")
-        line = ("--listen", "127.0.0.1:0", "--approvals", "127.0.0.1:0", "--rules", "a.rules")
+        line = ("--listen", "127.0.0.1:0", "--approval-protocol", "127.0.0.1:0", "--rules", "a.rules")
         async with serving(tmp_path, *line) as server:
             assert server.process.stderr is not None
             async with asyncio.timeout(30):
@@ -388,12 +388,12 @@ class TestApprovalProtocol:
         """One address for both is an error that names it."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             where = f"127.0.0.1:{taken.getsockname()[1]}"
-            line = ("--listen", "127.0.0.1:0", "--approvals", where)
+            line = ("--listen", "127.0.0.1:0", "--approval-protocol", where)
             ran = command(tmp_path, "serve", *line, env=surroundings(tmp_path))
             assert (ran.returncode, f"cannot listen on {where}" in ran.stderr) == (2, True)
 
     def test_a_path(self, tmp_path: Path) -> None:
         """A path is refused: no client of the protocol reaches it."""
-        ran = command(tmp_path, "serve", "--approvals", "unix:a.sock", env=surroundings(tmp_path))
+        ran = command(tmp_path, "serve", "--approval-protocol", "unix:a.sock", env=surroundings(tmp_path))
         assert ran.returncode == 2
-        assert "--approvals: expected HOST:PORT" in ran.stderr
+        assert "--approval-protocol: expected HOST:PORT" in ran.stderr
