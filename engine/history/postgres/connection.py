@@ -121,7 +121,12 @@ class PostgresConnection:
 
     @contextmanager
     def stopped_by(self, stop: threading.Event) -> Generator[None, None, None]:
-        """Cancel what the connection is asked once `stop` is set: it then raises `psycopg.Error`."""
+        """Cancel what the connection is asked once `stop` is set: it then raises `psycopg.Error`.
+
+        Where it is set already nothing is asked.
+        """
+        if stop.is_set():
+            raise driver().errors.QueryCanceled("it is not wanted any more")
         done = threading.Event()
 
         def watch() -> None:
