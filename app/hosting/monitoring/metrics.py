@@ -7,10 +7,8 @@ be looked up are looked up when somebody asks. Labels are bounded: names of rule
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.metadata import version
 from typing import TypeAlias, get_args
@@ -37,9 +35,9 @@ from ....engine.history.model.events import (
     SessionResumed,
     SessionStatus,
 )
-from ....engine.hub.events import Subscription
 from ....engine.hub.hub import Hub
 from ....engine.net.net import ToolCall
+from .follower import EventFollower
 
 MOST_RULES = 200
 """Different rules that metrics name; the decisions of others count for `other`."""
@@ -49,9 +47,6 @@ JUDGING = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01,
 WAITS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 COMMITS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-EVERY = 0.25
-"""Seconds after which events are counted that nobody has asked for yet."""
 
 Counted: TypeAlias = (
     CallDecided
@@ -66,21 +61,18 @@ Counted: TypeAlias = (
 )
 COUNTED: tuple[type[Counted], ...] = get_args(Counted)
 
-log = logging.getLogger(__name__)
 
-
-class Metrics:
+class Metrics(EventFollower):
     """The metrics of one server, in a registry of their own. `watching` has them follow its hub."""
 
     def __init__(self, hub: Hub, gateway: Gateway) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._hub = hub
+        super().__init__(hub)
         self._rules = dict[str, str]()
         self._open = dict[str, tuple[str, str, datetime, str]]()
         self._asked = dict[tuple[str, str], str]()
         self._children = set[str]()
         self._decided = dict[tuple[str, str, str], Counter]()
-        self._events: Subscription | None = None
         registry = self.registry
         self._decisions = Counter(
             "interlock_decisions",
@@ -141,32 +133,8 @@ class Metrics:
     async def watching(self) -> AsyncGenerator[None]:
         """Follow the hub meanwhile."""
         self._hub.watch(committed=self.note_commit, judged=self.note_judged)
-        self._events = self._hub.subscribe()
-        looking = asyncio.get_running_loop().create_task(self._look(), name="metrics")
-        try:
+        async with self.following():
             yield
-        finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
-            self._events.close()
-            self._events = None
-
-    async def _look(self) -> None:
-        # Waking up for each event would cost a call more than counting it.
-        while True:
-            await asyncio.sleep(EVERY)
-            self.catch_up()
-
-    def catch_up(self) -> None:
-        """Count what has happened since the last time."""
-        for event in () if self._events is None else self._events.taken():
-            if isinstance(event, JournalEvent) and self._hub.is_own(event):
-                try:
-                    self.take(event)
-                except Exception:
-                    # What one event lacks is no reason to count no other.
-                    log.exception("an event was not counted: %s", event.body.type)
 
     def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
         """Count the time that judging a call took."""

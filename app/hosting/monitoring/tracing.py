@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -38,10 +37,10 @@ from ....engine.history.model.events import (
     SessionOpened,
     SessionStatus,
 )
-from ....engine.hub.events import Subscription
 from ....engine.hub.hub import Hub
 from ....engine.net.net import ToolCall
-from .metrics import EVERY, outcome, verdict
+from .follower import EventFollower
+from .metrics import outcome, verdict
 
 MOST_CALLS = 10_000
 """Calls under way that are followed; of more the oldest get no span."""
@@ -52,8 +51,6 @@ SERVICE = "interlock"
 Attributes = dict[str, str | bool | int | float]
 CallKey = tuple[str, str]
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -77,11 +74,11 @@ class _TracedCall:
     decided_at: datetime | None = None
 
 
-class Tracing:
+class Tracing(EventFollower):
     """Spans of the calls of one hub's sessions."""
 
     def __init__(self, hub: Hub, processor: SpanProcessor, *, arguments: bool = False) -> None:
-        self._hub = hub
+        super().__init__(hub)
         self._arguments = arguments
         named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
@@ -94,37 +91,13 @@ class Tracing:
         self._calls = dict[CallKey, _TracedCall]()
         self._judged = dict[CallKey, float]()
         self._parents = dict[CallKey, str]()
-        self._events: Subscription | None = None
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[None]:
         """Follow the hub meanwhile."""
         self._hub.watch(judged=self.note_judged, parent=self.note_parent)
-        self._events = self._hub.subscribe()
-        looking = asyncio.get_running_loop().create_task(self._look(), name="traces")
-        try:
+        async with self.following():
             yield
-        finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
-            self.catch_up()
-            self._events.close()
-            self._events = None
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY)
-            self.catch_up()
-
-    def catch_up(self) -> None:
-        """Make spans of what has happened since the last time."""
-        for event in () if self._events is None else self._events.taken():
-            if isinstance(event, JournalEvent) and self._hub.is_own(event):
-                try:
-                    self.take(event)
-                except Exception:
-                    log.exception("an event was not traced: %s", event.body.type)
 
     def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
         """Remember how long judging a call took, until it ends."""
