@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..core.condition import NOWHERE, Surroundings
-from ..core.plan import ConditionReader, PlanError
+from ..core.plan import PlanError
 from ..net.net import GateState, Input, SkillNet, ToolCall
 from . import reasons
 from .calls.call_gate import NOBODY, CallGate
@@ -15,16 +15,11 @@ from .description import constraints, constraints_text, status_lines, system_pro
 from .explain import Explanation, explain, view_gate
 from .grants.forecast import StepForecast, forecast_of
 from .grants.plans import plan_of_call
-from .shared_uses import SessionUses
-from .state.registry import Nets
 from .types import (
     ActiveNet,
     GateContext,
     GateDecision,
-    Mode,
     NetVerdict,
-    OnDecision,
-    RecordDecision,
 )
 
 log = logging.getLogger(__name__)
@@ -55,39 +50,6 @@ class GateManager(CallGate):
     Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
     that never come to rest and for one under a grant's key, `ValueError` for an unknown mode.
     """
-
-    def __init__(
-        self,
-        nets: Nets | None = None,
-        *,
-        registry: Mapping[str, SkillNet] | None = None,
-        active: Sequence[str] | None = None,
-        mode: Mode = "enforce",
-        on_decision: OnDecision | None = None,
-        record: RecordDecision | None = None,
-        explain_blocks: bool = False,
-        quote_calls: bool = False,
-        surroundings: Surroundings = NOWHERE,
-        clock: Callable[[], float] = time.time,
-        uses: SessionUses | None = None,
-        conditions: ConditionReader | None = None,
-        plans: bool = True,
-    ) -> None:
-        super().__init__(
-            nets,
-            registry,
-            active,
-            mode=mode,
-            on_decision=on_decision,
-            record=record,
-            explain_blocks=explain_blocks,
-            quote_calls=quote_calls,
-            surroundings=surroundings,
-            clock=clock,
-            uses=uses,
-            conditions=conditions,
-            plans=plans,
-        )
 
     # Verdicts and plans
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from time import perf_counter
 from types import MappingProxyType
 
-from ...core.condition import Surroundings
+from ...core.condition import NOWHERE, Surroundings
 from ...core.plan import ConditionReader
 from ...core.shared_limit import Reservation
 from ...net.net import SkillNet, ToolCall, initial_state
@@ -79,20 +80,20 @@ class CallGate(Composition):
 
     def __init__(
         self,
-        nets: Nets | None,
-        registry: Mapping[str, SkillNet] | None,
-        active: Sequence[str] | None,
+        nets: Nets | None = None,
         *,
-        mode: Mode,
-        on_decision: OnDecision | None,
-        record: RecordDecision | None,
-        explain_blocks: bool,
-        quote_calls: bool,
-        surroundings: Surroundings,
-        clock: Callable[[], float],
-        uses: SessionUses | None,
-        conditions: ConditionReader | None,
-        plans: bool,
+        registry: Mapping[str, SkillNet] | None = None,
+        active: Sequence[str] | None = None,
+        mode: Mode = "enforce",
+        on_decision: OnDecision | None = None,
+        record: RecordDecision | None = None,
+        explain_blocks: bool = False,
+        quote_calls: bool = False,
+        surroundings: Surroundings = NOWHERE,
+        clock: Callable[[], float] = time.time,
+        uses: SessionUses | None = None,
+        conditions: ConditionReader | None = None,
+        plans: bool = True,
     ) -> None:
         super().__init__(
             nets,
