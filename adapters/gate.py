@@ -11,7 +11,8 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast
 
@@ -159,6 +160,25 @@ class SessionGate:
         except Exception:
             # The tool has run: only the nets miss it, and hold back what requires it.
             log.exception("The result of call '%s' to '%s' was not reported", call_id, call.tool)
+
+    @asynccontextmanager
+    async def reporting_errors(
+        self, call_id: str, *, passing: tuple[type[BaseException], ...] = ()
+    ) -> AsyncGenerator[None]:
+        """Report the end of an allowed call whose tool raises meanwhile: failed, or unknown if cancelled.
+
+        An exception of `passing` ends no call. Each is raised on.
+        """
+        try:
+            yield
+        except passing:
+            raise
+        except asyncio.CancelledError:
+            await self.done(call_id, CUT_OFF, "unknown")
+            raise
+        except BaseException as error:
+            await self.done(call_id, failure_text(error), "failed")
+            raise
 
     # Of frameworks without one
 

@@ -10,7 +10,6 @@ In a graph of your own the same object is the wrapper of a tool node:
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -28,7 +27,6 @@ from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
 from .gate import (
-    CUT_OFF,
     Allow,
     Answer,
     Block,
@@ -187,16 +185,11 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         if (twice := gate.start(call["id"])) is not None:
             return _blocked(call, twice)
         try:
-            result = await handler(_approved(request, answer))
+            async with gate.reporting_errors(call["id"], passing=(GraphBubbleUp,)):
+                result = await handler(_approved(request, answer))
         except GraphBubbleUp:
             # As above.
             gate.put_off(call["id"])
-            raise
-        except asyncio.CancelledError:
-            await gate.done(call["id"], CUT_OFF, "unknown")
-            raise
-        except BaseException as error:
-            await gate.done(call["id"], failure_text(error), "failed")
             raise
         await gate.done(call["id"], *_outcome(call, result))
         return _with_notice(result, call, answer)

@@ -6,7 +6,6 @@ result = await Runner.run(agent, "Ship it")
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 import weakref
@@ -46,7 +45,7 @@ from ..engine.core.unique_keys import unique
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, Allow, Answer, Block, SessionGate, Wait, failure_text, outcome_of
+from .gate import Allow, Answer, Block, SessionGate, Wait, failure_text, outcome_of
 
 FRAMEWORK = "OpenAI Agents SDK"
 
@@ -307,13 +306,8 @@ class _GatedTool:
         gate, call_id = self.gate, context.tool_call_id
         above, error = _thread_above.set(gate.key), self._error.set(None)
         try:
-            value = await self._inner.on_invoke_tool(context, arguments)
-        except asyncio.CancelledError:
-            await gate.done(call_id, CUT_OFF, "unknown")
-            raise
-        except BaseException as raised:
-            await gate.done(call_id, failure_text(raised), "failed")
-            raise
+            async with gate.reporting_errors(call_id):
+                value = await self._inner.on_invoke_tool(context, arguments)
         finally:
             handled = self._error.get()
             self._error.reset(error)

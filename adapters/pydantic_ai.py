@@ -26,7 +26,7 @@ from pydantic_core import to_jsonable_python
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, call_digest, failure_text, outcome_of
+from .gate import Allow, Block, SessionGate, Wait, call_digest, failure_text, outcome_of
 
 FRAMEWORK = "pydantic-ai"
 WAITS = {"interlock": "it waits for an operator"}
@@ -129,16 +129,9 @@ class GateCapability(AbstractCapability[Any]):
     ) -> Any:
         token, call_id = _running.set(running), call.tool_call_id
         try:
-            value = await handler(args)
-        except (ApprovalRequired, CallDeferred):
-            # The tool itself puts its work off: asked again, the call gets the same answer.
-            raise
-        except asyncio.CancelledError:
-            await gate.done(call_id, CUT_OFF, "unknown")
-            raise
-        except BaseException as error:
-            await gate.done(call_id, failure_text(error), "failed")
-            raise
+            # A tool that puts its work off itself is asked about again, and gets the same answer.
+            async with gate.reporting_errors(call_id, passing=(ApprovalRequired, CallDeferred)):
+                value = await handler(args)
         finally:
             _running.reset(token)
         if running.error is not None:

@@ -115,7 +115,7 @@ class _GatedAgents:
     passthrough: frozenset[str]
     first: MultiStepAgent
     notices: list[str] = field(default_factory=list[str])
-    """What operators have changed in the calls of code that runs."""
+    """Edits of operators in the calls of code that runs."""
     _run: SessionGate | None = None
 
     def add(self, agent: MultiStepAgent) -> None:

@@ -173,7 +173,7 @@ class Operator:
 
 @dataclass
 class Place:
-    """Where the gate is. `gates` are fresh ones, as a new process has them."""
+    """A place of the gate. `gates` are fresh ones, as a new process has them."""
 
     operator: Operator
     server: Served | None
@@ -307,7 +307,7 @@ class AdapterContract:
         assert "3 tests failed" in (state.calls["c3"].output or "")
 
     async def test_no_server(self, tmp_path: Path) -> None:
-        """Where the gate does not answer, nothing runs, and the model reads why."""
+        """Nothing runs while the gate does not answer, and the model reads why."""
         async with served(tmp_path) as server:
             url, token = server.url, server.agent
         gates, tools = Gates(url, token=token, patience=0.0), Tools()

@@ -143,7 +143,7 @@ class TestWaits:
         assert answer == Allow({"env": "staging"}, NOTICE)
 
     async def test_cancelled(self, tmp_path: Path) -> None:
-        """Who is cancelled while waiting takes the question back."""
+        """Cancelling a call that waits takes its question back."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
             gate = where.gates().session("t1")

@@ -191,7 +191,7 @@ class TestUnseenTools:
 
 class TestRuns:
     async def test_without_a_thread_are_sessions_of_their_own(self) -> None:
-        """What one run has done opens nothing for the next; within a run it does."""
+        """A call that succeeded opens what it opens within its run, and nothing in the next one."""
         tools = Tools(fails=False)
         middleware = gated()
 

@@ -135,7 +135,7 @@ class TestReach:
         assert tools.ran == []
 
     async def test_runs_without_a_thread_are_sessions_of_their_own(self) -> None:
-        """What one run has done opens nothing for the next, though it has the same agent."""
+        """A call of one run opens nothing for the next, though it has the same agent."""
         tools = Tools(fails=False)
         agent = gate_agent(
             agent_of(tools, [Call("c1", "test")]), create_gate(compile_rules(RULES).registry)
@@ -164,7 +164,7 @@ class TestProbe:
             await check_coverage(agent_of(Tools(), []))
 
     async def test_that_runs(self) -> None:
-        """Where the tools are listed past the gate, the probe runs, and that is an error."""
+        """A probe that runs, as the tools are listed past the gate, is an error."""
         agent = gate_agent(agent_of(Tools(), []), create_gate(compile_rules(RULES).registry))
         type(agent).get_all_tools = Agent.get_all_tools  # type: ignore[method-assign]
         with pytest.raises(CoverageError, match="no call is gated"):

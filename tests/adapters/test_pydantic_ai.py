@@ -188,7 +188,7 @@ class TestOtherCapabilities:
 
 class TestArguments:
     async def test_an_edit_that_does_not_fit(self) -> None:
-        """What the tool does not take is not run, and the model reads why."""
+        """An input that the tool does not take is not run, and the model reads why."""
         from interlock.engine.gate import ApprovalAnswer
 
         tools = Tools()
