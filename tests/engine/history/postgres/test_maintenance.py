@@ -133,10 +133,13 @@ class TestLists:
 
 class TestStop:
     def test_ends_a_question(self, postgresql: PostgresLocation) -> None:
-        """A question for whose answer nobody waits any more is cancelled in the database."""
+        """A question for whose answer nobody waits any more is not asked."""
         Journal.open(postgresql).close()
         stop = threading.Event()
         stop.set()
-        with pytest.raises(JournalError, match="cancel"), decision_connection(postgresql, stop) as asked:
+        with (
+            pytest.raises(JournalError, match="not wanted"),
+            decision_connection(postgresql, stop) as asked,
+        ):
             asked.execute("SELECT pg_sleep(60)").fetchall()
         count_decisions(postgresql, DecisionFilter(words=("x",)), stop=threading.Event())
