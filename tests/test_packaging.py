@@ -45,6 +45,9 @@ print(len(modules), flush=True)
 gc.freeze()
 """
 
+FRAMEWORKS = {"claude_agent_sdk": "claude_agent", "crewai": "crewai", "smolagents": "smolagents"}
+"""Modules of adapters by the package of their framework, which may not be in the environment."""
+
 
 def source_modules() -> list[str]:
     """Every Python module of the four rooms, by its installed name."""
@@ -367,7 +370,7 @@ class TestDistributions:
         done = whole.run(tmp_path, "interlock", "demo", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         every = [n for n in source_modules() if ".migrations." not in n or n.endswith("migrations")]
-        for framework, module in (("claude_agent_sdk", "claude_agent"), ("smolagents", "smolagents")):
+        for framework, module in FRAMEWORKS.items():
             if find_spec(framework) is None:
                 every.remove(f"interlock.adapters.{module}")
         done = whole.run(tmp_path, "python", "-c", IMPORT_ALL, str(whole.site), *every)

@@ -126,6 +126,15 @@ ROWS = (
         "arguments and code; told in the result or the logs",
         "tools that an executor runs elsewhere; requests to managed agents as such",
     ),
+    Row(
+        "crewai",
+        "CrewAI",
+        "crewai",
+        "`thread=`, else the kickoff",
+        "no",
+        "arguments, checked by the schema; told in the result",
+        "tools that the provider runs; remote agents; agents of other frameworks",
+    ),
 )
 
 

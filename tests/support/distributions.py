@@ -164,7 +164,7 @@ def distributions(root: Path = ROOT) -> tuple[Distribution, Distribution]:
                 "optional-dependencies": {
                     name: extra
                     for name, extra in project["optional-dependencies"].items()
-                    if name not in ("dev", "docs")
+                    if name not in ("dev", "docs", *light["alone"])
                 },
                 **shared,
             },

@@ -1,0 +1,417 @@
+"""The adapter for CrewAI, with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import pytest
+
+os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false"}
+pytest.importorskip("crewai", reason="pip install 'interlock-gate[crewai]', which needs an mcp below 2")
+
+from crewai import LLM, Agent, Crew, Process, Task
+from crewai.hooks import clear_before_tool_call_hooks, register_before_tool_call_hook
+from crewai.llms.base_llm import BaseLLM
+from crewai.state.checkpoint_config import CheckpointConfig
+from crewai.tools import BaseTool, tool
+from pydantic import PrivateAttr
+
+from interlock.adapters.backends import Gates
+from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
+from interlock.adapters.crewai import check_coverage, gate_agent, gate_crew
+from interlock.engine import create_gate
+from interlock.engine.gate import ApprovalAnswer
+from interlock.rules import compile_rules
+
+from ..docs.blocks import ROOT, blocks_of
+from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools
+
+
+class Script(BaseLLM):
+    """A model that answers with calls or a text, one answer after the other, and keeps what it reads."""
+
+    _answers: list[Sequence[Call] | str] = PrivateAttr()
+    _native: bool = PrivateAttr(default=True)
+    read: dict[str, str] = {}  # noqa: RUF012
+    seen: str = ""
+
+    def __init__(self, *answers: Sequence[Call] | str, native: bool = True) -> None:
+        super().__init__(model="script")
+        self._answers = list(answers)
+        self._native = native
+
+    def supports_function_calling(self) -> bool:
+        return self._native
+
+    def call(self, messages: Any, *_: Any, **__: Any) -> Any:
+        self.seen = "\n".join(str(each.get("content")) for each in messages)
+        for each in messages:
+            if each.get("role") == "tool":
+                self.read[each["tool_call_id"]] = str(each["content"])
+        if not self._answers:
+            return "Thought: done\nFinal Answer: done"
+        answer = self._answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        return [
+            {"id": c.id, "type": "function", "function": {"name": c.tool, "arguments": c.arguments}}
+            for c in answer
+        ]
+
+
+def tools_of(tools: Tools) -> list[BaseTool]:
+    return [tool(each) for each in tools.functions()]
+
+
+def agent_of(tools: Sequence[BaseTool], *answers: Sequence[Call] | str, **how: Any) -> Agent:
+    script = Script(*answers, native=how.pop("native", True))
+    given = {"role": "bot", "goal": "go", "backstory": "none", "llm": script, **how}
+    return Agent(tools=list(tools), **given)
+
+
+def crew_of(*agents: Agent, **how: Any) -> Crew:
+    task = Task(description="go", expected_output="done", agent=agents[0])
+    return Crew(agents=list(agents), tasks=[task], **how)
+
+
+def model_of(agent: Agent) -> Script:
+    assert isinstance(agent.llm, Script)
+    return agent.llm
+
+
+class CrewDriver:
+    """A crew with one agent; it cannot pause."""
+
+    pauses = False
+    failure = "3 tests failed"
+
+    async def run(
+        self,
+        tools: Tools,
+        gate: Gates,
+        calls: Sequence[Call],
+        *,
+        thread: str,
+        pause_after: float | None = None,
+    ) -> Run:
+        agent = agent_of(tools_of(tools), calls)
+        crew = gate_crew(crew_of(agent), gate, thread=thread)
+        await asyncio.to_thread(crew.kickoff)
+        return Run(model_of(agent).read)
+
+    async def resume(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
+    ) -> Run:
+        raise NotImplementedError
+
+    async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
+        crew = gate_crew(crew_of(agent_of(tools_of(tools))), gate)
+        return await asyncio.to_thread(check_coverage, crew)
+
+
+class TestContract(AdapterContract):
+    driver = CrewDriver()
+
+
+RULED = create_gate(compile_rules(RULES).registry)
+ONE = [Call("c1", "lookup", {"text": "a"})]
+RM = [Call("c1", "rm", {"path": "/"})]
+
+
+def approving(rules: str, **edited: Any) -> Any:
+    return create_gate(
+        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
+    )
+
+
+def text_call(name: str, **given: Any) -> str:
+    return f"Thought: go\nAction: {name}\nAction Input: {json.dumps(given)}"
+
+
+class TestCalls:
+    async def test_an_asynchronous_run(self) -> None:
+        """The crew's own event loop runs gated tools as well."""
+        tools = Tools()
+        agent = agent_of(tools_of(tools), [*ONE, Call("c2", "rm", {"path": "/"})])
+        await gate_crew(crew_of(agent), RULED).akickoff()
+        assert tools.names() == ["lookup"]
+        assert "Tool 'rm' blocked" in model_of(agent).read["c2"]
+
+    def test_calls_in_a_text(self) -> None:
+        """A model without function calls passes the gate, and reads of blocks and edits."""
+        tools = Tools()
+        answers = [text_call("rm", path="/"), text_call("deploy", env="prod")]
+        agent = agent_of(tools_of(tools), *answers, native=False)
+        gate_crew(crew_of(agent), approving(RULES, **EDITED)).kickoff()
+        assert tools.ran == [("deploy", EDITED)]
+        assert "Tool 'rm' blocked" in model_of(agent).seen
+        assert NOTICE in model_of(agent).seen
+
+    def test_what_a_schema_makes_of_arguments(self) -> None:
+        """The gate judges the values that the tool runs with."""
+
+        @tool
+        def scale(count: int = 3) -> str:
+            """Scale."""
+            ran.append(count)
+            return "scaled"
+
+        ran: list[int] = []
+        asked: list[dict[str, Any]] = []
+
+        def confirm(request: Any) -> ApprovalAnswer:
+            asked.append(dict(request.call.input))
+            return ApprovalAnswer(True)
+
+        registry = compile_rules("require human-approval before scale").registry
+        agent = agent_of([scale], [Call("c1", "scale", {"count": "5"}), Call("c2", "scale")])
+        gate_crew(crew_of(agent), create_gate(registry, confirm=confirm)).kickoff()
+        assert sorted(each["count"] for each in asked) == sorted(ran) == [3, 5]
+
+    def test_a_hook_that_changes_a_call(self) -> None:
+        """What a hook makes of the arguments is what the gate judges, and no hook lets a call run."""
+        tools = Tools()
+
+        def change(context: Any) -> None:
+            context.tool_input["env"] = "prod"
+
+        register_before_tool_call_hook(change)
+        try:
+            asked: list[Any] = []
+            registry = compile_rules("require human-approval before deploy").registry
+            gate = create_gate(
+                registry, confirm=lambda r: asked.append(dict(r.call.input)) or ApprovalAnswer(False)
+            )
+            agent = agent_of(tools_of(tools), [Call("c1", "deploy", {"env": "test"})])
+            gate_crew(crew_of(agent), gate).kickoff()
+        finally:
+            clear_before_tool_call_hooks()
+        assert asked == [{"env": "prod"}]
+        assert tools.ran == []
+
+    def test_an_edit_that_does_not_fit(self) -> None:
+        """An input that the tool does not take is not run, and the model reads why."""
+        tools = Tools()
+        agent = agent_of(tools_of(tools), [Call("c1", "deploy", {"env": "prod"})])
+        gate_crew(crew_of(agent), approving(RULES, env=["a"])).kickoff()
+        assert tools.ran == []
+        assert "its edited input does not fit" in model_of(agent).read["c1"]
+
+    def test_results_are_not_cached(self) -> None:
+        """A call that was made before is asked about again."""
+        tools = Tools()
+        agent = agent_of(tools_of(tools), [Call("c1", "publish")], [Call("c2", "publish")], cache=True)
+        gate_crew(crew_of(agent, cache=True), RULED).kickoff()
+        assert tools.names() == ["publish"]
+        assert "blocked" in model_of(agent).read["c2"]
+
+    def test_a_blocked_call_is_no_answer(self) -> None:
+        """A tool whose result ends the task does not end it with the reason why it was blocked."""
+
+        @tool(result_as_answer=True)
+        def rm(path: str) -> str:
+            """Remove."""
+            raise AssertionError
+
+        agent = agent_of([rm], RM)
+        assert "Final Answer: done" in str(gate_crew(crew_of(agent), RULED).kickoff())
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+    def test_a_tool_that_is_cut_off(self, error: type[BaseException]) -> None:
+        """Its outcome is unknown, which opens nothing."""
+
+        @tool
+        def test() -> str:
+            """Test."""
+            raise error
+
+        gates = Gates(RULED)
+        with pytest.raises(error):
+            gate_crew(crew_of(agent_of([test], [Call("c1", "test")])), gates, thread="t").kickoff()
+        tools = Tools()
+        agent = agent_of(tools_of(tools), [Call("c2", "release")])
+        gate_crew(crew_of(agent), gates, thread="t").kickoff()
+        assert tools.ran == []
+
+    def test_a_coroutine(self) -> None:
+        """The result of an asynchronous tool is reported when it has ended."""
+
+        class Test(BaseTool):
+            name: str = "test"
+            description: str = "Test"
+
+            async def _run(self) -> str:  # type: ignore[override]
+                await asyncio.sleep(0)
+                return "12 passed"
+
+        tools = Tools()
+        agent = agent_of([Test(), *tools_of(tools)[5:6]], [Call("c1", "test")], [Call("c2", "release")])
+        gate_crew(crew_of(agent), RULED).kickoff()
+        assert model_of(agent).read["c1"] == "12 passed"
+        assert tools.names() == ["release"]
+
+
+class TestCrew:
+    def test_a_run_is_a_session(self) -> None:
+        """Another kickoff starts with its nets fresh."""
+        tools = Tools()
+        agent = agent_of(
+            tools_of(tools), [Call("c1", "publish")], "Final Answer: x", [Call("c2", "publish")]
+        )
+        crew = gate_crew(crew_of(agent), RULED)
+        crew.kickoff()
+        crew.kickoff()
+        assert tools.names() == ["publish", "publish"]
+
+    def test_delegated_work(self) -> None:
+        """It is a call, and the calls of the coworker are of the same session."""
+        tools = Tools(fails=False)
+        given = {"task": "release", "context": "none", "coworker": "below"}
+        first = [Call("c1", "test")], [Call("c2", "delegate_work_to_coworker", given)]
+        above = agent_of(tools_of(tools), *first, allow_delegation=True)
+        below = agent_of(tools_of(tools), [Call("b1", "release")], role="below")
+        gate_crew(crew_of(above, below), RULED).kickoff()
+        assert tools.names() == ["release", "test"]
+
+    def test_delegation_that_is_blocked(self) -> None:
+        """A rule for the call keeps the coworker from being asked."""
+        tools = Tools()
+        given = {"task": "look", "context": "none", "coworker": "below"}
+        above = agent_of([], [Call("c1", "delegate_work_to_coworker", given)], allow_delegation=True)
+        below = agent_of(tools_of(tools), ONE, role="below")
+        gate_crew(crew_of(above, below), approving("block delegate_work_to_coworker")).kickoff()
+        assert tools.ran == []
+
+    @pytest.mark.parametrize("again", [lambda crew: crew, lambda crew: crew.copy()])
+    def test_a_manager(self, again: Callable[[Crew], Crew]) -> None:
+        """The one that a crew makes for itself has its tools behind the gate, also in a copy."""
+        tools = Tools()
+        worker = agent_of([])
+        manager = Script([Call("c1", "lookup", {"text": "a"})], RM)
+        task = Task(description="go", expected_output="done", tools=tools_of(tools))
+        crew = Crew(agents=[worker], tasks=[task], process=Process.hierarchical, manager_llm=manager)
+        again(gate_crew(crew, RULED)).kickoff()
+        assert tools.names() == ["lookup"]
+
+    def test_copies(self) -> None:
+        """A crew that is copied for each of several inputs has the gate, and a session for each."""
+        tools = Tools()
+        agent = agent_of(tools_of(tools), [Call("c1", "publish"), Call("c2", "rm", {"path": "/"})])
+        crew = gate_crew(crew_of(agent), RULED)
+        crew.kickoff_for_each([{"n": "1"}])
+        assert tools.names() == ["publish"]
+
+    def test_a_checkpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A crew that is made from a checkpoint has the gate of the one that was to go on."""
+        tools = Tools()
+        restored = crew_of(agent_of(tools_of(tools), RM))
+        monkeypatch.setattr(Crew, "from_checkpoint", lambda _: restored)
+        crew = gate_crew(crew_of(agent_of([])), RULED)
+        crew.kickoff(from_checkpoint=CheckpointConfig(restore_from="earlier"))
+        assert tools.ran == []
+        assert "blocked" in model_of(restored.agents[0]).read["c1"]  # type: ignore[arg-type]
+
+    def test_tools_that_come_later(self) -> None:
+        """An agent that a crew or a task was given since has its tools behind the gate."""
+        tools = Tools()
+        crew = gate_crew(crew_of(agent_of([])), RULED)
+        agent = agent_of(tools_of(tools), RM)
+        crew.tasks[0].agent = agent
+        crew.kickoff()
+        assert tools.ran == []
+        assert "blocked" in model_of(agent).read["c1"]
+
+    def test_a_tool_of_two_agents(self) -> None:
+        """The other agent's is left as it was, without a gate."""
+        tools = Tools()
+        shared = tools_of(tools)
+        gate_crew(crew_of(agent_of(shared)), RULED)
+        crew_of(agent_of(shared, RM)).kickoff()
+        assert tools.names() == ["rm"]
+
+    def test_two_gates(self) -> None:
+        """An agent passes one gate."""
+        agent = gate_agent(agent_of([]), RULED)
+        with pytest.raises(ValueError, match="'bot' has a gate already"):
+            gate_crew(crew_of(agent), RULED)
+
+
+class TestAgent:
+    @pytest.mark.parametrize("native", [True, False])
+    def test_alone(self, native: bool) -> None:
+        """An agent without a crew passes its gate in each kickoff, a session of its own."""
+        tools = Tools()
+        calls: list[Any] = [[Call("c1", "publish")], RM]
+        if not native:
+            calls = [text_call("publish"), text_call("rm", path="/")]
+        agent = gate_agent(agent_of(tools_of(tools), *calls, native=native), RULED)
+        agent.kickoff("go")
+        assert tools.names() == ["publish"]
+        assert "Tool 'rm' blocked" in model_of(agent).seen
+        model_of(agent)._answers = calls[:1]
+        agent.kickoff("go")
+        assert tools.names() == ["publish", "publish"]
+
+    def test_in_a_crew(self) -> None:
+        """It does so as well with the tools of its tasks."""
+        tools = Tools()
+        agent = gate_agent(agent_of([], RM), RULED)
+        crew = crew_of(agent)
+        crew.tasks[0].tools = tools_of(tools)
+        crew.kickoff()
+        assert tools.ran == []
+
+
+class TestUnseenTools:
+    def test_a_provider_s(self) -> None:
+        """Tools that the model's provider runs are refused by name, unless they are named."""
+        llm = LLM(model="gpt-4o", api="responses", builtin_tools=["web_search"], api_key="test")
+        with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
+            gate_crew(crew_of(agent_of([], llm=llm)), RULED)
+        crew = gate_crew(crew_of(agent_of([], llm=llm)), RULED, passthrough=("web_search",))
+        assert list(check_coverage(crew).unseen) == ["web_search"]
+
+    def test_one_that_comes_later(self) -> None:
+        """An agent whose model has been given one since does not run."""
+        crew = gate_crew(crew_of(agent_of([])), RULED)
+        crew.agents[0].llm = LLM(
+            model="gpt-4o", api="responses", builtin_tools=["web_search"], api_key="test"
+        )
+        with pytest.raises(UnseenToolError):
+            crew.kickoff()
+
+    def test_no_gate(self) -> None:
+        """The probe needs one."""
+        with pytest.raises(TypeError, match="has no gate"):
+            check_coverage(crew_of(agent_of([])))
+
+    def test_a_gate_that_was_taken_off(self) -> None:
+        """An agent that got back its own method runs the probe, and that is an error."""
+        crew = gate_crew(crew_of(agent_of([])), RULED)
+        method = MethodType(Agent.create_agent_executor, crew.agents[0])
+        object.__setattr__(crew.agents[0], "create_agent_executor", method)
+        with pytest.raises(CoverageError, match="no call is gated"):
+            check_coverage(crew)
+
+
+class TestPage:
+    def test_its_program_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The page's program gates its crew; other pages' run in `test_blocks.py`."""
+        page = ROOT / "docs" / "how-to" / "adapters" / "crewai.md"
+        for block in blocks_of(page):
+            if block.title is not None:
+                (tmp_path / block.title).write_text(block.text)
+        [program] = [block.text for block in blocks_of(page) if block.language == "python"]
+        monkeypatch.chdir(tmp_path)
+        model = Script([Call("c1", "deploy", {"env": "prod"})])
+        exec(compile(program, str(page), "exec"), {"__name__": "page", "model": model})
+        assert "blocked" in model.read["c1"]
+        assert "as it had to be" in capsys.readouterr().out
