@@ -45,7 +45,12 @@ print(len(modules), flush=True)
 gc.freeze()
 """
 
-FRAMEWORKS = {"claude_agent_sdk": "claude_agent", "crewai": "crewai", "smolagents": "smolagents"}
+FRAMEWORKS = {
+    "claude_agent_sdk": "claude_agent",
+    "crewai": "crewai",
+    "llama_index": "llama_index",
+    "smolagents": "smolagents",
+}
 """Modules of adapters by the package of their framework, which may not be in the environment."""
 
 

@@ -135,6 +135,15 @@ ROWS = (
         "arguments, checked by the schema; told in the result",
         "tools that the provider runs; remote agents; agents of other frameworks",
     ),
+    Row(
+        "llama-index",
+        "LlamaIndex",
+        "llama-index-core",
+        "the run's `Context`, or `thread=`",
+        "no",
+        "arguments; told in the result",
+        "tools that a `CodeActAgent` has its code call",
+    ),
 )
 
 

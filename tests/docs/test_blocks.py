@@ -226,6 +226,7 @@ class TestPython:
 PROVIDED: Mapping[str, set[str]] = {
     "docs/how-to/adapters/crewai.md": {"model"},
     "docs/how-to/adapters/langchain.md": {"model"},
+    "docs/how-to/adapters/llama-index.md": {"model"},
     "docs/how-to/adapters/openai-agents.md": {"model"},
     "docs/how-to/adapters/pydantic-ai.md": {"model"},
     "docs/how-to/adapters/smolagents.md": {"model"},
