@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "call_path",
     "journal",
     "cluster",
+    "servers",
     "replay",
     "redaction",
     "backtest",

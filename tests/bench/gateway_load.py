@@ -145,7 +145,9 @@ def _dialled(port: int, path: str, token: str) -> connect:
     )
 
 
-async def rate(every: list[Client], round_trips: int, *, settled: bool = False) -> float:
+async def rate(
+    every: list[Client], round_trips: int, *, settled: bool = False, tool: str = "work"
+) -> float:
     """Round trips a second, of all clients together; with `settled` half of them are results."""
     trips = 2 if settled else 1
     each = max(1, round_trips // len(every) // trips)
@@ -155,7 +157,7 @@ async def rate(every: list[Client], round_trips: int, *, settled: bool = False) 
             if settled:
                 await client.call_and_result()
             else:
-                await client.call()
+                await client.call(tool)
 
     begun = time.perf_counter()
     await asyncio.gather(*(work(client) for client in every))

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from interlock.app.terminal.gc import settle_collector
 from interlock.engine.core.clock import Clock
+from interlock.engine.gateway.cluster.shared_hub import open_hub
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.lock import WriteLock
 from interlock.engine.history.journal.writer import Writer, Written
@@ -26,11 +28,12 @@ from interlock.rules import compile_rules
 
 RULES = """\
 limit work to 1000000 per session
+limit order to 1000000 per 1d across everyone
 block rm
 require look before change
 require human-approval before deploy
 """
-"""`work` is counted and allowed at once, `deploy` waits for a person."""
+"""`work` is counted and allowed at once, `order` is counted over all sessions, `deploy` waits."""
 
 
 class Unsynced(Writer):
@@ -85,10 +88,14 @@ def run(main: Coroutine[None, None, None], loop: str) -> None:
         asyncio.run(main)
 
 
-async def _main(writer: str, directory: Path) -> None:
-    tokens = TokenFile(directory / "tokens.json")
-    agent, operator = tokens.issue("agent", "bench"), tokens.issue("operator", "ada")
-    hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
+async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
+    tokens = TokenFile((secrets or directory) / "tokens.json")
+    agent = tokens.issue("agent", f"bench-{os.getpid()}")
+    operator = tokens.issue("operator", f"ada-{os.getpid()}")
+    if writer in WRITERS:
+        hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
+    else:
+        hub = open_hub(PostgresLocation.of(writer))
     rules = RuleSets.of(compile_rules(RULES).registry)
     # All clients share one token here, which has a limit of its own.
     most = 1 << 20
@@ -103,6 +110,8 @@ async def _main(writer: str, directory: Path) -> None:
     gateway = Gateway(hub, tokens, rules=rules, limits=limits)
     try:
         address = await gateway.start(Address(port=0))
+        hub.name_server(address.url)
+        await hub.share()
         settle_collector()
         await obeying({"port": address.port, "agent": agent, "operator": operator})
     finally:
@@ -112,4 +121,5 @@ async def _main(writer: str, directory: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(_main(sys.argv[2], Path(folder)), sys.argv[1])
+        loop, journal, *shared = sys.argv[1:]
+        run(_main(journal, Path(folder), Path(shared[0]) if shared else None), loop)

@@ -1,0 +1,242 @@
+"""Several servers of one PostgreSQL: answers across them, a killed one, memory, round trips of agents."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+
+from interlock.engine.gateway.client.agent import AgentClient, AgentSession
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.history.postgres.connection import connect
+from interlock.engine.history.postgres.server import LEASE_SECONDS
+
+from ..engine.history.support.recording import opening
+from ..support.postgres import PostgresServer, programs
+from .gateway_load import Server, allow_files, clients, rate, server
+from .journal import _decision
+
+SERVERS = 3
+AGENTS = 300
+"""At each server."""
+ANSWERS = 100
+AT_ONCE = 100
+"""Agents whose round trips are counted, and callers of the journal beside them."""
+TRIPS = 1_000
+TURNS = 3
+
+Line = tuple[str, float, str]
+
+
+def measure() -> Iterator[Line]:
+    """The database, the servers and the agents share this machine's processors."""
+    if programs() is None:
+        print("servers: needs PostgreSQL's server: apt install postgresql", file=sys.stderr)
+        return
+    with _database() as database:
+        yield from asyncio.run(_answers(PostgresLocation(database.url, "answers")))
+        yield from asyncio.run(_round_trips(PostgresLocation(database.url, "trips")))
+        yield from asyncio.run(_many(PostgresLocation(database.url, "many")))
+    yield "processors", float(os.cpu_count() or 1), ""
+
+
+@contextmanager
+def _database() -> Iterator[PostgresServer]:
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        directory = Path(folder).resolve()
+        directory.chmod(0o755)
+        (directory / "pg").mkdir()
+        database = PostgresServer(directory / "pg", durable=True)
+        database.make()
+        database.start(shared_buffers="256MB", autovacuum="on")
+        try:
+            yield database
+        finally:
+            database.stop()
+
+
+def _servers(stack: ExitStack, place: PostgresLocation, number: int, *secrets: str) -> list[Server]:
+    """Servers one after the other: the first makes the tables."""
+    made = (server("gateway_server", str(place), *secrets) for _ in range(number))
+    return [stack.enter_context(each) for each in made]
+
+
+async def _answers(place: PostgresLocation) -> list[Line]:
+    """From the operator's answer at one server to the agent's at another."""
+    took: dict[str, list[float]] = {"the same server": [], "another server": []}
+    with ExitStack() as processes:
+        one, two = _servers(processes, place, 2)
+        async with (
+            AgentClient(one.url, one.agent) as agent,
+            ConsoleClient(one.url, one.operator) as here,
+            ConsoleClient(two.url, two.operator) as there,
+        ):
+            gate = await agent.open("bench")
+            for number in range(2 * ANSWERS):
+                console = (here, there)[number % 2]
+                called = asyncio.create_task(gate.call("deploy", {"number": number}))
+                request = await _request(console, number)
+                begun = time.perf_counter()
+                decided = asyncio.create_task(
+                    console.decide(request.id, approved=True, digest=request.digest)
+                )
+                assert (await called).outcome == "allow"
+                took[list(took)[number % 2]].append(time.perf_counter() - begun)
+                assert (await decided).ok
+    lines: list[Line] = []
+    for where, seconds in took.items():
+        cuts = quantiles(seconds, n=20)
+        goals = (" (goal ≤ 25)", " (goal ≤ 60)") if where == "another server" else ("", "")
+        lines += [
+            (f"answer at {where} → call released, p50", cuts[9] * 1000, f"ms{goals[0]}"),
+            (f"answer at {where} → call released, p95", cuts[18] * 1000, f"ms{goals[1]}"),
+        ]
+    return lines
+
+
+async def _request(console: ConsoleClient, number: int) -> ApprovalState:
+    """The request of the call with this number, once the console knows of it."""
+    async with asyncio.timeout(60):
+        while True:
+            for request in await console.approvals():
+                if request.input == {"number": number}:
+                    return request
+            await asyncio.sleep(0.002)
+
+
+async def _round_trips(place: PostgresLocation) -> list[Line]:
+    """Calls of agents at one server, in turns with the journal alone; and calls of a shared limit."""
+    seen: dict[str, list[float]] = {"journal": [], "agents": [], "counted": []}
+    with ExitStack() as processes:
+        (to,) = _servers(processes, place, 1)
+        journal = await asyncio.to_thread(Journal.open, place)
+        try:
+            names = [f"alone-{each}" for each in range(AT_ONCE)]
+            await asyncio.gather(*(journal.append(each, opening()) for each in names))
+            async with clients(to, AT_ONCE) as agents:
+                for turn in range(TURNS):
+                    seen["journal"].append(await _alone(journal, names, turn))
+                    seen["agents"].append(await rate(agents, TRIPS))
+                    seen["counted"].append(await rate(agents, TRIPS, tool="order"))
+        finally:
+            await asyncio.to_thread(journal.close)
+    ratios = [a / b for a, b in zip(seen["agents"], seen["journal"], strict=True)]
+    counted = [a / b for a, b in zip(seen["counted"], seen["agents"], strict=True)]
+    return [
+        (f"the journal alone, {AT_ONCE} callers", median(seen["journal"]), "decisions per s"),
+        (f"one server, {AT_ONCE} agents", median(seen["agents"]), "round trips per s"),
+        ("of the journal alone", median(ratios), "ratio (goal ≥ 0.4)"),
+        ("the same where a limit counts over all servers", median(seen["counted"]), "round trips per s"),
+        ("of those without", median(counted), "ratio"),
+    ]
+
+
+async def _alone(journal: Journal, names: list[str], turn: int) -> float:
+    """Decisions a second that a server's journal takes from as many callers."""
+    rounds = TRIPS // len(names)
+    bodies = [[_decision(each, turn * rounds + n) for n in range(rounds)] for each in range(len(names))]
+
+    async def call(each: int) -> None:
+        for body in bodies[each]:
+            await journal.append(names[each], body)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(call(each) for each in range(len(names))))
+    return rounds * len(names) / (time.perf_counter() - begun)
+
+
+async def _many(place: PostgresLocation) -> list[Line]:
+    """Agents that wait at each of the servers: memory, and what follows when a server is killed."""
+    with ExitStack() as processes:
+        # An agent's token counts at every server, and its client knows the address of each.
+        secrets = processes.enter_context(tempfile.TemporaryDirectory())
+        every = _servers(processes, place, SERVERS, secrets)
+        before = [each.memory() for each in every]
+        async with AsyncExitStack() as connected:
+            for first in range(SERVERS):
+                order = every[first:] + every[:first]
+                await connected.enter_async_context(_waiting(order))
+            await _until(place, _WAITING, SERVERS * AGENTS)
+            after = [each.memory() for each in every]
+            victim = _id_of(place, every[0])
+            assert _count(place, _OWNED, victim) == AGENTS
+            begun = time.perf_counter()
+            every[0].process.send_signal(signal.SIGKILL)
+            await _until(place, _OWNED, 0, victim)
+            taken = time.perf_counter() - begun
+            await _until(place, _WAITING, SERVERS * AGENTS)
+            again = time.perf_counter() - begun
+    goal = f"s (goal ≤ 10 + lease of {LEASE_SECONDS:g})"
+    more = max(a - b for a, b in zip(after, before, strict=True))
+    return [
+        (f"memory of a server, {SERVERS} × {AGENTS} agents wait", max(after) / 1e6, "MB (goal ≤ 100)"),
+        ("more than without agents", more / 1e6, "MB"),
+        (f"a server is killed → nothing of its {AGENTS} sessions is its own", taken, goal),
+        ("and all of their agents wait at other servers", again, "s"),
+    ]
+
+
+_OWNED = (
+    "SELECT count(*) FROM owner JOIN session ON session.id = owner.session "
+    "WHERE server = ? AND status <> 'done'"
+)
+_WAITING = "SELECT count(*) FROM session WHERE waiting > 0 AND status <> 'done'"
+
+
+@asynccontextmanager
+async def _waiting(to: list[Server]) -> AsyncGenerator[None]:
+    """Agents at the first of some servers that each wait for a person, and go on at the next one."""
+    url = ",".join(each.url for each in to)
+    async with AsyncExitStack() as stack:
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one() -> AgentSession:
+            async with room:
+                return await (await stack.enter_async_context(AgentClient(url, to[0].agent))).open(
+                    "bench"
+                )
+
+        allow_files()
+        agents = await asyncio.gather(*(one() for _ in range(AGENTS)))
+        asked = [asyncio.create_task(agent.call("deploy", {"number": 1})) for agent in agents]
+        try:
+            yield
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+
+def _id_of(place: PostgresLocation, to: Server) -> str:
+    statement = "SELECT id FROM server WHERE name LIKE ? AND ended IS NULL"
+    connection = connect(place)
+    try:
+        ((found,),) = connection.execute(statement, (f"%process {to.process.pid} %",)).fetchall()
+    finally:
+        connection.close()
+    return str(found)
+
+
+def _count(place: PostgresLocation, statement: str, *values: object) -> int:
+    connection = connect(place)
+    try:
+        ((found,),) = connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()
+    return int(found)
+
+
+async def _until(place: PostgresLocation, statement: str, number: int, *values: object) -> None:
+    async with asyncio.timeout(120):
+        while await asyncio.to_thread(_count, place, statement, *values) != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
