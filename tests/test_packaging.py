@@ -46,6 +46,7 @@ gc.freeze()
 """
 
 FRAMEWORKS = {
+    "autogen_agentchat": "autogen",
     "claude_agent_sdk": "claude_agent",
     "crewai": "crewai",
     "llama_index": "llama_index",

@@ -144,6 +144,15 @@ ROWS = (
         "arguments; told in the result",
         "tools that a `CodeActAgent` has its code call",
     ),
+    Row(
+        "autogen",
+        "AutoGen",
+        "autogen-agentchat",
+        "`thread=`, else the agent or team",
+        "no",
+        "arguments, checked by the schema, and code; told in the result",
+        "agents that act by their own code; handoffs",
+    ),
 )
 
 

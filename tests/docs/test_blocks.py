@@ -224,6 +224,7 @@ class TestPython:
 
 
 PROVIDED: Mapping[str, set[str]] = {
+    "docs/how-to/adapters/autogen.md": {"model"},
     "docs/how-to/adapters/crewai.md": {"model"},
     "docs/how-to/adapters/langchain.md": {"model"},
     "docs/how-to/adapters/llama-index.md": {"model"},

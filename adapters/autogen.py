@@ -1,0 +1,405 @@
+"""Adapter for AutoGen: the tools and the code of agents and teams pass the gate before they run.
+
+agent = gate_agent(AssistantAgent("releaser", model_client=client, tools=[deploy]), "deploy.rules")
+result = await agent.run(task="Ship it")
+"""
+
+# autogen-core needs an older protobuf than traces do, so the development environment does not have it.
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
+
+from autogen_agentchat.agents import (
+    AssistantAgent,
+    BaseChatAgent,
+    CodeExecutorAgent,
+    MessageFilterAgent,
+    SocietyOfMindAgent,
+    UserProxyAgent,
+)
+from autogen_agentchat.teams import BaseGroupChat
+from autogen_agentchat.tools import AgentTool, TeamTool
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
+from autogen_core.tools import (
+    FunctionTool,
+    StaticStreamWorkbench,
+    StaticWorkbench,
+    TextResultContent,
+    ToolResult,
+    ToolSchema,
+    Workbench,
+)
+
+from ..engine.gateway.protocol.probe import PROBE
+from .backends import Gates, GateSource
+from .coverage import Coverage, CoverageError, Probe, refuse_unseen, version_of
+from .gate import Allow, Answer, Block, Outcome, SessionGate, Wait, outcome_of
+
+FRAMEWORK = "AutoGen"
+CODE = "execute_code"
+"""Name, in the rules, of the call to run a block of code; its input is `language` and `code`."""
+
+R = TypeVar("R", BaseChatAgent, BaseGroupChat)
+Runner: TypeAlias = "BaseChatAgent | BaseGroupChat"
+Thread: TypeAlias = "str | Callable[[], str] | None"
+
+_OWN = "what it does is in its own code, and no tool of a workbench"
+_HANDOFF = "it only passes messages on, whatever its tool says"
+
+
+def gate_agent(
+    agent: R, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
+) -> R:
+    """Put the workbenches and code executors of an agent behind a gate, or those of all agents of a team.
+
+    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
+    URL of a server, or `None` for the server of INTERLOCK_URL. Agents and teams that are tools are gated
+    as well, and to run them is a call too.
+
+    `thread` names the session whose nets judge the calls: a text, or a function that gives one. Without
+    it the object is one session, as it keeps what was said.
+
+    Raises `UnseenToolError` for agents that act by their own code, unless `passthrough` names them.
+    """
+    gated = _GatedAgents(Gates.of(gate, agent=_name(agent)), thread)
+    refuse_unseen(FRAMEWORK, _refused(agent), passthrough)
+    gated.add(agent)
+    return agent
+
+
+def gate_workbench(workbench: Workbench, gate: GateSource = None, *, thread: Thread = None) -> Workbench:
+    """A workbench like `workbench` whose tools ask before they run, for an agent of your own."""
+    return _GatedAgents(Gates.of(gate, agent="workbench"), thread).workbench(workbench)
+
+
+async def check_coverage(agent: Runner) -> Coverage:
+    """Have each agent that calls tools call a probe, and list what its gate sees; asks no model.
+
+    Raises `CoverageError` where the probe is not blocked, and `TypeError` for an agent without a gate.
+    """
+    names, unseen = dict[str, None](), dict(_refused(agent))
+    acting = [each for each in _agents_of(agent) if isinstance(each, AssistantAgent | CodeExecutorAgent)]
+    if not acting:
+        raise CoverageError(f"'{_name(agent)}' has no agent that calls tools or runs code")
+    for each in acting:
+        if not _has_gate(each):
+            raise TypeError(f"The agent '{each.name}' has no gate: give it to gate_agent first")
+        if isinstance(each, CodeExecutorAgent):
+            names[CODE] = None
+            continue
+        for workbench in each._workbench:
+            await _probe(each, workbench.agents)
+            names |= dict.fromkeys(tool["name"] for tool in await workbench.list_tools())
+        unseen |= dict.fromkeys(each._handoffs, _HANDOFF)
+    return Coverage(FRAMEWORK, version_of("autogen-agentchat"), tuple(names), unseen)
+
+
+async def _probe(agent: AssistantAgent, gated: _GatedAgents) -> None:
+    """Have an agent call a probe."""
+    probe = Probe()
+
+    async def run() -> str:
+        return probe.run()
+
+    tool = FunctionTool(run, name=PROBE, description="Do nothing")
+    _, result = await agent._execute_tool_call(
+        tool_call=FunctionCall(id="probe", name=PROBE, arguments="{}"),
+        workbench=[gated.workbench(StaticStreamWorkbench([tool]))],
+        handoff_tools=[],
+        agent_name=agent.name,
+        cancellation_token=CancellationToken(),
+        stream=asyncio.Queue(),
+    )
+    probe.check(result.content)
+
+
+@dataclass(eq=False)
+class _GatedAgents:
+    """The gate that an agent shares with those that it can reach."""
+
+    gates: Gates
+    thread: Thread
+    _key: str = field(default_factory=lambda: f"run-{uuid4().hex}")
+
+    def session(self) -> SessionGate:
+        """The session that calls are of."""
+        key = self._key if self.thread is None else self.thread
+        return self.gates.session(key if isinstance(key, str) else key())
+
+    def add(self, agent: Runner) -> None:
+        """Gate an agent or a team, and all that it can reach."""
+        for each in _agents_of(agent):
+            if _has_gate(each):
+                raise ValueError(f"The agent '{_name(each)}' has a gate already")
+            if isinstance(each, AssistantAgent):
+                each._workbench = [self.workbench(workbench) for workbench in each._workbench]
+            elif isinstance(each, CodeExecutorAgent):
+                each._code_executor = _GatedExecutor(each._code_executor, self)
+
+    def workbench(self, inner: Workbench) -> _GatedWorkbench:
+        """A workbench behind the gate, which streams as `inner` does."""
+        kind = _GatedStream if isinstance(inner, StaticStreamWorkbench) else _GatedWorkbench
+        return kind(inner, self)
+
+    async def ask(
+        self,
+        gate: SessionGate,
+        call_id: str,
+        name: str,
+        given: Mapping[str, Any],
+        token: CancellationToken | None,
+    ) -> Answer:
+        """The gate's answer to a call that may run now; withdraws the call where the run is cancelled."""
+        asking = asyncio.ensure_future(gate.ask(call_id, name, given))
+        if token is not None:
+            token.link_future(asking)
+        try:
+            answer = await asking
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # By the token. An agent would wait for ever for a call that raises.
+            return Block("its run was cancelled")
+        return (gate.start(call_id) or answer) if isinstance(answer, Allow) else answer
+
+
+class _GatedWorkbench(Workbench):
+    """A workbench whose tools ask before they run."""
+
+    def __init__(self, inner: Workbench, agents: _GatedAgents) -> None:
+        self.inner = inner
+        self.agents = agents
+
+    async def list_tools(self) -> list[ToolSchema]:
+        """The tools that there are."""
+        return await self.inner.list_tools()
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Run the tool with the approved input, or give the model the reason."""
+        result: ToolResult | None = None
+        async for event in self._calls(name, arguments, cancellation_token, call_id, stream=False):
+            result = event
+        return _blocked(name, Block("it gave no result")) if result is None else result
+
+    async def _calls(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        token: CancellationToken | None,
+        call_id: str | None,
+        *,
+        stream: bool,
+    ) -> AsyncGenerator[Any, None]:
+        """The events of a call, the result last."""
+        gate, call_id = self.agents.session(), call_id or uuid4().hex
+        try:
+            given = self._given(name, dict(arguments or {}))
+        except Exception as error:  # the tool would not take them either
+            yield _blocked(name, Block(f"its arguments do not fit: {error}"))
+            return
+        answer = await self.agents.ask(gate, call_id, name, given, token)
+        if not isinstance(answer, Allow):
+            yield _blocked(name, answer)
+            return
+        final = answer.input if answer.edited else arguments
+        result: ToolResult | None = None
+        async with gate.reporting_errors(call_id):
+            if stream and isinstance(self.inner, StaticStreamWorkbench):
+                async for event in self.inner.call_tool_stream(name, final, token, call_id):
+                    if isinstance(event, ToolResult):
+                        result = event
+                    else:
+                        yield event
+            else:
+                result = await self.inner.call_tool(name, final, token, call_id)
+        if result is None:
+            await gate.done(call_id, "The tool gave no result", "unknown")
+            return
+        text = result.to_text(replace_image="[Image]")
+        await gate.done(call_id, text, "failed" if result.is_error else outcome_of(name, text))
+        if answer.notice is not None:
+            notice = TextResultContent(content=answer.notice)
+            result = result.model_copy(update={"result": [*result.result, notice]})
+        yield result
+
+    def _given(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that the tool runs with, as far as its workbench tells. Raises `ValueError`."""
+        if not isinstance(self.inner, StaticWorkbench):
+            return arguments
+        known = self.inner._override_name_to_original.get(name, name)
+        tool = next((tool for tool in self.inner._tools if tool.name == known), None)
+        return arguments if tool is None else tool.args_type().model_validate(arguments).model_dump()
+
+    async def start(self) -> None:
+        """Start the tools."""
+        await self.inner.start()
+
+    async def stop(self) -> None:
+        """Stop the tools."""
+        await self.inner.stop()
+
+    async def reset(self) -> None:
+        """Have the tools begin anew; the session goes on."""
+        await self.inner.reset()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The state of the tools."""
+        return await self.inner.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Give the tools their state."""
+        await self.inner.load_state(state)
+
+    def _to_config(self) -> Any:
+        raise NotImplementedError(
+            "A gate is no part of a configuration: save the agent before it has one"
+        )
+
+
+class _GatedStream(_GatedWorkbench, StaticStreamWorkbench):
+    """One that streams what its tools have to say, which agents look for by this class."""
+
+    def call_tool_stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """Run the tool with the approved input, or give the model the reason."""
+        return self._calls(name, arguments, cancellation_token, call_id, stream=True)
+
+
+class _GatedExecutor(CodeExecutor):
+    """An executor that asks about each block of code before any of them runs."""
+
+    def __init__(self, inner: CodeExecutor, agents: _GatedAgents) -> None:
+        self.inner = inner
+        self.agents = agents
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["inner"], name)
+
+    async def execute_code_blocks(
+        self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken
+    ) -> CodeResult:
+        """Run the blocks as approved, or give the reason why none of them runs."""
+        gate, allowed = self.agents.session(), list[tuple[str, Allow]]()
+        for block in code_blocks:
+            call_id, given = uuid4().hex, {"language": block.language, "code": block.code}
+            answer = await self.agents.ask(gate, call_id, CODE, given, cancellation_token)
+            if isinstance(answer, Allow):
+                allowed.append((call_id, answer))
+            if not isinstance(answer, Allow) or not _is_code(answer):
+                reason = answer.reason if not isinstance(answer, Allow) else "its edited input is no code"
+                await self._report(
+                    gate, allowed, "It did not run, as another block was blocked", "failed"
+                )
+                return CodeResult(exit_code=1, output=Block(reason).tell(CODE))
+        final = [CodeBlock(str(a.input["code"]), str(a.input["language"])) for _, a in allowed]
+        try:
+            result = await self.inner.execute_code_blocks(final, cancellation_token)
+        except BaseException as error:
+            # Nobody knows how far they have come.
+            await self._report(gate, allowed, repr(error), "unknown")
+            raise
+        failed: Outcome = "failed" if len(final) == 1 else "unknown"
+        await self._report(gate, allowed, result.output, "done" if result.exit_code == 0 else failed)
+        for _, answer in allowed:
+            result.output = answer.tell(result.output)
+        return result
+
+    async def _report(
+        self, gate: SessionGate, calls: Sequence[tuple[str, Allow]], output: str, outcome: Outcome
+    ) -> None:
+        for call_id, _ in calls:
+            await gate.done(call_id, output, outcome)
+
+    async def start(self) -> None:
+        """Start the executor."""
+        await self.inner.start()
+
+    async def stop(self) -> None:
+        """Stop the executor."""
+        await self.inner.stop()
+
+    async def restart(self) -> None:
+        """Have the executor begin anew."""
+        await self.inner.restart()
+
+    def _to_config(self) -> Any:
+        raise NotImplementedError(
+            "A gate is no part of a configuration: save the agent before it has one"
+        )
+
+
+def _is_code(answer: Allow) -> bool:
+    given = answer.input
+    return given.keys() == {"language", "code"} and all(isinstance(each, str) for each in given.values())
+
+
+def _blocked(name: str, answer: Block | Wait) -> ToolResult:
+    text = Block(answer.reason).tell(name)
+    return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=True)
+
+
+def _has_gate(agent: Runner) -> bool:
+    """Tell whether all that an agent acts by is behind a gate."""
+    if isinstance(agent, AssistantAgent):
+        return bool(agent._workbench) and all(isinstance(w, _GatedWorkbench) for w in agent._workbench)
+    return isinstance(agent, CodeExecutorAgent) and isinstance(agent._code_executor, _GatedExecutor)
+
+
+def _name(agent: Runner) -> str:
+    return str(agent.name)
+
+
+def _agents_of(agent: Runner, known: set[int] | None = None) -> Iterator[Runner]:
+    """An agent, and those that it can reach: of a team, inside of it, and among its tools."""
+    known = set() if known is None else known
+    if id(agent) in known:
+        return
+    known.add(id(agent))
+    yield agent
+    inside: list[Any] = []
+    if isinstance(agent, BaseGroupChat):
+        inside = list(agent._participants)
+    elif isinstance(agent, MessageFilterAgent):
+        inside = [agent._wrapped_agent]
+    elif isinstance(agent, SocietyOfMindAgent):
+        inside = [agent._team]
+    elif isinstance(agent, AssistantAgent):
+        benches = [getattr(bench, "inner", bench) for bench in agent._workbench]
+        tools = [tool for bench in benches for tool in getattr(bench, "_tools", ())]
+        inside = [tool._task_runner for tool in tools if isinstance(tool, AgentTool | TeamTool)]
+    for each in inside:
+        yield from _agents_of(each, known)
+
+
+_SEEN = (
+    AssistantAgent,
+    BaseGroupChat,
+    CodeExecutorAgent,
+    MessageFilterAgent,
+    SocietyOfMindAgent,
+    UserProxyAgent,
+)
+
+
+def _refused(agent: Runner) -> Mapping[str, str]:
+    """Agents that act in ways that no workbench sees, by name, with the reason."""
+    return {_name(each): _OWN for each in _agents_of(agent) if not isinstance(each, _SEEN)}

@@ -1,0 +1,349 @@
+"""The adapter for AutoGen, with its own replaying model client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip(
+    "autogen_agentchat",
+    reason="pip install 'interlock-gate[autogen]' autogen-ext, away from newer protobufs",
+)
+pytest.importorskip("autogen_ext", reason="pip install autogen-ext, which has the fake model")
+
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, CodeExecutorAgent
+from autogen_agentchat.base import Handoff, Response
+from autogen_agentchat.messages import TextMessage, ToolCallExecutionEvent
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.tools import AgentTool
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
+from autogen_core.models import CreateResult, ModelInfo, RequestUsage
+from autogen_core.tools import StaticWorkbench
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from interlock.adapters.autogen import check_coverage, gate_agent, gate_workbench
+from interlock.adapters.backends import Gates
+from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
+from interlock.engine import create_gate
+from interlock.engine.gate import ApprovalAnswer
+from interlock.rules import compile_rules
+
+from ..docs.blocks import ROOT, blocks_of
+from .contract import RULES, AdapterContract, Call, Run, Tools
+
+INFO = ModelInfo(
+    vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
+)
+
+
+def client_of(*answers: Sequence[Call] | str) -> ReplayChatCompletionClient:
+    """A client that answers with calls or a text, one answer after the other."""
+    made: list[Any] = [
+        each
+        if isinstance(each, str)
+        else CreateResult(
+            finish_reason="function_calls",
+            content=[FunctionCall(id=c.id, name=c.tool, arguments=c.arguments) for c in each],
+            usage=RequestUsage(prompt_tokens=0, completion_tokens=0),
+            cached=False,
+        )
+        for each in answers
+    ]
+    return ReplayChatCompletionClient([*made, "done", "done"], model_info=INFO)
+
+
+def agent_of(tools: Tools, *answers: Sequence[Call] | str, **how: Any) -> AssistantAgent:
+    made = how.pop("made", None) or tools.functions()
+    given = {"max_tool_iterations": 5, "tools": made, **how}
+    return AssistantAgent(given.pop("name", "bot"), client_of(*answers), **given)
+
+
+async def outputs_of(runner: Any) -> dict[str, str]:
+    result = await runner.run(task="go")
+    return {
+        each.call_id: str(each.content)
+        for message in result.messages
+        if isinstance(message, ToolCallExecutionEvent)
+        for each in message.content
+    }
+
+
+class AutoGenDriver:
+    """An assistant agent; it cannot pause."""
+
+    pauses = False
+    failure = "3 tests failed"
+
+    async def run(
+        self,
+        tools: Tools,
+        gate: Gates,
+        calls: Sequence[Call],
+        *,
+        thread: str,
+        pause_after: float | None = None,
+    ) -> Run:
+        return Run(await outputs_of(gate_agent(agent_of(tools, calls), gate, thread=thread)))
+
+    async def resume(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
+    ) -> Run:
+        raise NotImplementedError
+
+    async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
+        return await check_coverage(gate_agent(agent_of(tools), gate))
+
+
+class TestContract(AdapterContract):
+    driver = AutoGenDriver()
+
+
+RULED = create_gate(compile_rules(RULES).registry)
+RM = [Call("c1", "rm", {"path": "/"})]
+
+
+def gate_of(rules: str, **edited: Any) -> Any:
+    return create_gate(
+        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
+    )
+
+
+class TestCalls:
+    async def test_an_agent_is_a_session(self) -> None:
+        """Later runs of the same object go on with its nets; another one has its own."""
+        tools = Tools()
+        publish = [Call("c1", "publish")]
+        agent = gate_agent(agent_of(tools, publish, "done", publish), RULED)
+        await outputs_of(agent)
+        await outputs_of(agent)
+        assert tools.names() == ["publish"]
+        await outputs_of(gate_agent(agent_of(tools, publish), RULED))
+        assert tools.names() == ["publish", "publish"]
+
+    async def test_what_a_schema_makes_of_arguments(self) -> None:
+        """The gate judges the values that the tool runs with."""
+        ran, asked = [], []
+
+        def scale(count: int = 3) -> str:
+            """Scale."""
+            ran.append(count)
+            return "scaled"
+
+        def confirm(request: Any) -> ApprovalAnswer:
+            asked.append(dict(request.call.input))
+            return ApprovalAnswer(True)
+
+        gate = create_gate(compile_rules("require human-approval before scale").registry, confirm=confirm)
+        calls = [Call("c1", "scale", {"count": "5", "more": 1}), Call("c2", "scale")]
+        await outputs_of(gate_agent(agent_of(Tools(), calls, made=[scale]), gate))
+        assert sorted(ran) == [3, 5]
+        assert sorted(asked, key=str) == [{"count": 3}, {"count": 5}]
+
+    async def test_arguments_that_do_not_fit(self) -> None:
+        """Nobody is asked about a call that its tool would not take."""
+        tools = Tools()
+        found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy")]), RULED))
+        assert tools.ran == []
+        assert "its arguments do not fit" in found["c1"]
+
+    async def test_an_edit_that_does_not_fit(self) -> None:
+        """An input that the tool does not take is not run, and the model reads why."""
+        tools = Tools()
+        gate = gate_of(RULES, env=["a"])
+        found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy", {"env": "b"})]), gate))
+        assert tools.ran == []
+        assert "valid string" in found["c1"]
+
+    async def test_a_run_that_is_cancelled(self) -> None:
+        """A call that waits is withdrawn with its run, and does not run."""
+        asked, withdrawn, tools, token = asyncio.Event(), asyncio.Event(), Tools(), CancellationToken()
+
+        async def confirm(_: Any) -> ApprovalAnswer:
+            asked.set()
+            try:
+                return await asyncio.Future()
+            finally:
+                withdrawn.set()
+
+        agent = agent_of(tools, [Call("c1", "deploy", {"env": "a"})])
+        gate_agent(agent, create_gate(compile_rules(RULES).registry, confirm=confirm))
+        run = asyncio.ensure_future(agent.run(task="go", cancellation_token=token))
+        await asked.wait()
+        token.cancel()
+        await withdrawn.wait()
+        await asyncio.wait({run})
+        assert tools.ran == []
+
+    async def test_a_tool_that_is_cut_off(self) -> None:
+        """Its outcome is unknown, which opens nothing."""
+        begun, gates, tools, token = asyncio.Event(), Gates(RULED), Tools(), CancellationToken()
+
+        async def test() -> str:
+            """Test."""
+            begun.set()
+            return await asyncio.Future()
+
+        made = agent_of(tools, made=[test])._workbench[0]
+        gated = gate_workbench(made, gates, thread="t")
+        call = asyncio.ensure_future(gated.call_tool("test", {}, token))
+        await begun.wait()
+        token.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        release = gate_agent(agent_of(tools, [Call("c2", "release")]), gates, thread="t")
+        assert "blocked" in (await outputs_of(release))["c2"]
+
+    async def test_a_workbench_of_one_s_own(self) -> None:
+        """A workbench alone passes the gate as well, and does so without an id of the call."""
+        tools = Tools()
+        made = agent_of(tools)._workbench[0]
+        assert isinstance(made, StaticWorkbench)
+        gated = gate_workbench(made, RULED)
+        assert not (await gated.call_tool("lookup", {"text": "a"})).is_error
+        found = await gated.call_tool("rm", {"path": "/"}, CancellationToken())
+        assert "Tool 'rm' blocked" in found.to_text()
+        assert tools.names() == ["lookup"]
+
+
+class TestTeams:
+    async def test_a_team(self) -> None:
+        """All of its agents are of one session, agents among their tools too."""
+        tools = Tools(fails=False)
+        below = agent_of(tools, [Call("b1", "test")], name="below")
+        above = agent_of(
+            tools, [Call("a1", "below", {"task": "test"})], name="above", made=[AgentTool(below)]
+        )
+        last = agent_of(tools, [Call("l1", "release"), Call("l2", "rm", {"path": "/"})], name="last")
+        team = RoundRobinGroupChat([above, last], max_turns=2)
+        found = await outputs_of(gate_agent(team, RULED))
+        assert tools.names() == ["release", "test"]
+        assert "Tool 'rm' blocked" in found["l2"]
+        coverage = await check_coverage(team)
+        assert {"below", "rm"} <= set(coverage.gated)
+
+    async def test_an_agent_that_is_a_tool(self) -> None:
+        """A rule for the call keeps it from running."""
+        tools = Tools()
+        below = agent_of(tools, [Call("b1", "lookup", {"text": "a"})], name="below")
+        above = agent_of(tools, [Call("a1", "below", {"task": "x"})], made=[AgentTool(below)])
+        await outputs_of(gate_agent(above, gate_of("block below")))
+        assert tools.ran == []
+
+    async def test_handoffs_are_named(self) -> None:
+        """They run no tool, and pass no gate."""
+        agent = gate_agent(agent_of(Tools(), handoffs=[Handoff(target="other")]), RULED)
+        assert "transfer_to_other" in (await check_coverage(agent)).unseen
+
+    async def test_an_agent_of_its_own(self) -> None:
+        """One that acts by its own code is refused by name, also in a team."""
+
+        class Own(BaseChatAgent):
+            produced_message_types = (TextMessage,)
+
+            async def on_messages(self, messages: Any, cancellation_token: Any) -> Response:
+                return Response(chat_message=TextMessage(content="x", source=self.name))
+
+            async def on_reset(self, cancellation_token: Any) -> None:
+                pass
+
+        team = RoundRobinGroupChat([agent_of(Tools()), Own("own", "Own")])
+        with pytest.raises(UnseenToolError, match="'own': what it does is in its own code"):
+            gate_agent(team, RULED)
+        found = await check_coverage(gate_agent(team, RULED, passthrough=("own",)))
+        assert list(found.unseen) == ["own"]
+
+    async def test_two_gates(self) -> None:
+        """An agent passes one gate."""
+        agent = gate_agent(agent_of(Tools()), RULED)
+        with pytest.raises(ValueError, match="'bot' has a gate already"):
+            gate_agent(agent, RULED)
+
+    async def test_no_gate(self) -> None:
+        """The probe needs one."""
+        with pytest.raises(TypeError, match="has no gate"):
+            await check_coverage(agent_of(Tools()))
+        team = RoundRobinGroupChat([agent_of(Tools())])
+        gate_agent(team, RULED)
+        team._participants[0]._workbench = agent_of(Tools())._workbench  # type: ignore[union-attr]
+        with pytest.raises((TypeError, CoverageError)):
+            await check_coverage(team)
+
+
+class Executor(CodeExecutor):
+    """An executor that notes what it runs."""
+
+    def __init__(self, exit_code: int = 0) -> None:
+        self.ran: list[tuple[str, str]] = []
+        self.exit_code = exit_code
+
+    async def execute_code_blocks(self, code_blocks: list[CodeBlock], _: Any) -> CodeResult:
+        self.ran += [(block.language, block.code.strip()) for block in code_blocks]
+        return CodeResult(exit_code=self.exit_code, output="ran")
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def restart(self) -> None: ...
+
+
+class TestCode:
+    async def run(self, executor: Executor, gate: Any) -> str:
+        agent = gate_agent(CodeExecutorAgent("coder", executor), gate)
+        task = TextMessage(content="```python\n1\n```\n```sh\nls\n```", source="user")
+        return (await agent.run(task=task)).messages[-1].to_text()
+
+    async def test_each_block_is_a_call(self) -> None:
+        """None of them runs where one is blocked."""
+        executor = Executor()
+        assert "ran" in await self.run(executor, RULED)
+        assert executor.ran == [("python", "1"), ("sh", "ls")]
+        limited = Executor()
+        assert "Tool 'execute_code' blocked" in await self.run(
+            limited, gate_of("limit execute_code to 1 per session")
+        )
+        assert limited.ran == []
+
+    async def test_an_edited_block(self) -> None:
+        """It runs as it was approved, and the result says so."""
+        executor = Executor()
+        gate = gate_of("require human-approval before execute_code", language="sh", code="pwd")
+        assert "A person changed" in await self.run(executor, gate)
+        assert executor.ran == [("sh", "pwd"), ("sh", "pwd")]
+
+    async def test_an_edit_that_is_no_code(self) -> None:
+        """It does not run."""
+        executor = Executor()
+        gate = gate_of("require human-approval before execute_code", code=3)
+        assert "its edited input is no code" in await self.run(executor, gate)
+        assert executor.ran == []
+
+    async def test_coverage(self) -> None:
+        """Code is listed."""
+        agent = gate_agent(CodeExecutorAgent("coder", Executor()), RULED)
+        assert (await check_coverage(agent)).gated == ("execute_code",)
+
+
+class TestPage:
+    async def test_its_program_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The page's program gates its agent; other pages' run in `test_blocks.py`."""
+        page = ROOT / "docs" / "how-to" / "adapters" / "autogen.md"
+        for block in blocks_of(page):
+            if block.title is not None:
+                (tmp_path / block.title).write_text(block.text)
+        [program] = [block.text for block in blocks_of(page) if block.language == "python"]
+        monkeypatch.chdir(tmp_path)
+        names: dict[str, Any] = {
+            "__name__": "page",
+            "model": client_of([Call("c1", "deploy", {"env": "prod"})]),
+        }
+        await asyncio.to_thread(exec, compile(program, str(page), "exec"), names)
+        assert "blocked" in str(names["result"].messages)
+        assert "as it had to be" in capsys.readouterr().out
