@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.reactive import reactive
-from textual.strip import Strip
 from textual.widgets import Static
 
 from ....engine.history.decisions.precedents import Precedents
@@ -42,25 +39,9 @@ GRANTS = frozenset({"g", "G"})
 
 
 class RequestList(ReviewedList, inherit_bindings=False):
-    """Scrolls like any list, with the keys that the dialog leaves to it. What will run is an inset."""
+    """Scrolls like any list, with the keys that the dialog leaves to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"request--call"}
-    DEFAULT_CSS = """
-    RequestList > .request--call { background: $primary 8%; }
-    """
-
-    call: reactive[range] = reactive(range(0))
-    """Lines of what will run."""
-
-    def render_line(self, y: int) -> Strip:
-        """One line, on the inset's background if it is of what will run."""
-        strip = super().render_line(y)
-        if self.scroll_offset.y + y not in self.call:
-            return strip
-        tint = self.get_visual_style("request--call").rich_style.background_style
-        gutter, text = strip.crop(0, GUTTER), strip.crop(GUTTER)
-        return Strip([*gutter, *Segment.apply_style(text, post_style=tint)], strip.cell_length)
 
 
 FRAME = 2 + 2 + GUTTER + 1

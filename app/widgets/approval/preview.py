@@ -60,6 +60,7 @@ class RequestPreview(ReviewedList):
         self._subject, self._arranged = subject, None
         if subject is None:
             self.guard.clear()
+            self.call = range(0)
             self.show([])
             entitle(self, Content(""))
             return
@@ -101,6 +102,7 @@ class RequestPreview(ReviewedList):
         self.guard.arrange(arranged[:2], decisive, folded=text.hidden, aged=aged)
         # Whatever people do about it changes the lines at once.
         stamp = (request.id, request.digest, arranged, tuple(line.plain for line in text.lines))
+        self.call = text.call
         self.show(text_pieces(text.lines, stamp))
         entitle(self, Content(clip(name_shown(request.title), max(8, width - 4))))
 

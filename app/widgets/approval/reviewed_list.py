@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from rich.segment import Segment
 from textual.geometry import Region
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 
 from ..base.blocks import BlockList
@@ -35,8 +38,17 @@ def in_plain_view(widget: TypedApp) -> bool:
 class ReviewedList(BlockList):
     """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
 
-    Nothing counts while another screen is on top or a notification may cover a line.
+    Nothing counts while another screen is on top or a notification may cover a line. What will run is
+    an inset.
     """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"reviewed--call"}
+    DEFAULT_CSS = """
+    ReviewedList > .reviewed--call { background: $primary 8%; }
+    """
+
+    call: reactive[range] = reactive(range(0))
+    """Lines of what will run."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id, cursor=False)
@@ -54,6 +66,15 @@ class ReviewedList(BlockList):
         if not self.guard.complete and not self._moving and in_plain_view(self):
             self._note(self._rows_of(crop))
         return strips
+
+    def render_line(self, y: int) -> Strip:
+        """One line, on the inset's background if it is of what will run."""
+        strip = super().render_line(y)
+        if self.scroll_offset.y + y not in self.call:
+            return strip
+        tint = self.get_visual_style("reviewed--call").rich_style.background_style
+        gutter, text = strip.crop(0, GUTTER), strip.crop(GUTTER)
+        return Strip([*gutter, *Segment.apply_style(text, post_style=tint)], strip.cell_length)
 
     def _rows_of(self, crop: Region) -> range:
         """The lines of the text that are within a part of this widget."""
