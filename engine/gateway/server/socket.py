@@ -49,13 +49,16 @@ class Peer(ServerConnection):
         self.identity: Identity | None = None
         self._peers = peers
         self._unsent = 0
+        # Of a message that is sent in parts; websockets 15 has another name for it than 16.
+        named = hasattr(self, "send_in_progress")
+        self._parts = "send_in_progress" if named else "fragmented_send_waiter"
 
     def say(self, frame: bytes) -> bool:
         """Send a text frame together with the others of this turn of the loop.
 
         False where it would have to wait, or nothing can be sent any more: `send` waits, or raises.
         """
-        if self.protocol.state is not State.OPEN or self.paused or self.send_in_progress is not None:
+        if self.protocol.state is not State.OPEN or self.paused or getattr(self, self._parts) is not None:
             return False
         self.protocol.send_text(frame)
         if not self._unsent:
