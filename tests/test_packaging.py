@@ -49,6 +49,7 @@ FRAMEWORKS = {
     "autogen_agentchat": "autogen",
     "claude_agent_sdk": "claude_agent",
     "crewai": "crewai",
+    "google.adk": "google_adk",
     "llama_index": "llama_index",
     "smolagents": "smolagents",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 GIVEN = {"env": "prod"}
 
@@ -51,7 +52,25 @@ def smolagents() -> object:
     return FakeModel()
 
 
+def google_adk() -> object:
+    """A model class of ADK."""
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class FakeModel(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:  # type: ignore[override]
+            parts = [types.Part(text="done")]
+            if not any(p.function_response for c in llm_request.contents for p in c.parts):
+                call = types.FunctionCall(id="c1", name="deploy", args=GIVEN)
+                parts = [types.Part(function_call=call)]
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return FakeModel(model="fake")
+
+
 MODELS: dict[str, Callable[[], object]] = {
+    "google-adk": google_adk,
     "langchain": langchain,
     "openai-agents": openai_agents,
     "pydantic-ai": pydantic_ai,

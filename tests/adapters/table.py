@@ -153,6 +153,15 @@ ROWS = (
         "arguments, checked by the schema, and code; told in the result",
         "agents that act by their own code; handoffs",
     ),
+    Row(
+        "google-adk",
+        "Google ADK",
+        "google-adk",
+        "session, by user and id",
+        "a confirmation; `ask_again`",
+        "arguments; told in or beside the result",
+        "tools that Gemini runs; code executors; remote agents; handovers in task mode",
+    ),
 )
 
 

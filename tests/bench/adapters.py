@@ -8,6 +8,7 @@ are left out.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from importlib.util import find_spec
@@ -93,10 +94,46 @@ def _langchain() -> tuple[Turn, Turn]:
     return run, lambda: run(middleware)
 
 
+def _google_adk() -> tuple[Turn, Turn]:
+    from google.adk.agents import LlmAgent
+    from google.adk.apps import App
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from interlock.adapters.google_adk import GatePlugin
+
+    # It warns of a model that does not say how many tokens it took.
+    logging.getLogger("google_adk").setLevel(logging.ERROR)
+
+    class FakeModel(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            parts = [types.Part(text="done")]
+            if not any(part.function_response for each in llm_request.contents for part in each.parts):
+                calls = (
+                    types.FunctionCall(id=f"c{n}", name="look", args={"text": "a"}) for n in range(CALLS)
+                )
+                parts = [types.Part(function_call=call) for call in calls]
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    async def run(*plugins: Any) -> None:
+        agent = LlmAgent(name="bot", model=FakeModel(model="fake"), tools=[look])
+        runner = InMemoryRunner(app=App(name="app", root_agent=agent, plugins=[*plugins]))
+        session = await runner.session_service.create_session(app_name="app", user_id="ada")
+        message = types.Content(role="user", parts=[types.Part(text="go")])
+        async for _ in runner.run_async(user_id="ada", session_id=session.id, new_message=message):
+            pass
+
+    plugin = GatePlugin(_gate())
+    return run, lambda: run(plugin)
+
+
 FRAMEWORKS: dict[str, Callable[[], tuple[Turn, Turn]]] = {
     "agents": _openai_agents,
     "pydantic_ai": _pydantic_ai,
     "langchain": _langchain,
+    "google.adk": _google_adk,
 }
 
 

@@ -1,0 +1,475 @@
+"""Adapter for Google ADK: a plugin with which the tool calls of all agents of an app pass the gate.
+
+app = App(name="release_bot", root_agent=agent, plugins=[GatePlugin("deploy.rules")])
+"""
+
+# ADK needs older versions of libraries than are tested otherwise, so the development environment does not
+# have it.
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Literal, cast
+from uuid import uuid4
+
+from google.adk.agents import LlmAgent
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.apps import App
+from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import InMemoryRunner
+from google.adk.sessions import Session
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import BaseNode
+from google.adk.workflow._errors import NodeInterruptedError
+from google.genai import types
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_jsonable_python
+
+from ..engine.gateway.protocol.probe import PROBE
+from .backends import Gates, GateSource
+from .coverage import Coverage, Probe, refuse_unseen, version_of
+from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, outcome_of
+
+FRAMEWORK = "Google ADK"
+
+CONFIRMATION = "adk_request_confirmation"
+"""Call with which ADK asks the program to confirm another one, and that a pause is."""
+
+_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_CLIENT = "the model's client runs it, past the tools of ADK"
+_CODE = "it runs code from the model's answers, which are no calls"
+_NO_PLUGINS = "it runs an agent without the plugins of the app (include_plugins=False)"
+_ELSEWHERE = "it runs its tools elsewhere, past the plugins of the app"
+_DELEGATED = "the delegation to it; its own tools are gated"
+
+_GATED_AGENTS = {"BaseAgent", "LlmAgent", "LoopAgent", "ParallelAgent", "SequentialAgent"}
+"""Classes of ADK whose agents run their tools here, by the app's plugins."""
+_PROMPT_TOOLS = {"ExampleTool", "PreloadMemoryTool"}
+"""Classes of ADK whose tools add to the prompt, and have nothing that could be called."""
+_DECLARATIONS = {"function_declarations", "computer_use"}
+"""Members of a request about tools whose calls come back to the program."""
+
+_above: ContextVar[tuple[GatePlugin, SessionGate, ToolContext] | None] = ContextVar(
+    "interlock_above", default=None
+)
+"""The gated call whose tool runs: the calls of an agent in it are of the same session."""
+
+
+class GatePlugin(BasePlugin):
+    """Gate around the tools of an app's agents, whichever toolset, sub-agent or workflow they are of.
+
+    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
+    of INTERLOCK_URL, where `agent` is the agent's name. The session is that of ADK, by its user and id;
+    `thread` makes another name of it. With `pause_after` a run whose call waits longer for
+    an operator, in seconds, ends with a request for confirmation: see `ask_again`.
+
+    The gate stands around `run_async` of each tool, so no callback comes after it. Tools that the model's
+    provider runs, code executors, and agents that run elsewhere or without plugins end a run before a
+    model is asked, with an error that names them, unless `passthrough` does.
+    """
+
+    def __init__(
+        self,
+        gate: GateSource = None,
+        *,
+        agent: str = "agent",
+        thread: Callable[[Session], str] | None = None,
+        pause_after: float | None = None,
+        passthrough: Collection[str] = (),
+    ) -> None:
+        super().__init__("interlock")
+        self._gates = Gates.of(gate, agent=agent)
+        self._thread = thread
+        self.pause_after = pause_after
+        self.passthrough = passthrough
+
+    # Tools that the gate does not see
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Refuse what the gate would not see of the agents that can come up."""
+        agent = cast("BaseAgent | None", invocation_context.agent)
+        # A run of a workflow names none: its agents are looked at when they begin.
+        unseen = {} if agent is None else _unseen(_nodes(agent.root_agent))
+        config = invocation_context.run_config
+        if config is not None and config.support_cfc:
+            unseen["support_cfc"] = _PROVIDER
+        refuse_unseen(FRAMEWORK, unseen, self.passthrough)
+
+    async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
+        """Refuse what the gate would not see of an agent, and of those that it can come to run."""
+        refuse_unseen(FRAMEWORK, _unseen(_nodes(agent)), self.passthrough)
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Refuse what the gate would not see of a request's tools; gate the others."""
+        refuse_unseen(FRAMEWORK, _unseen_of_request(llm_request), self.passthrough)
+        for tool in llm_request.tools_dict.values():
+            _gate_tool(tool)
+
+    # Calls
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        """Gate a tool that no request has named, such as one of a workflow."""
+        _gate_tool(tool)
+
+    async def run_tool(
+        self, tool: BaseTool, base: type[BaseTool], args: dict[str, Any], context: ToolContext
+    ) -> Any:
+        """Ask, and run the call of a tool with the approved input, as its class `base` does."""
+        name, above = tool.name, _above.get()
+        call_id = context.function_call_id or ""
+        if above is not None and above[2] is context:
+            # One tool in the code of another: a call of its own, though ADK knows only one.
+            call_id = f"{call_id}.{uuid4().hex}"
+        try:
+            given = copy.deepcopy(args)
+        except Exception:
+            return _blocked(name, Block("its arguments cannot be copied, so what runs may be changed"))
+        confirmed = context.tool_confirmation
+        if confirmed is not None and _is_paused(context):
+            # The answer to a pause is none to what the tool itself may ask.
+            context.tool_confirmation = None
+            if not confirmed.confirmed:
+                return _blocked(name, Block("the program did not go on with it"))
+        gate = self.session(context.session)
+        wait = self.pause_after
+        if above is not None or confirmed is not None or not (wait is None or _can_pause(context)):
+            wait = None
+        answer = await gate.ask(call_id, name, given, wait=wait)
+        if isinstance(answer, Wait):
+            return _pause(name, given, answer, context)
+        if isinstance(answer, Block):
+            return _blocked(name, answer)
+        if (twice := gate.start(call_id)) is not None:
+            return _blocked(name, twice)
+        if answer.edited:
+            given = dict(answer.input)
+        token = _above.set((self, gate, context))
+        try:
+            async with gate.reporting_errors(call_id, passing=(NodeInterruptedError,)):
+                value: object = await base.run_async(tool, args=given, tool_context=context)
+        except NodeInterruptedError:
+            # What the tool runs has stopped to ask the user: ADK comes back to this call.
+            gate.put_off(call_id)
+            raise
+        finally:
+            _above.reset(token)
+        if inspect.isasyncgen(value):
+            return _streamed(gate, call_id, answer, cast("AsyncGenerator[object]", value))
+        actions, own_id = context.actions, context.function_call_id
+        if own_id in actions.requested_auth_configs or own_id in actions.requested_tool_confirmations:
+            # The tool has not run, as it wants the user's login or confirmation first.
+            gate.put_off(call_id)
+            return value
+        # The outcome of a long-running tool comes as a message of the user's, if it does.
+        await gate.done(call_id, value, "unknown" if tool.is_long_running else outcome_of(name, value))
+        return value if tool.is_long_running and not value else _with_notice(value, answer)
+
+    def session(self, session: Session) -> SessionGate:
+        """The gate of a session of ADK, or of the call whose tool runs an agent in one of its own."""
+        above = _above.get()
+        if above is not None and above[0] is self:
+            return above[1]
+        key = f"{session.user_id}:{session.id}" if self._thread is None else self._thread(session)
+        return self._gates.session(key)
+
+
+async def ask_again(app: App, session: Session) -> types.Content | None:
+    """Ask about the calls at which a run has ended; gives the message with which it goes on.
+
+    `None` while one of them waits for an operator, or where none has stopped. The message approves
+    nothing: the gate is asked once more when the calls run.
+
+        message = await ask_again(app, session)
+        if message is not None:
+            runner.run_async(user_id=…, session_id=session.id, new_message=message)
+    """
+    plugin = next((each for each in app.plugins if isinstance(each, GatePlugin)), None)
+    if plugin is None:
+        raise TypeError(f"The app '{app.name}' has no gate: give it a GatePlugin")
+    paused: dict[str, _Pause] = {}
+    for event in session.events:
+        for call in event.get_function_calls():
+            if call.id and (found := _pause_of(call)) is not None:
+                paused[call.id] = found
+        for response in event.get_function_responses():
+            paused.pop(response.id or "", None)
+    gate = plugin.session(session)
+    asked = (
+        gate.ask(each.call, each.tool, each.input, wait=plugin.pause_after) for each in paused.values()
+    )
+    if not paused or any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
+        return None
+    answers = [
+        types.FunctionResponse(id=each, name=CONFIRMATION, response={"confirmed": True})
+        for each in paused
+    ]
+    return types.Content(role="user", parts=[types.Part(function_response=each) for each in answers])
+
+
+async def check_coverage(app: App) -> Coverage:
+    """Have an agent with the plugins of an app call a probe, and list what the gate sees; asks no model.
+
+    Raises `CoverageError` where the probe is not blocked, and `UnseenToolError` as a run would.
+    """
+    probe = Probe()
+    agent = LlmAgent(name="interlock_agent", model=_ProbeModel(model="probe"), tools=[_ProbeTool(probe)])
+    runner = InMemoryRunner(app=App(name=app.name, root_agent=agent, plugins=app.plugins))
+    session = await runner.session_service.create_session(app_name=app.name, user_id="interlock")
+    message = types.Content(role="user", parts=[types.Part(text="probe")])
+    answers: list[str] = []
+    async for event in runner.run_async(user_id="interlock", session_id=session.id, new_message=message):
+        answers += [str(response.response) for response in event.get_function_responses()]
+    probe.check("\n".join(answers))
+    assert app.root_agent is not None
+    nodes = [*_nodes(app.root_agent)]
+    unseen = _unseen(nodes)
+    for plugin in app.plugins:
+        if isinstance(plugin, GatePlugin):
+            refuse_unseen(FRAMEWORK, unseen, plugin.passthrough)
+    gated: dict[str, None] = {}
+    for node in nodes:
+        for tool in await _tools(node):
+            if tool._defers_response:  # pyright: ignore[reportPrivateUsage]
+                unseen[tool.name] = _DELEGATED
+            elif tool.name not in unseen and type(tool).__name__ not in _PROMPT_TOOLS:
+                gated[tool.name] = None
+    return Coverage(FRAMEWORK, version_of("google-adk"), tuple(gated), unseen)
+
+
+# Gated tools
+
+
+def _gate_tool(tool: BaseTool) -> None:
+    """Put a tool behind the gate of the app that it runs in.
+
+    Its class is what changes: ADK copies tools, and calls nothing but `run_async` to run them. Raises
+    `TypeError` for a tool where that is the object's own.
+    """
+    if hasattr(type(tool), "_interlock") or tool._defers_response:  # pyright: ignore[reportPrivateUsage]
+        return
+    if "run_async" in vars(tool):
+        raise TypeError(
+            f"The tool '{tool.name}' has its run_async from the object, expected from its class: "
+            f"no gate would see it. Write a class with it"
+        )
+    tool.__class__ = _gated_class(type(tool))
+
+
+@cache
+def _gated_class(base: type[BaseTool]) -> type[BaseTool]:
+    """A class like `base` whose tools ask before they run."""
+
+    async def run_async(self: BaseTool, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        plugins = tool_context.get_invocation_context().plugin_manager.plugins
+        plugin = next((each for each in plugins if isinstance(each, GatePlugin)), None)
+        if plugin is None:
+            # The tool is also one of an app without a gate.
+            return await base.run_async(self, args=args, tool_context=tool_context)
+        return await plugin.run_tool(self, base, args, tool_context)
+
+    members = {"run_async": run_async, "_interlock": True, "__module__": base.__module__}
+    return type(base.__name__, (base,), members)
+
+
+async def _streamed(
+    gate: SessionGate, call_id: str, answer: Allow, parts: AsyncGenerator[object]
+) -> AsyncGenerator[object]:
+    """The parts of a result that a tool of a live run gives; their end is that of the call."""
+    last: object = None
+    try:
+        async with gate.reporting_errors(call_id, passing=(GeneratorExit,)):
+            async for part in parts:
+                last = part
+                yield part
+    except GeneratorExit:
+        await gate.done(call_id, CUT_OFF, "unknown")
+        raise
+    finally:
+        await parts.aclose()
+    await gate.done(call_id, last)
+    if answer.notice is not None:
+        yield answer.notice
+
+
+def _blocked(tool: str, block: Block) -> dict[str, Any]:
+    return {"error": block.tell(tool)}
+
+
+def _with_notice(value: object, answer: Allow) -> object:
+    """A tool's value for the model, with what an operator has changed of its input."""
+    match value:
+        case _ if not answer.edited:
+            return value
+        case str():
+            return answer.tell(value)
+        case dict():
+            return {**cast("dict[str, Any]", value), "notice": answer.notice}
+        case _:
+            return {"result": value, "notice": answer.notice}
+
+
+# Pauses
+
+
+def _can_pause(context: ToolContext) -> bool:
+    """Tell whether ADK comes back to a call: it is on record, and no live run, which cannot."""
+    run = context.get_invocation_context()
+    if run.live_request_queue is not None:
+        return False
+    calls = (call for event in reversed(run.session.events) for call in event.get_function_calls())
+    return any(call.id == context.function_call_id for call in calls)
+
+
+class _Pause(BaseModel):
+    """A call that has ended its run, as the payload of a request for confirmation."""
+
+    interlock: Literal["waits"]
+    call: str
+    tool: str
+    input: dict[str, JsonValue]
+
+
+def _pause(tool: str, given: Mapping[str, Any], answer: Wait, context: ToolContext) -> dict[str, Any]:
+    """End the run with a request to confirm the call, which `ask_again` answers."""
+    asked = to_jsonable_python(dict(given), inf_nan_mode="strings")
+    paused = _Pause(interlock="waits", call=context.function_call_id or "", tool=tool, input=asked)
+    context.request_confirmation(
+        hint=f"{tool} waits for an operator, who decides: a confirmation asks again.",
+        payload=paused.model_dump(),
+    )
+    # Without it the model would be asked to go on, and might make the call again.
+    context.actions.skip_summarization = True
+    return {"error": f"Tool '{tool}' has not run: {answer.reason}"}
+
+
+def _pause_of(call: types.FunctionCall) -> _Pause | None:
+    """The pause that a request for confirmation is; `None` for one of a tool."""
+    match call.args:
+        case {"toolConfirmation": {"payload": {"interlock": _} as payload}} if call.name == CONFIRMATION:
+            return _Pause.model_validate(payload)
+        case _:
+            return None
+
+
+def _is_paused(context: ToolContext) -> bool:
+    """Tell whether the latest request to confirm a call was a pause."""
+    for event in reversed(context.session.events):
+        for call in event.get_function_calls():
+            match call.args:
+                case {"originalFunctionCall": {"id": context.function_call_id}}:
+                    return _pause_of(call) is not None
+                case _:
+                    pass
+    return False
+
+
+# Agents and their tools
+
+
+def _nodes(root: BaseNode) -> Iterator[BaseNode]:
+    """An agent or workflow, and all that it can come to run."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        stack += node._iter_static_children()  # pyright: ignore[reportPrivateUsage]
+        stack += [tool.agent for tool in _own_tools(node) if isinstance(tool, AgentTool)]
+
+
+def _own_tools(node: BaseNode) -> list[BaseTool]:
+    """The tools that a node was given as such, or is made of."""
+    given = cast("list[object]", getattr(node, "tools", None) or [getattr(node, "tool", None)])
+    return [tool for tool in given if isinstance(tool, BaseTool)]
+
+
+async def _tools(node: BaseNode) -> list[BaseTool]:
+    """All tools of a node, also those in toolsets."""
+    return await node.canonical_tools() if isinstance(node, LlmAgent) else _own_tools(node)
+
+
+def _unseen(nodes: Iterable[BaseNode]) -> dict[str, str]:
+    """Tools and agents that act past `run_async` of a tool here, by name, with the reason."""
+    unseen: dict[str, str] = {}
+    for node in nodes:
+        classes = (each for each in type(node).__mro__ if each.__module__.startswith("google.adk."))
+        if isinstance(node, BaseAgent) and next(classes).__name__ not in _GATED_AGENTS:
+            unseen[node.name] = _ELSEWHERE
+        if isinstance(node, LlmAgent) and node.code_executor is not None:
+            built_in = isinstance(node.code_executor, BuiltInCodeExecutor)
+            unseen |= {"code_execution": _PROVIDER} if built_in else {"code_executor": _CODE}
+        for tool in _own_tools(node):
+            if isinstance(tool, AgentTool) and not tool.include_plugins:
+                unseen[tool.name] = _NO_PLUGINS
+            elif _is_of_provider(type(tool)):
+                unseen[tool.name] = _PROVIDER
+    return unseen
+
+
+def _is_of_provider(kind: type[BaseTool]) -> bool:
+    """Tell whether a class of ADK leaves it to the model to run its tools."""
+    own = kind.__module__.startswith("google.adk.") and kind.__name__ not in _PROMPT_TOOLS
+    return own and kind.run_async is BaseTool.run_async
+
+
+def _unseen_of_request(request: LlmRequest) -> dict[str, str]:
+    """Tools of a request whose calls do not come back, by name, with the reason."""
+    unseen: dict[str, str] = {}
+    for tool in request.config.tools or []:
+        if isinstance(tool, types.Tool):
+            unseen |= dict.fromkeys(set(tool.model_dump(exclude_none=True)) - _DECLARATIONS, _PROVIDER)
+        else:
+            unseen[str(getattr(tool, "__name__", tool))] = _CLIENT
+    return unseen
+
+
+# The probe
+
+
+class _ProbeTool(BaseTool):
+    """The probe as a tool."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__(name=PROBE, description="Do nothing")
+        self._probe = probe
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(name=self.name, description=self.description)
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """Note that the probe ran."""
+        return self._probe.run()
+
+
+class _ProbeModel(BaseLlm):
+    """A model that calls the probe, and then ends."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse]:
+        """Answer with the call, and with a text once it has a result."""
+        called = any(part.function_response for each in llm_request.contents for part in each.parts or [])
+        call = types.FunctionCall(id="probe", name=PROBE, args={})
+        part = types.Part(text="done") if called else types.Part(function_call=call)
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
