@@ -35,7 +35,7 @@ from interlock.rules import condition_of, load_rules
 
 from ..adapters.models import fake_model
 from ..engine.gateway.served import served
-from ..support.forked import COMMANDS, python_with
+from ..support.forked import put_interlock
 from .blocks import PAGES, ROOT, Block, blocks, blocks_of
 
 LANGUAGES = {
@@ -52,6 +52,7 @@ LANGUAGES = {
         "sql",
         "text",
         "toml",
+        "ts",
     ),
 }
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
@@ -143,14 +144,6 @@ def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.app.config.loader.apply_settings", stop)
     with pytest.raises(Accepted):
         main(arguments)
-
-
-def put_interlock(folder: Path) -> None:
-    """Write an `interlock` that forks a process which has imported it, where pages find the command."""
-    folder.mkdir()
-    start = shlex.join([*python_with(*COMMANDS), "-m", "interlock.app.cli"])
-    (folder / "interlock").write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
-    (folder / "interlock").chmod(0o755)
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ import os
 import random
 import runpy
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -62,6 +63,14 @@ def python_with(*modules: str) -> list[str]:
     if server is None or server.poll() is not None:
         _servers[modules] = server, path = _begin(modules)
     return [sys.executable, "-S", "-E", "-I", str(START), path]
+
+
+def put_interlock(folder: Path) -> None:
+    """Write an `interlock` into a new folder that forks a process which has imported it."""
+    folder.mkdir()
+    start = shlex.join([*python_with(*COMMANDS), "-m", "interlock.app.cli"])
+    (folder / "interlock").write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
+    (folder / "interlock").chmod(0o755)
 
 
 def _begin(modules: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:

@@ -1,0 +1,349 @@
+// Made by `python -m tests.support.typescript` from the protocol's schema.
+
+export const VERSION = 1;
+
+export const Code = {
+  PARSE: -32700,
+  REQUEST: -32600,
+  METHOD: -32601,
+  PARAMS: -32602,
+  INTERNAL: -32603,
+  REFUSED: -32000,
+  UNKNOWN: -32001,
+  NOT_ALLOWED: -32002,
+  LIMIT: -32003,
+  CALL_ID_USED: -32004,
+  UNRECORDED: -32005,
+  VERSION: -32006,
+  NOT_FOUND: -32007,
+} as const;
+
+/** A value of JSON. A number is one that JavaScript holds exactly. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+
+export type JsonObject = { [key: string]: JsonValue };
+
+/**
+ * A tool call that the agent wants to make.
+ *
+ * Asking again with the same `call` gives the same answer, or waits for the same approval request. With
+ * `wait` the answer comes after that many seconds at the latest, if need be as `waiting`. `subagent` is
+ * the agent's own subagent that makes the call, by the agent's id for it: no other gets the answer to a
+ * late call of it, see `GiveUp`. `traceparent` is that of W3C Trace Context: the span of the call, on a
+ * server that traces, becomes its child. One that makes no sense is ignored; an older server refuses the
+ * field, so it is sent only where `Welcome.traces` is true.
+ */
+export interface CallTool {
+  session: string;
+  call: string;
+  tool: string;
+  input: JsonObject;
+  wait?: number | null;
+  subagent?: string;
+  traceparent?: string | null;
+}
+
+/** A call to explain, which is not made. */
+export interface ExplainCall {
+  session: string;
+  tool: string;
+  input?: JsonObject;
+}
+
+/**
+ * Wait no more for the answer to a call, without taking it back.
+ *
+ * Its approval request stays open for a while, if one is open and the server has it so. The same tool
+ * with the same input, called again in that time under any `call`, gets the answer: once, in the same
+ * session, and by the same `subagent`. Giving up again lengthens nothing. Otherwise the call is
+ * withdrawn for the `reason`.
+ */
+export interface GiveUp {
+  session: string;
+  call: string;
+  reason?: string;
+}
+
+/**
+ * The first message: the protocol version of the client. `client` is for the server's log.
+ *
+ * A `read_only` console is refused every method that needs more than a token of kind `look`.
+ */
+export interface Hello {
+  versions: number[];
+  client?: string;
+  read_only?: boolean;
+}
+
+/**
+ * A new session.
+ *
+ * The server's own rules always apply; `rules` names sets of its configuration that are added. `mode`
+ * can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
+ * of the added rules that start active, all by default. With `session` the client gives the id; opening
+ * it again with the same token gives the session that is live. `labels` are names of tools for people.
+ * `shell` runs the commands in calls: without it, commands that bash, dash and zsh read differently are
+ * unclear.
+ */
+export interface OpenSession {
+  agent: string;
+  session?: string | null;
+  model?: string;
+  rules?: string[];
+  mode?: "enforce" | "shadow" | null;
+  active?: string[] | null;
+  tools?: string[];
+  labels?: Record<string, string>;
+  workdir?: string | null;
+  shell?: "bash" | "sh" | "zsh" | null;
+  explain_blocks?: boolean;
+}
+
+/**
+ * A message of the conversation, for the operators.
+ *
+ * A `user` message is recorded and shown as reported by the agent's token: no person is known to have
+ * said it.
+ */
+export interface ReportMessage {
+  session: string;
+  role: "user" | "assistant";
+  text: string;
+}
+
+/**
+ * Resume a session that was opened with this token, with the markings of its nets.
+ *
+ * A live session is found again; an ended one is resumed from its record, with the same `rules` as
+ * before.
+ */
+export interface ResumeSession {
+  session: string;
+  rules?: string[];
+}
+
+/** The session's id. */
+export interface SessionParams {
+  session: string;
+}
+
+/**
+ * Result of an allowed call; `output` is what the model reads. Repeating it changes nothing.
+ *
+ * `unknown` says that it may have run or not, as after a tool that was cut off: it counts as an error in
+ * the nets, and a result that comes later is recorded.
+ */
+export interface ToolResult {
+  session: string;
+  call: string;
+  output?: string;
+  is_error?: boolean;
+  seconds?: number | null;
+  unknown?: boolean;
+}
+
+/** Withdraw a pending call; its approval request leaves the queue. */
+export interface WithdrawCall {
+  session: string;
+  call: string;
+  reason?: string;
+}
+
+/**
+ * Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
+ *
+ * `waiting` means that it needs approval and no operator has decided yet, or that all agents are frozen,
+ * which `reason` then says: ask again. `approved` says
+ * that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
+ * grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
+ * given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.
+ */
+export interface CallAnswer {
+  outcome: "allow" | "block" | "waiting";
+  input?: JsonObject;
+  approved: boolean;
+  approved_by: string[];
+  edited: boolean;
+  reason: string | null;
+  mode: "enforce" | "shadow";
+  repeated: boolean;
+  would: "allow" | "block" | "ask" | null;
+}
+
+/**
+ * Outcome of a call under the active nets now; see `gate.explain.Explanation`.
+ *
+ * `unclear` is why the call may do more than its names tell, `judged_as` are names of the rules that its
+ * tool's name folds to without being one of them. `off` says of a recorded call what people had switched
+ * off that would have stopped it, and who. `shell_fields` are as in `CallRecord`.
+ */
+export interface ExplanationView {
+  tool: string;
+  input: JsonObject;
+  names: string[];
+  outcome: "allow" | "block" | "ask";
+  nets: NetView[];
+  way: WayView | null;
+  granted: string[];
+  unclear: string | null;
+  judged_as: string[];
+  off: string | null;
+  shell_fields: string[];
+}
+
+/** Time until which the request stays open; none where the call is withdrawn, or decided already. */
+export interface GivenUp {
+  until: string | null;
+}
+
+/**
+ * Verdict of one active net on the call, its marking, and the rule it was made of.
+ *
+ * `people` is how many must approve, 0 where it needs no approval, and `approvers` who these are, as
+ * the rule has it. `when` is the rule's condition, where
+ * it is asked of the call; `note` says that it does not hold, where the net therefore abstains, or why
+ * that is unknown, where the net therefore applies.
+ */
+export interface NetView {
+  net: string;
+  verdict: "free" | "abstain" | "gated" | "blocked";
+  tool: string;
+  asks: boolean;
+  reason: string | null;
+  marking: Record<string, number>;
+  rule: RuleRecord | null;
+  people: number;
+  approvers: string | null;
+  when: string | null;
+  note: string | null;
+}
+
+/** An answer without content. */
+export type Nothing = Record<string, never>;
+
+/**
+ * A call on the way: all its names, whether it needs approval, how it has to end.
+ *
+ * `people` is how many must approve, `outside` the nets whose conditions it must not meet. With
+ * `seconds` it is no call but waiting for so long; see `verify.PlannedCall`.
+ */
+export interface PlannedCallView {
+  names: string[];
+  approval: boolean;
+  succeeds: boolean;
+  people: number;
+  outside: string[];
+  seconds: number | null;
+}
+
+/** A rule as written, and where; `line` counts from 1. */
+export interface RuleRecord {
+  file: string;
+  line: number;
+  text: string;
+}
+
+/** Text about what the rules allow the model now, for its system prompt. */
+export interface RulesPrompt {
+  text: string;
+}
+
+/** A session of this token has ended on the server: its further calls are refused. */
+export interface SessionEnded {
+  session: string;
+  reason: string;
+}
+
+/** A live session; `again` if it was live before. */
+export interface SessionOpen {
+  session: string;
+  mode: "enforce" | "shadow";
+  active: string[];
+  again: boolean;
+}
+
+/**
+ * Way to have the call allowed.
+ *
+ * `reachable` is `yes` with the `calls`, itself last, `never` with the nets that are `against` it, or
+ * `unknown` when there was too much to try. `shortest` says that no fewer calls lead there.
+ */
+export interface WayView {
+  reachable: "yes" | "never" | "unknown";
+  calls: PlannedCallView[];
+  shortest: boolean;
+  against: string[];
+}
+
+/**
+ * Protocol version of both, the client's name by its token, and the largest frame in bytes.
+ *
+ * `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
+ * `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
+ * which is known of `[gateway] page` and of a server of `interlock web`. A server that `traces` takes
+ * the `traceparent` of calls.
+ */
+export interface Welcome {
+  version: number;
+  server: string;
+  kind: "agent" | "operator";
+  name: string;
+  frame: number;
+  rights: "look" | "decide" | "administer" | null;
+  groups: string[];
+  page: string | null;
+  traces: boolean;
+}
+
+/** Parameters and result of each method, by its name on the wire. */
+export interface Methods {
+  "hello": { params: Hello; result: Welcome };
+  "session.open": { params: OpenSession; result: SessionOpen };
+  "session.resume": { params: ResumeSession; result: SessionOpen };
+  "session.end_turn": { params: SessionParams; result: Nothing };
+  "session.close": { params: SessionParams; result: Nothing };
+  "session.report_message": { params: ReportMessage; result: Nothing };
+  "session.prompt": { params: SessionParams; result: RulesPrompt };
+  "tool.call": { params: CallTool; result: CallAnswer };
+  "tool.withdraw": { params: WithdrawCall; result: Nothing };
+  "tool.give_up": { params: GiveUp; result: GivenUp };
+  "tool.result": { params: ToolResult; result: Nothing };
+  "tool.explain": { params: ExplainCall; result: ExplanationView };
+}
+
+/** The result of each method, as a model of `MODELS`. */
+export const RESULTS: Readonly<Record<keyof Methods, string>> = {
+  "hello": "Welcome",
+  "session.open": "SessionOpen",
+  "session.resume": "SessionOpen",
+  "session.end_turn": "Nothing",
+  "session.close": "Nothing",
+  "session.report_message": "Nothing",
+  "session.prompt": "RulesPrompt",
+  "tool.call": "CallAnswer",
+  "tool.withdraw": "Nothing",
+  "tool.give_up": "GivenUp",
+  "tool.result": "Nothing",
+  "tool.explain": "ExplanationView",
+};
+
+/** What the server sends without being asked, as models of `MODELS`. */
+export const NOTICES: Readonly<Record<string, string>> = {
+  "session.ended": "SessionEnded",
+};
+
+/** JSON Schemas of what a server sends. */
+export const MODELS: Readonly<Record<string, unknown>> = {
+  CallAnswer: {"properties": {"outcome": {"enum": ["allow", "block", "waiting"], "type": "string"}, "input": {"additionalProperties": {"$ref": "JsonValue"}, "type": "object"}, "approved": {"default": false, "type": "boolean"}, "approved_by": {"default": [], "items": {"type": "string"}, "type": "array"}, "edited": {"default": false, "type": "boolean"}, "reason": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "mode": {"default": "enforce", "enum": ["enforce", "shadow"], "type": "string"}, "repeated": {"default": false, "type": "boolean"}, "would": {"anyOf": [{"enum": ["allow", "block", "ask"], "type": "string"}, {"type": "null"}], "default": null}}, "required": ["outcome"], "type": "object"},
+  ExplanationView: {"properties": {"tool": {"type": "string"}, "input": {"additionalProperties": {"$ref": "JsonValue"}, "type": "object"}, "names": {"items": {"type": "string"}, "type": "array"}, "outcome": {"enum": ["allow", "block", "ask"], "type": "string"}, "nets": {"items": {"$ref": "NetView"}, "type": "array"}, "way": {"anyOf": [{"$ref": "WayView"}, {"type": "null"}]}, "granted": {"default": [], "items": {"type": "string"}, "type": "array"}, "unclear": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "judged_as": {"default": [], "items": {"type": "string"}, "type": "array"}, "off": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "shell_fields": {"default": [], "items": {"type": "string"}, "type": "array"}}, "required": ["tool", "input", "names", "outcome", "nets", "way"], "type": "object"},
+  GivenUp: {"properties": {"until": {"anyOf": [{"format": "date-time", "type": "string"}, {"type": "null"}], "default": null}}, "type": "object"},
+  NetView: {"properties": {"net": {"type": "string"}, "verdict": {"enum": ["free", "abstain", "gated", "blocked"], "type": "string"}, "tool": {"type": "string"}, "asks": {"type": "boolean"}, "reason": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "marking": {"additionalProperties": {"type": "integer"}, "type": "object"}, "rule": {"anyOf": [{"$ref": "RuleRecord"}, {"type": "null"}]}, "people": {"default": 0, "type": "integer"}, "approvers": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "when": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}}, "required": ["net", "verdict", "tool", "asks", "reason", "marking", "rule"], "type": "object"},
+  Nothing: {"properties": {}, "type": "object"},
+  PlannedCallView: {"properties": {"names": {"items": {"type": "string"}, "type": "array"}, "approval": {"type": "boolean"}, "succeeds": {"type": "boolean"}, "people": {"default": 1, "type": "integer"}, "outside": {"default": [], "items": {"type": "string"}, "type": "array"}, "seconds": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": null}}, "required": ["names", "approval", "succeeds"], "type": "object"},
+  RuleRecord: {"properties": {"file": {"type": "string"}, "line": {"type": "integer"}, "text": {"type": "string"}}, "required": ["file", "line", "text"], "type": "object"},
+  RulesPrompt: {"properties": {"text": {"type": "string"}}, "required": ["text"], "type": "object"},
+  SessionEnded: {"properties": {"session": {"type": "string"}, "reason": {"type": "string"}}, "required": ["session", "reason"], "type": "object"},
+  SessionOpen: {"properties": {"session": {"type": "string"}, "mode": {"enum": ["enforce", "shadow"], "type": "string"}, "active": {"items": {"type": "string"}, "type": "array"}, "again": {"default": false, "type": "boolean"}}, "required": ["session", "mode", "active"], "type": "object"},
+  WayView: {"properties": {"reachable": {"enum": ["yes", "never", "unknown"], "type": "string"}, "calls": {"default": [], "items": {"$ref": "PlannedCallView"}, "type": "array"}, "shortest": {"default": false, "type": "boolean"}, "against": {"default": [], "items": {"type": "string"}, "type": "array"}}, "required": ["reachable"], "type": "object"},
+  Welcome: {"properties": {"version": {"type": "integer"}, "server": {"type": "string"}, "kind": {"enum": ["agent", "operator"], "type": "string"}, "name": {"type": "string"}, "frame": {"type": "integer"}, "rights": {"anyOf": [{"enum": ["look", "decide", "administer"], "type": "string"}, {"type": "null"}], "default": null}, "groups": {"default": [], "items": {"type": "string"}, "type": "array"}, "page": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}, "traces": {"default": false, "type": "boolean"}}, "required": ["version", "server", "kind", "name", "frame"], "type": "object"},
+};
