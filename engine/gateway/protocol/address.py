@@ -126,7 +126,7 @@ def check_private(url: str) -> None:
 def _check_private(url: str) -> None:
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":
+    if parts.scheme == "ws" and not Address(host).is_local:
         raise ValueError(
             f"{url} would carry your token where others can read it; connect to wss://{parts.netloc}, or "
             f"have SSH carry it: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"

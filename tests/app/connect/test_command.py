@@ -120,7 +120,13 @@ class TestRefused:
         assert not asked
 
     @pytest.mark.parametrize(
-        "url", ["ws://hub.example:8737", "ws://192.168.1.7:8737", "ws://[fe80::1]:1"]
+        "url",
+        [
+            "ws://hub.example:8737",
+            "ws://192.168.1.7:8737",
+            "ws://[fe80::1]:1",
+            "ws://127.0.0.1.example:8737",
+        ],
     )
     def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
         """No token goes over a network that others can read; the remedy is said."""
