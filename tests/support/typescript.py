@@ -49,8 +49,8 @@ def current() -> str:
         "/** Parameters and result of each method, by its name on the wire. */\n"
         "export interface Methods {\n"
         + "".join(
-            f"  {json.dumps(name)}: {{ params: {_type(one['params'])}; result: {_type(one['result'])} }};\n"
-            for name, one in methods.items()
+            f'  "{name}": {{ params: {_type(each["params"])}; result: {_type(each["result"])} }};\n'
+            for name, each in methods.items()
         )
         + "}",
         "/** The result of each method, as a model of `MODELS`. */\n"

@@ -85,7 +85,7 @@ export function checkOwner(path: string): void {
  * Throws `TypeError` where there is none, or one that is no token; the message does not have it.
  */
 export function tokenReader(given?: string): () => string {
-  const named = given ?? process.env["INTERLOCK_TOKEN"];
+  const named = given || process.env["INTERLOCK_TOKEN"];
   if (named) {
     const checked = checkedSecret(named, "the token");
     return () => checked;

@@ -20,7 +20,7 @@ import {
 const OVERHEAD = 8192;
 const PLAN_NOTED = "The plan is noted. Make its calls one by one.";
 const CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran";
-const RUNS_ALREADY = "a call with its id was allowed once, and that one still runs";
+const RUNS_ALREADY = "a call with its id was allowed once, and that one has run or still runs";
 
 type Told = Omit<CallAnswer, "outcome" | "input" | "reason">;
 
@@ -91,6 +91,15 @@ export interface GateOptions<I, R> {
   tell?: (result: R, notice: string) => R;
 }
 
+/** A call that was allowed, and the report of its end. */
+interface Allowed {
+  readonly tool: string;
+  readonly callId: string;
+  readonly answer: Allow;
+  readonly signal: AbortSignal | undefined;
+  report(output: string, end: ResultOptions): Promise<void>;
+}
+
 /** A function behind the gate: it throws `Blocked` where its call is not allowed. */
 export type Gated<I, R> = (
   input: I,
@@ -106,7 +115,8 @@ export class AgentSession {
   ended: string | null = null;
   readonly #client: AgentClient;
   readonly #isError: ResultClassifier;
-  readonly #running = new Set<string>();
+  /** Ids of calls that were asked about and have no recorded end: none of them runs a second time. */
+  readonly #open = new Set<string>();
 
   /** @internal */
   constructor(client: AgentClient, found: SessionOpen, rules: string[], isError: ResultClassifier | undefined) {
@@ -278,15 +288,21 @@ export class AgentSession {
     options: GateOptions<I, R> = {},
   ): Gated<I, R> {
     return async (input, { callId = randomUUID(), ...terms } = {}) => {
-      if (this.#running.has(callId)) throw new Blocked(tool, callId, RUNS_ALREADY);
-      this.#running.add(callId);
+      if (this.#open.has(callId)) throw new Blocked(tool, callId, RUNS_ALREADY);
+      this.#open.add(callId);
+      let id: string, answer: Answer;
       try {
-        const [id, answer] = await this.#decide(tool, input, callId, terms);
+        [id, answer] = await this.#decide(tool, input, callId, terms);
         if (answer.outcome !== "allow") throw new Blocked(tool, callId, answer.reason);
-        return await this.#run(tool, id, answer, run, terms.signal, options);
-      } finally {
-        this.#running.delete(callId);
+      } catch (error) {
+        this.#open.delete(callId);
+        throw error;
       }
+      const report = async (output: string, end: ResultOptions): Promise<void> => {
+        await this.result(id, output, end);
+        this.#open.delete(callId);
+      };
+      return this.#run({ tool, callId: id, answer, signal: terms.signal, report }, run, options);
     };
   }
 
@@ -309,11 +325,8 @@ export class AgentSession {
   }
 
   async #run<I extends object, R>(
-    tool: string,
-    callId: string,
-    answer: Allow,
+    { tool, callId, answer, signal, report }: Allowed,
     run: (input: I, call: Run) => R | Promise<R>,
-    signal: AbortSignal | undefined,
     options: GateOptions<I, R>,
   ): Promise<R> {
     const began = performance.now();
@@ -329,7 +342,7 @@ export class AgentSession {
       const unknown = hasBegun && signal?.aborted === true;
       const text = unknown ? CUT_OFF : failureText(error);
       try {
-        await this.result(callId, text, { isError: true, unknown, seconds: seconds() });
+        await report(text, { isError: true, unknown, seconds: seconds() });
       } catch (problem) {
         if (problem instanceof GatewayError) problem.cause ??= error;
         throw problem;
@@ -337,7 +350,7 @@ export class AgentSession {
       throw error;
     }
     const isError = isFailure(options.isError ?? this.#isError, tool, value);
-    await this.result(callId, resultText(value), { isError, seconds: seconds() });
+    await report(resultText(value), { isError, seconds: seconds() });
     if (answer.notice === null) return value;
     if (options.tell !== undefined) return options.tell(value, answer.notice);
     return (typeof value === "string" ? `${value}\n\n${answer.notice}` : value) as R;

@@ -233,7 +233,11 @@ test("a lost result is not a success", async (context) => {
   const refused = { error: { code: -32005, message: "the journal refused it" } };
   const fake = await withFake(context, { "tool.call": allow(), "tool.result": refused });
   const found = await session(context, fake);
-  await assert.rejects(found.gate("lint", () => "ran")({}), /the journal refused it/);
+  let ran = 0;
+  const lint = found.gate("lint", () => ++ran);
+  await assert.rejects(lint({}, { callId: "c" }), /the journal refused it/);
+  await assert.rejects(lint({}, { callId: "c" }), /has run or still runs/);
+  assert.equal(ran, 1);
   const fails = found.gate("lint", () => {
     throw new RangeError("no such file");
   });
