@@ -46,6 +46,7 @@ gc.freeze()
 """
 
 FRAMEWORKS = {
+    "ag2": "ag2",
     "autogen_agentchat": "autogen",
     "claude_agent_sdk": "claude_agent",
     "crewai": "crewai",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -69,7 +70,17 @@ def google_adk() -> object:
     return FakeModel(model="fake")
 
 
+def ag2() -> object:
+    """The configuration of the test client that comes with it."""
+    from ag2.events import ToolCallEvent
+    from ag2.testing import TestConfig
+
+    call = ToolCallEvent("deploy", arguments=json.dumps(GIVEN))
+    return TestConfig(call, "done", raise_tool_errors=False)
+
+
 MODELS: dict[str, Callable[[], object]] = {
+    "ag2": ag2,
     "google-adk": google_adk,
     "langchain": langchain,
     "openai-agents": openai_agents,

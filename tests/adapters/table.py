@@ -162,6 +162,15 @@ ROWS = (
         "arguments; told in or beside the result",
         "tools that Gemini runs; code executors; remote agents; handovers in task mode",
     ),
+    Row(
+        "ag2",
+        "AG2",
+        "ag2",
+        "the conversation's stream, or `thread=`",
+        "no",
+        "arguments; told in the result",
+        "tools that the provider or a client runs; subtasks; agents in the background or elsewhere",
+    ),
 )
 
 

@@ -129,11 +129,29 @@ def _google_adk() -> tuple[Turn, Turn]:
     return run, lambda: run(plugin)
 
 
+def _ag2() -> tuple[Turn, Turn]:
+    from ag2 import Agent
+    from ag2.events import ToolCallEvent
+    from ag2.testing import TestConfig
+
+    from interlock.adapters.ag2 import gate_agent
+
+    bare = Agent("bot", tools=[look])
+    gated = gate_agent(Agent("bot", tools=[look]), _gate())
+
+    def run(agent: Any) -> Coroutine[object, object, object]:
+        calls = [ToolCallEvent("look", id=f"c{n}", arguments='{"text": "a"}') for n in range(CALLS)]
+        return agent.ask("go", config=TestConfig(calls, "done"))
+
+    return lambda: run(bare), lambda: run(gated)
+
+
 FRAMEWORKS: dict[str, Callable[[], tuple[Turn, Turn]]] = {
     "agents": _openai_agents,
     "pydantic_ai": _pydantic_ai,
     "langchain": _langchain,
     "google.adk": _google_adk,
+    "ag2": _ag2,
 }
 
 

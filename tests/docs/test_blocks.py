@@ -217,6 +217,7 @@ class TestPython:
 
 
 PROVIDED: Mapping[str, set[str]] = {
+    "docs/how-to/adapters/ag2.md": {"model"},
     "docs/how-to/adapters/autogen.md": {"model"},
     "docs/how-to/adapters/crewai.md": {"model"},
     "docs/how-to/adapters/google-adk.md": {"model"},

@@ -1,0 +1,317 @@
+"""Adapter for AG2: every tool call of an agent passes the gate before it runs.
+
+agent = gate_agent(Agent("releaser", config=config, tools=[deploy]), "deploy.rules")
+reply = await agent.ask("Ship it")
+"""
+
+# What a turn runs its tools with is no public interface, but all of them pass it.
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, cast
+
+from ag2 import Agent, Context
+from ag2.events import (
+    DataInput,
+    TextInput,
+    ToolCallEvent,
+    ToolErrorEvent,
+    ToolResultEvent,
+)
+from ag2.events.tool_events import ToolResult
+from ag2.middleware import BaseMiddleware
+from ag2.testing import TestConfig
+from ag2.tools import Toolkit, tool
+from ag2.tools.builtin.tool_search import ToolSearchTool
+from ag2.tools.executor import ToolExecutor
+from ag2.tools.final.client_tool import ClientTool
+from ag2.tools.subagents.subagent_tool import SubagentTool
+
+from ..engine.gateway.protocol.probe import PROBE
+from .backends import Gates, GateSource
+from .coverage import Coverage, Probe, refuse_unseen, version_of
+from .gate import Allow, Block, SessionGate, Wait, failure_text, outcome_of
+
+FRAMEWORK = "AG2"
+
+A = TypeVar("A", bound=Agent)
+Thread: TypeAlias = "str | Callable[[Context], str] | None"
+Execution: TypeAlias = "Callable[[ToolCallEvent, Context], Any]"
+
+_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_CLIENT = "the client runs it, after the turn"
+_AGENTS = "it runs agents of its own, which have no gate"
+_OWN = "its class says by itself how it runs; give it as a function"
+_REMOTE = "the agent itself runs elsewhere"
+
+_above: ContextVar[tuple[_GatedAgents, SessionGate] | None] = ContextVar("interlock_above", default=None)
+"""Gate and session of the run whose tool is an agent: that one's calls are of the same."""
+
+
+class BlockedCallError(Exception):
+    """A call that does not run."""
+
+
+def gate_agent(
+    agent: A, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
+) -> A:
+    """Put the tools of an agent behind a gate, and those of agents among its tools.
+
+    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
+    URL of a server, or `None` for the server of INTERLOCK_URL. Tools of toolkits, plugins, MCP servers
+    and of one `ask` are gated as they come.
+
+    The session whose nets judge the calls is the conversation, by the id of its stream. `thread` names
+    another: a text, or a function of the context.
+
+    Raises `UnseenToolError` for tools that the model's provider or a client runs, that run agents which
+    cannot be gated, and those of other classes, unless `passthrough` names them; later ones end the turn.
+    """
+    _GatedAgents(Gates.of(gate, agent=agent.name), thread, frozenset(passthrough)).add(agent)
+    return agent
+
+
+async def check_coverage(agent: Agent) -> Coverage:
+    """Have a gated agent call a probe, and list what its gate sees; asks no model.
+
+    What plugins and MCP servers give a turn is not listed. Raises `CoverageError` where the probe is not
+    blocked, and `TypeError` for an agent without a gate.
+    """
+    executor = agent._tool_executor
+    if not isinstance(executor, _GatedExecutor):
+        raise TypeError(f"The agent '{agent.name}' has no gate: give it to gate_agent first")
+    probe = Probe()
+    config = TestConfig(ToolCallEvent(PROBE, id="probe"), "done", raise_tool_errors=False)
+    reply = await agent.ask(
+        "probe", config=config, tools=[tool(probe.run, name=PROBE, description="Do nothing")]
+    )
+    events = await reply.context.stream.history.get_events()
+    results = [each for each in events if isinstance(each, ToolResultEvent) and each.parent_id == "probe"]
+    probe.check("\n".join(_text(each) for each in results))
+    found = list(_leaves(_tools_of(agent)))
+    unseen = _unseen(agent, found)
+    names = dict.fromkeys(each.name for each in found if each.name not in unseen)
+    return Coverage(FRAMEWORK, version_of("ag2"), tuple(names), unseen)
+
+
+@dataclass(eq=False)
+class _GatedAgents:
+    """The gate that an agent shares with those among its tools."""
+
+    gates: Gates
+    thread: Thread
+    passthrough: frozenset[str]
+
+    def add(self, agent: Agent) -> None:
+        """Gate an agent, and those among its tools. Raises `UnseenToolError`."""
+        known = agent._tool_executor
+        if isinstance(known, _GatedExecutor):
+            if known.agents is self:
+                return
+            raise ValueError(f"The agent '{agent.name}' has a gate already")
+        self.prepare(agent, _tools_of(agent))
+        agent._tool_executor = _GatedExecutor(known, self, agent)
+
+    def prepare(self, agent: Agent, tools: Iterable[Any]) -> None:
+        """Gate the agents among tools. Raises `UnseenToolError` for some that the gate would not see."""
+        found = list(_leaves(tools))
+        refuse_unseen(FRAMEWORK, _unseen(agent, found), self.passthrough)
+        for each in found:
+            if isinstance(each, SubagentTool):
+                self.add(each.agent)
+
+    def session(self, context: Context) -> SessionGate:
+        """The session that a call is of."""
+        if (above := _above.get()) is not None and above[0] is self:
+            return above[1]
+        if self.thread is None:
+            return self.gates.session(str(context.stream.id))
+        return self.gates.session(self.thread if isinstance(self.thread, str) else self.thread(context))
+
+
+class _GatedExecutor(ToolExecutor):
+    """An executor of an agent's turns, whose tools ask before they run."""
+
+    def __init__(self, inner: ToolExecutor, agents: _GatedAgents, agent: Agent) -> None:
+        self.inner = inner
+        self.agents = agents
+        self.agent = agent
+
+    def register(
+        self,
+        stack: Any,
+        context: Context,
+        *,
+        tools: Iterable[Any] = (),
+        known_tools: Iterable[str] = (),
+        middleware: Iterable[BaseMiddleware] = (),
+    ) -> None:
+        """Have a turn run its tools, the gate next to them. Raises `UnseenToolError`."""
+        tools = list(tools)
+        self.agents.prepare(self.agent, tools)
+        # The first one is the innermost.
+        gated = _Innermost(self.agents, context)
+        self.inner.register(
+            stack, context, tools=tools, known_tools=known_tools, middleware=[gated, *middleware]
+        )
+
+
+class _Innermost(BaseMiddleware):
+    """The gate of a turn: what all other middleware makes of a call is what it judges."""
+
+    def __init__(self, agents: _GatedAgents, context: Context) -> None:
+        super().__init__(ToolCallEvent(PROBE), context)
+        self.agents = agents
+
+    async def on_tool_execution(
+        self, call_next: Execution, event: ToolCallEvent, context: Context
+    ) -> Any:
+        """Have the tool's own middleware stand before the gate as well, and run the call."""
+        hooks, run = _unwound(call_next)
+        if run is None:
+            return _blocked(event, event.name, Block("what runs it is not known"))
+        execution: Execution = partial(self._run, run)
+        for hook in reversed(hooks):
+            execution = partial(hook, execution)
+        return await execution(event, context)
+
+    async def _run(self, run: Any, event: ToolCallEvent, context: Context) -> Any:
+        """Ask, and run the tool with the approved input."""
+        name, agents = str(run.name), self.agents
+        if isinstance(run, ClientTool) and name in agents.passthrough:
+            return await run(event, context)
+        try:
+            gate, given = agents.session(context), event.serialized_arguments
+            answer = await gate.ask(event.id, name, given)
+        except Exception as error:  # whatever it is, the call does not run
+            answer = Block(f"its arguments or its session cannot be told: {error}")
+            return _blocked(event, name, answer)
+        if not isinstance(answer, Allow):
+            return _blocked(event, name, answer)
+        if (twice := gate.start(event.id)) is not None:
+            return _blocked(event, name, twice)
+        if answer.edited:
+            event = copy.copy(event)
+            event.arguments = json.dumps(answer.input)
+            event.serialized_arguments = dict(answer.input)
+        above = _above.set((agents, gate))
+        try:
+            async with gate.reporting_errors(event.id):
+                result = await run(event, context)
+        finally:
+            _above.reset(above)
+        if isinstance(result, ToolErrorEvent):
+            await gate.done(event.id, failure_text(result.error), "failed")
+        elif isinstance(result, ToolResultEvent):
+            await gate.done(event.id, _text(result), outcome_of(name, _value(result)))
+        else:
+            await gate.done(event.id, "The call was passed on", "unknown")
+        return _with_notice(result, answer) if answer.edited else result
+
+
+def _unwound(execution: Any) -> tuple[list[Any], Any]:
+    """The middleware of a tool, outermost first, and the tool itself; `None` for what is not known."""
+    hooks: list[Any] = []
+    while not hasattr(cast("type[object]", type(execution)), "register"):
+        if not inspect.isfunction(execution):
+            return hooks, None
+        inside = inspect.getclosurevars(execution).nonlocals
+        if set(inside) != {"hook", "inner"}:
+            return hooks, None
+        hooks.append(inside["hook"])
+        execution = inside["inner"]
+    return hooks, execution
+
+
+def _blocked(event: ToolCallEvent, name: str, answer: Block | Wait) -> ToolErrorEvent:
+    text = Block(answer.reason).tell(name)
+    return ToolErrorEvent(
+        parent_id=event.id, name=event.name, error=BlockedCallError(text), result=ToolResult(text)
+    )
+
+
+def _text(result: ToolResultEvent) -> str:
+    """The text of a result, as it is recorded."""
+    return "\n".join(
+        each.content if isinstance(each, TextInput) else str(getattr(each, "data", each))
+        for each in result.result.parts
+    )
+
+
+def _value(result: ToolResultEvent) -> object:
+    """The one value that a tool has returned, else its parts."""
+    match result.result.parts:
+        case [TextInput(content=content)]:
+            return content
+        case [DataInput(data=data)]:
+            return data
+        case parts:
+            return parts
+
+
+def _with_notice(result: Any, answer: Allow) -> Any:
+    """A call's result for the model, with what an operator has changed of its input."""
+    found = getattr(result, "result", None)
+    if not isinstance(found, ToolResult):
+        return result
+    notice = TextInput(answer.notice or "")
+    match found.parts:
+        case [TextInput(content=content)]:
+            found.parts = [TextInput(answer.tell(content))]
+        case [*parts] if not found.final:
+            found.parts = [*parts, notice]
+        case _:
+            # It ends the turn, as one value: no model reads it.
+            pass
+    return result
+
+
+def _tools_of(agent: Agent) -> tuple[Any, ...]:
+    """The tools that an agent has in every turn."""
+    return (*agent.tools, *agent._additional_tools)
+
+
+def _leaves(tools: Iterable[Any]) -> Iterator[Any]:
+    """Tools, and those of the toolkits among them."""
+    for each in tools:
+        if isinstance(each, Toolkit):
+            yield from _leaves(each.tools)
+            continue
+        yield each
+        if isinstance(each, ToolSearchTool):
+            yield from _leaves(each.tools)
+
+
+def _unseen(agent: Agent, tools: Iterable[Any]) -> Mapping[str, str]:
+    """Tools that run where no gate is, by name, with the reason."""
+    unseen = {each.name: why for each in tools if (why := _reason(each)) is not None}
+    module = type(agent.config).__module__
+    return unseen | ({"config": _REMOTE} if module.startswith(("ag2.a2a", "ag2.acp")) else {})
+
+
+def _reason(each: Any) -> str | None:
+    """The reason why a tool is not seen."""
+    if isinstance(each, ToolSearchTool):
+        return None
+    if isinstance(each, ClientTool):
+        return _CLIENT
+    register = getattr(cast("type[object]", type(each)), "register", None)
+    module = getattr(register, "__module__", "")
+    if not module.startswith("ag2.tools."):
+        return _OWN
+    if module.startswith("ag2.tools.builtin.") and not callable(each):
+        return _PROVIDER
+    function = getattr(getattr(each, "model", None), "call", None)
+    function = inspect.unwrap(function) if function is not None else None
+    if isinstance(each, SubagentTool) or function is None:
+        return None
+    made = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    inside = ("ag2.tools.subagents.", "ag2.agent._build_subtask_toolkit")
+    return _AGENTS if made.startswith(inside) else None

@@ -1,0 +1,330 @@
+"""The adapter for AG2, with its own scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ag2", reason="pip install 'interlock-gate[ag2]'")
+
+from ag2 import Agent, TaskConfig
+from ag2.events import ToolCallEvent, ToolResultEvent
+from ag2.middleware import BaseMiddleware, Middleware
+from ag2.stream import MemoryStream
+from ag2.testing import TestConfig
+from ag2.tools import Toolkit, WebSearchTool, tool
+from ag2.tools.final.client_tool import ClientTool
+from ag2.tools.subagents.background import background_agent_tool
+
+from interlock.adapters.ag2 import check_coverage, gate_agent
+from interlock.adapters.backends import Gates
+from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
+from interlock.engine import create_gate
+from interlock.engine.gate import ApprovalAnswer
+from interlock.rules import compile_rules
+
+from .contract import NOTICE, RULES, AdapterContract, Call, Run, Tools
+
+
+def config_of(*answers: Sequence[Call] | str) -> TestConfig:
+    """A model that answers with calls or a text, one answer after the other."""
+    made: list[Any] = [
+        each
+        if isinstance(each, str)
+        else [ToolCallEvent(c.tool, id=c.id, arguments=c.arguments) for c in each]
+        for each in answers
+    ]
+    return TestConfig(*made, "done", "done", raise_tool_errors=False)
+
+
+def agent_of(made: Sequence[Any], *answers: Sequence[Call] | str, name: str = "bot", **how: Any) -> Agent:
+    return Agent(name, config=config_of(*answers), tools=list(made), **how)
+
+
+async def outputs_of(agent: Agent, **how: Any) -> dict[str, str]:
+    stream = how.pop("stream", None) or MemoryStream()
+    await agent.ask("go", stream=stream, **how)
+    return {
+        each.parent_id: "\n".join(str(getattr(part, "content", part)) for part in each.result.parts)
+        for each in await stream.history.get_events()
+        if isinstance(each, ToolResultEvent)
+    }
+
+
+class Ag2Driver:
+    """An agent; it cannot pause."""
+
+    pauses = False
+    failure = "3 tests failed"
+
+    async def run(
+        self,
+        tools: Tools,
+        gate: Gates,
+        calls: Sequence[Call],
+        *,
+        thread: str,
+        pause_after: float | None = None,
+    ) -> Run:
+        agent = gate_agent(agent_of(tools.functions(), calls), gate, thread=thread)
+        return Run(await outputs_of(agent))
+
+    async def resume(
+        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
+    ) -> Run:
+        raise NotImplementedError
+
+    async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
+        return await check_coverage(gate_agent(agent_of(tools.functions()), gate))
+
+
+class TestContract(AdapterContract):
+    driver = Ag2Driver()
+
+
+RULED = create_gate(compile_rules(RULES).registry)
+RM = [Call("c1", "rm", {"path": "/"})]
+PUBLISH = [Call("c1", "publish")]
+
+
+def gate_of(rules: str, **edited: Any) -> Any:
+    return create_gate(
+        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
+    )
+
+
+class TestSessions:
+    async def test_a_conversation(self) -> None:
+        """Turns on one stream are one session, on another one another."""
+        tools = Tools()
+        agent = gate_agent(agent_of(tools.functions()), RULED)
+        stream = MemoryStream()
+        for where in (stream, stream, MemoryStream()):
+            await outputs_of(agent, stream=where, config=config_of(PUBLISH))
+        assert tools.names() == ["publish", "publish"]
+
+    async def test_a_reply_that_goes_on(self) -> None:
+        """It is of the session of its conversation."""
+        tools = Tools()
+        agent = gate_agent(agent_of(tools.functions(), PUBLISH, "done", PUBLISH), RULED)
+        reply = await agent.ask("go")
+        await reply.ask("again")
+        assert tools.names() == ["publish"]
+
+    async def test_an_agent_that_is_a_tool(self) -> None:
+        """To run it is a call, and its own calls are of the same session."""
+        tools = Tools(fails=False)
+        below = agent_of(tools.functions(), [Call("b1", "release"), *RM], name="below")
+        calls = [Call("c1", "test")], [Call("c2", "task_below", {"objective": "release"})]
+        above = agent_of([*tools.functions(), below.as_tool(description="Below")], *calls)
+        await outputs_of(gate_agent(above, RULED))
+        assert tools.names() == ["release", "test"]
+        blocked = Tools()
+        below = agent_of(blocked.functions(), [Call("b1", "lookup", {"text": "a"})], name="below")
+        above = agent_of([below.as_tool(description="Below")], calls[1])
+        await outputs_of(gate_agent(above, gate_of("block task_below")))
+        assert blocked.ran == []
+
+
+class TestOtherGates:
+    async def test_a_tool_that_runs_an_agent(self) -> None:
+        """An agent with a gate of its own is judged by that, whoever runs it."""
+        tools = Tools()
+        below = gate_agent(agent_of(tools.functions(), RM, name="below"), RULED)
+
+        @tool
+        async def run() -> str:
+            """Run an agent."""
+            return str((await below.ask("go")).body)
+
+        await outputs_of(gate_agent(agent_of([run], [Call("c1", "run")]), gate_of("block push")))
+        assert tools.ran == []
+
+
+class Changes(BaseMiddleware):
+    """Middleware that changes the arguments of calls."""
+
+    async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:
+        event.serialized_arguments = {"env": "prod"}
+        return await call_next(event, context)
+
+
+async def change(call_next: Any, event: Any, context: Any) -> Any:
+    """Change the arguments of a tool's calls."""
+    event.serialized_arguments = {"env": "prod"}
+    return await call_next(event, context)
+
+
+class TestMiddleware:
+    @pytest.mark.parametrize("where", ["agent", "ask", "tool", "toolkit"])
+    async def test_that_changes_a_call(self, where: str) -> None:
+        """The gate judges what it has made of it, wherever it stands."""
+        tools, asked = Tools(), []
+
+        def confirm(request: Any) -> ApprovalAnswer:
+            asked.append(dict(request.call.input))
+            return ApprovalAnswer(False)
+
+        gate = create_gate(compile_rules(RULES).registry, confirm=confirm)
+        deploy = tools.functions()[2]
+        made: Any = tool(deploy, middleware=[change]) if where == "tool" else deploy
+        if where == "toolkit":
+            made = Toolkit(deploy, middleware=[change])
+        agent = agent_of([made], [Call("c1", "deploy", {"env": "test"})])
+        if where == "agent":
+            agent.add_middleware(Middleware(Changes))
+        gate_agent(agent, gate)
+        more = {"middleware": [Middleware(Changes)]} if where == "ask" else {}
+        found = await outputs_of(agent, **more)
+        assert asked == [{"env": "prod"}]
+        assert tools.ran == []
+        assert "Tool 'deploy' blocked" in found["c1"]
+
+    async def test_that_tries_again(self) -> None:
+        """A call that its tool's middleware makes twice is asked about twice."""
+
+        async def twice(call_next: Any, event: Any, context: Any) -> Any:
+            await call_next(event, context)
+            return await call_next(event, context)
+
+        tools = Tools()
+        publish = tool(tools.functions()[6], middleware=[twice])
+        found = await outputs_of(gate_agent(agent_of([publish], PUBLISH), RULED))
+        assert tools.names() == ["publish"]
+        assert "blocked" in found["c1"]
+
+
+class TestCalls:
+    async def test_tools_of_one_turn(self) -> None:
+        """They pass the gate as well."""
+        tools = Tools()
+        agent = gate_agent(agent_of([], RM), RULED)
+        found = await outputs_of(agent, tools=[tool(each) for each in tools.functions()])
+        assert tools.ran == []
+        assert "Tool 'rm' blocked" in found["c1"]
+
+    @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"'])
+    async def test_arguments_that_are_no_object(self, arguments: str) -> None:
+        """The tool does not run."""
+        tools = Tools()
+        agent = agent_of(tools.functions())
+        config = TestConfig(
+            ToolCallEvent("test", id="c1", arguments=arguments), "done", raise_tool_errors=False
+        )
+        found = await outputs_of(gate_agent(agent, RULED), config=config)
+        assert tools.ran == []
+        assert "Tool 'test' blocked" in found["c1"]
+
+    async def test_an_edit_of_a_value(self) -> None:
+        """A result that is no text keeps its value, and the edit follows."""
+
+        @tool
+        def deploy(env: str) -> dict[str, str]:
+            """Deploy."""
+            return {"env": env}
+
+        gate = gate_of(RULES, env="staging")
+        found = await outputs_of(
+            gate_agent(agent_of([deploy], [Call("c1", "deploy", {"env": "prod"})]), gate)
+        )
+        assert "staging" in found["c1"]
+        assert NOTICE in found["c1"]
+
+    async def test_an_edit_that_does_not_fit(self) -> None:
+        """An input that the tool does not take is not run."""
+        tools = Tools()
+        agent = agent_of(tools.functions(), [Call("c1", "deploy", {"env": "prod"})])
+        await outputs_of(gate_agent(agent, gate_of(RULES, env=["a"])))
+        assert tools.ran == []
+
+    async def test_a_tool_that_is_cut_off(self) -> None:
+        """Its outcome is unknown, which opens nothing."""
+        begun, gates, tools = asyncio.Event(), Gates(RULED), Tools()
+
+        @tool
+        async def test() -> str:
+            """Test."""
+            begun.set()
+            return await asyncio.Future()
+
+        agent = gate_agent(agent_of([test], [Call("c1", "test")]), gates, thread="t")
+        run = asyncio.ensure_future(agent.ask("go"))
+        await begun.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        release = agent_of(tools.functions(), [Call("c2", "release")])
+        found = await outputs_of(gate_agent(release, gates, thread="t"))
+        assert tools.ran == []
+        assert "blocked" in found["c2"]
+
+
+class Own:
+    """A tool of a class that knows nothing of middleware."""
+
+    name = "own"
+    declared_in_code = True
+
+    async def schemas(self, context: Any) -> list[Any]:
+        return []
+
+    def register(self, stack: Any, context: Any, *, middleware: Any = ()) -> None: ...
+
+
+CLIENT = ClientTool({"function": {"name": "outside"}})
+
+
+class TestUnseenTools:
+    @pytest.mark.parametrize(
+        ("made", "name"),
+        [
+            (WebSearchTool(), "web_search"),
+            (CLIENT, "outside"),
+            (background_agent_tool(Agent("below"), description="Below"), "start_below"),
+        ],
+    )
+    async def test_are_refused(self, made: Any, name: str) -> None:
+        """They are refused by name, unless they are named."""
+        with pytest.raises(UnseenToolError) as refused:
+            gate_agent(agent_of([made]), RULED)
+        names = tuple(refused.value.unseen)
+        assert len(names) == 1
+        found = await check_coverage(gate_agent(agent_of([made]), RULED, passthrough=names))
+        assert tuple(found.unseen) == names
+
+    def test_classes_of_one_s_own(self) -> None:
+        """Nobody knows whether they let a gate judge their calls."""
+        agent = agent_of([])
+        agent._additional_tools.append(Own())  # type: ignore[arg-type]
+        with pytest.raises(UnseenToolError, match="'own': its class says by itself how it runs"):
+            gate_agent(agent, RULED)
+
+    def test_subtasks(self) -> None:
+        """Their agents are made without a gate."""
+        with pytest.raises(UnseenToolError, match="'run_subtask': it runs agents of its own"):
+            gate_agent(agent_of([], tasks=TaskConfig()), RULED)
+
+    async def test_those_of_one_turn(self) -> None:
+        """They end the turn before a model is asked."""
+        agent = gate_agent(agent_of([]), RULED)
+        with pytest.raises(UnseenToolError, match="'web_search'"):
+            await agent.ask("go", tools=[WebSearchTool()])
+
+    async def test_no_gate(self) -> None:
+        """The probe needs one, and runs where it is not asked."""
+        with pytest.raises(TypeError, match="has no gate"):
+            await check_coverage(agent_of([]))
+        agent = gate_agent(agent_of([]), RULED)
+        executor: Any = agent._tool_executor
+        executor.register = executor.inner.register
+        with pytest.raises(CoverageError, match="no call is gated"):
+            await check_coverage(agent)
+
+    def test_two_gates(self) -> None:
+        """An agent passes one gate."""
+        agent = gate_agent(agent_of([]), RULED)
+        with pytest.raises(ValueError, match="'bot' has a gate already"):
+            gate_agent(agent, RULED)
