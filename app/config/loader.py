@@ -3,9 +3,9 @@
 Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file that is named
 instead of it (`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file
 an option is a key, at the top or in a table of its command's name; dashes become underscores. The tables
-`keys`, `attention`, `notify`, `approvals`, `gateway`, `hook` and `operators` are no options: they set key
-bindings, how an operator is notified of waiting requests, the options of dialogs, the terms for external
-agents and remote consoles, and who the operators are.
+`keys`, `attention`, `notify`, `approvals`, `audit`, `gateway`, `hook` and `operators` are no options:
+they set key bindings, how an operator is notified of waiting requests, the options of dialogs, where the
+record is sent, the terms for external agents and remote consoles, and who the operators are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIG = "INTERLOCK_CONFIG"
 """The file that is read instead of the working directory's; the user answers for its content."""
 KEYS = "keys"
 """The table of key bindings in a file."""
-TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook", "oidc", "operators")
+TABLES = (KEYS, "attention", "notify", "approvals", "audit", "gateway", "hook", "oidc", "operators")
 """The tables that hold no options of a command. Each is read where it is used."""
 MAX_FILE_BYTES = 1 << 20
 """The longest file of settings that is read."""

@@ -10,6 +10,7 @@ from ...engine.history.audit.compare import Comparison
 from ...engine.history.audit.prune import StubCheck
 from ...engine.history.audit.receipt import ReceiptCheck
 from ...engine.history.audit.signing import fingerprint
+from ...engine.history.audit.stream_check import StreamCheck
 from ...engine.history.audit.verify import ChainCheck, ChainFault, FileCheck, Gap
 from ...engine.history.model.times import from_ms
 from .text import count
@@ -274,6 +275,48 @@ def _fault(fault: ChainFault | None) -> dict[str, object] | None:
 def day(ms: int) -> str:
     """The day of a time in UTC milliseconds."""
     return from_ms(ms).date().isoformat()
+
+
+def stream_lines(found: StreamCheck) -> Iterator[str]:
+    """The lines on files of a stream that were checked."""
+    for fault in found.faults:
+        yield f"✗ {visible(fault.file)}:{fault.line}: {fault.message}"
+    if not found.lines:
+        yield "✗ there is no event in it"
+        return
+    for cursor in found.begins.values():
+        yield f"- begins after the journal's event {cursor}, which is not in these files"
+    if found.masked:
+        yield f"- {count(found.masked, 'event')} without all content: facts and place were checked"
+    if found.bare:
+        yield f"- {count(found.bare, 'event')} of which only the place was sent, and could be checked"
+    if found.repeated:
+        yield f"- {count(found.repeated, 'event')} that came again"
+    if found.last is not None:
+        yield f"- the last is the journal's event {found.last[0]}, {visible(found.last[1])}"
+    what = f"{count(found.lines - found.repeated, 'event')} of {count(found.sessions, 'session')}"
+    if found.faults:
+        yield f"{count(len(found.faults), 'fault')} in {what}"
+    else:
+        yield f"✓ {what}: as they were sent, none left out before the last"
+
+
+def stream_json(found: StreamCheck) -> dict[str, object]:
+    """The same as JSON for programs."""
+    return {
+        "whole": bool(found.lines) and not found.faults,
+        "events": found.lines - found.repeated,
+        "sessions": found.sessions,
+        "repeated": found.repeated,
+        "masked": found.masked,
+        "place_only": found.bare,
+        "begins_after": list(found.begins.values()),
+        "last": None if found.last is None else {"cursor": found.last[0], "at": found.last[1]},
+        "faults": [
+            {"file": each.file, "line": each.line, "kind": each.kind, "message": each.message}
+            for each in found.faults
+        ],
+    }
 
 
 def receipt_lines(found: ReceiptCheck) -> Iterator[str]:

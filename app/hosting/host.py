@@ -17,12 +17,14 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
 from ..config.arguments import database, journal_options, redaction, refuse
+from ..config.audit import audit_settings
 from ..config.loader import SettingsError
 from ..config.notifications import attention_settings, notify_settings
 from ..config.operators import operators
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
+from .audit.streams import AuditStreams
 from .farewell import farewell, farewell_to_server
 from .notifications import notifications_of
 
@@ -42,17 +44,24 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
     async def without_screen() -> int:
         from .headless import follow as follow_agent
 
-        hook, policy = notify_settings(), approval_settings().policy
+        hook, audit, policy = notify_settings(), audit_settings(), approval_settings().policy
         known = operators()
+
+        def tell(problem: str) -> None:
+            print(f"interlock: {problem}", file=sys.stderr)
+
         hub = open_hub(path, redaction=hidden, policy=policy, language=LANGUAGE)
         hub.know_operators(known)
         await hub.share()
-        async with notifications_of(
-            hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)
-        ):
-            if follow is not None:
-                return await follow(hub, start)
-            return await follow_agent(hub, start, answer=args.answer, out=sys.stdout)
+        streams = AuditStreams(hub, audit, tell)
+        try:
+            await _begin(streams, hub)
+            async with notifications_of(hub, hook, tell):
+                if follow is not None:
+                    return await follow(hub, start)
+                return await follow_agent(hub, start, answer=args.answer, out=sys.stdout)
+        finally:
+            await streams.finish()
 
     try:
         if args.headless:
@@ -68,6 +77,18 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
         )
     except (JournalError, SettingsError) as error:
         return refuse("", error)
+
+
+async def _begin(streams: AuditStreams, hub: Hub) -> None:
+    """Begin to send a hub's record; one whose record cannot be sent is closed again.
+
+    Raises `SettingsError`.
+    """
+    try:
+        await streams.start()
+    except SettingsError:
+        await hub.close()
+        raise
 
 
 def show(
@@ -91,7 +112,7 @@ def show(
     from ..sources.messages import ActionDone
 
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
-    known = operators()
+    known, audit = operators(), audit_settings()
 
     ways_on: list[str] = []
 
@@ -100,6 +121,13 @@ def show(
         hub.know_operators(known)
         await hub.share()
         app: InterlockConsole | None = None
+
+        def tell(problem: str) -> None:
+            if app is not None:
+                app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+
+        streams = AuditStreams(hub, audit, tell)
+        await _begin(streams, hub)
 
         async def begin(hub: Hub) -> None:
             if app is not None and notice:
@@ -122,16 +150,15 @@ def show(
                     attention=attention,
                     deny_reasons=approvals.deny_reasons,
                 )
-
-                def tell(problem: str) -> None:
-                    app.post_message(ActionDone(Outcome(ok=False, message=problem)))
-
                 async with notifications_of(hub, hook, tell):
                     await app.run_async()
                 with suppress(JournalError):
                     ways_on.extend(await farewell(hub, named))
             finally:
-                await hub.close()
+                try:
+                    await hub.close()
+                finally:
+                    await streams.finish()
         return app.return_code or 0
 
     code = asyncio.run(session())

@@ -44,6 +44,7 @@ from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, Run
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
+from ..config.audit import audit_settings
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
@@ -54,6 +55,7 @@ from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
 from ..sessions.start import requested_agent, resume_or_branch, start
 from ..terminal.gc import settle_collector
+from .audit.streams import AuditStreams
 from .certificate import Certificate
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
@@ -177,7 +179,7 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
 @asynccontextmanager
 async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Address], None]:
     """A server, and where it listens. Raises what its parts raise at the start."""
-    hook = notify_settings()
+    hook, audit = notify_settings(), audit_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     known = await asyncio.to_thread(serving.operators)
     keyed = await asyncio.to_thread(with_keys, known, serving.database, sure=True)
@@ -187,6 +189,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
     )
 
     external = _GatewayRules(serving.settings)
+    streams = AuditStreams(hub, audit, _complain)
     try:
         hub.know_operators(known)
         hub.serve_keys(serving.settings.page or None, _complain)
@@ -215,11 +218,12 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             for weakness in await asyncio.to_thread(hub.durability):
                 _complain(weakness)
         await hub.share()
+        await streams.start()
         settle_collector()
         try:
             async with (
                 _traces(gateway.hub, serving),
-                _http_side(gateway, serving),
+                _http_side(gateway, serving, streams),
                 notifications_of(hub, hook, _complain),
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
@@ -227,7 +231,10 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
         finally:
             await gateway.close()
     finally:
-        await hub.close()
+        try:
+            await hub.close()
+        finally:
+            await streams.finish()
 
 
 @asynccontextmanager
@@ -245,7 +252,9 @@ async def _traces(hub: Hub, serving: ServerOptions) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _http_side(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator[None]:
+async def _http_side(
+    gateway: Gateway, serving: ServerOptions, streams: AuditStreams
+) -> AsyncGenerator[None]:
     """Answer over HTTP meanwhile, as its options say; what has one address shares it."""
     parts: dict[Address, list[HttpPart]] = {}
     async with AsyncExitStack() as stack:
@@ -254,7 +263,7 @@ async def _http_side(gateway: Gateway, serving: ServerOptions) -> AsyncGenerator
             from .monitoring.endpoints import Endpoints
             from .monitoring.metrics import Metrics
 
-            metrics = Metrics(gateway.hub, gateway)
+            metrics = Metrics(gateway.hub, gateway, streams)
             await stack.enter_async_context(metrics.watching())
             endpoints = Endpoints(gateway.hub, metrics, serving.tokens, serving.metrics)
             parts.setdefault(serving.metrics, []).append(endpoints)

@@ -7,9 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..history.audit.stream import Begin, RecordStream
+from ..history.audit.stream_positions import FilePositions, StreamPositions
 from ..history.journal.journal import Commit, Journal
 from ..history.model.events import JournalEvent
+from ..history.postgres.server import ServerLease
+from ..history.postgres.stream_positions import PostgresPositions
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import Judged, SessionRegistry
 
@@ -50,6 +55,16 @@ class HealthApi:
     def is_own(self, event: JournalEvent) -> bool:
         """Tell whether this process recorded an event that subscribers get."""
         return True
+
+    def record_stream(self, name: str, begin: Begin) -> RecordStream:
+        """The whole record as a stream by this name, from where it was sent to; see `RecordStream`."""
+        path, lock = self._journal.path, self._journal.lock
+        if isinstance(lock, ServerLease):
+            place: StreamPositions = PostgresPositions(lock, name)
+        else:
+            assert isinstance(path, Path)
+            place = FilePositions(path.resolve(), name)
+        return RecordStream(self._journal.reader(), place, begin)
 
     def is_child(self, session_id: str) -> bool:
         """Tell whether a session is live here and a subagent's: its calls are judged in the parent's."""

@@ -116,6 +116,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an export of the session, to see whether it has what the receipt says",
     )
 
+    streamed = _add_part(
+        parts, "verify-stream", "check files of an audit stream, without the journal: nothing is missing"
+    )
+    streamed.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        help="files with its lines, the oldest first; those that end with .gz are unpacked",
+    )
+    add_switch(streamed, "--json", "print what was found as JSON")
+
     imported = _add_part(parts, "import", "take an exported session into this journal")
     imported.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")
 

@@ -1,9 +1,10 @@
-"""`interlock history verify|export|import|prune|rebuild`: commands for auditing and maintenance."""
+"""The parts of `interlock history` for auditing and maintenance: `verify`, `export`, `prune` and others."""
 
 from __future__ import annotations
 
 import argparse
 import glob
+import gzip
 import io
 import json
 import os
@@ -25,6 +26,7 @@ from ....engine.history.audit.ocsf import as_ocsf
 from ....engine.history.audit.prune import prune, stubs
 from ....engine.history.audit.receipt import check_receipt, make_receipt
 from ....engine.history.audit.signing import fingerprint, public_key, trusted_key
+from ....engine.history.audit.stream_check import check_stream
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
@@ -42,6 +44,8 @@ from ...format.journal_findings import (
     findings_json,
     findings_lines,
     receipt_lines,
+    stream_json,
+    stream_lines,
 )
 from ...format.text import count
 
@@ -269,6 +273,27 @@ def _verify_receipt(args: argparse.Namespace, _: Location) -> int:
     return BROKEN
 
 
+def _verify_stream(args: argparse.Namespace, _: Location) -> int:
+    files = [path.expanduser() for path in args.file]
+    found = check_stream((str(path), _lines_of(path)) for path in files)
+    if args.json:
+        print(json.dumps(stream_json(found), indent=2))
+    else:
+        for line in stream_lines(found):
+            print(line)
+    return BROKEN if found.faults or not found.lines else 0
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    """The lines of a file, unpacked where its name says that it is packed. Raises `ValueError`."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from file
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"Cannot read '{path}': {reason}. Name a file of an audit stream.") from error
+
+
 def _import(args: argparse.Namespace, journal: Location) -> int:
     export = read_export(args.file)
     import_session(export, journal, _key(args))
@@ -357,4 +382,5 @@ _PARTS = {
     "rebuild": _rebuild,
     "receipt": _receipt,
     "verify-receipt": _verify_receipt,
+    "verify-stream": _verify_stream,
 }

@@ -18,6 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ....engine.core.clock import utc_now
 from ....engine.core.sanitize import visible
 from ....engine.gateway.server.server import Gateway
 from ....engine.history.decisions.approval_stats import QUICK
@@ -35,8 +36,10 @@ from ....engine.history.model.events import (
     SessionResumed,
     SessionStatus,
 )
+from ....engine.history.model.times import to_ms
 from ....engine.hub.hub import Hub
 from ....engine.net.net import ToolCall
+from ..audit.streams import AuditStreams
 from .follower import EventFollower
 
 MOST_RULES = 200
@@ -47,6 +50,8 @@ JUDGING = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01,
 WAITS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 COMMITS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+STREAM = "interlock_audit_stream"
 
 Counted: TypeAlias = (
     CallDecided
@@ -65,7 +70,7 @@ COUNTED: tuple[type[Counted], ...] = get_args(Counted)
 class Metrics(EventFollower):
     """The metrics of one server, in a registry of their own. `watching` has them follow its hub."""
 
-    def __init__(self, hub: Hub, gateway: Gateway) -> None:
+    def __init__(self, hub: Hub, gateway: Gateway, streams: AuditStreams | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         super().__init__(hub)
         self._rules = dict[str, str]()
@@ -123,6 +128,8 @@ class Metrics(EventFollower):
             registry=registry,
         )
         registry.register(_Present(hub, gateway))
+        if streams is not None and streams.states:
+            registry.register(_Streams(streams))
 
     def text(self) -> bytes:
         """The metrics in Prometheus's text format."""
@@ -273,6 +280,38 @@ class _Present(Collector):
             yield _gauge(
                 "interlock_lease_age_seconds", "Time since the lease on the database was renewed.", age
             )
+
+
+class _Streams(Collector):
+    """Numbers of the streams of `[audit]`."""
+
+    def __init__(self, streams: AuditStreams) -> None:
+        self._streams = streams
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        now = to_ms(utc_now())
+        sending = self._gauges("sending", "1 where this server sends the stream, else another one.")
+        backlog = self._gauges("backlog_events", "About how many events wait to be sent.")
+        oldest = self._gauges("oldest_seconds", "Age of the oldest of them.")
+        sent = CounterMetricFamily(f"{STREAM}_sent_events", "Events that were sent.", labels=["stream"])
+        failures = CounterMetricFamily(
+            f"{STREAM}_failures", "Attempts to send that failed.", labels=["stream"]
+        )
+        for state in self._streams.states:
+            label = [visible(state.name)[:LONGEST_NAME]]
+            since = state.backlog.oldest
+            sending.add_metric(label, state.sending)
+            backlog.add_metric(label, state.backlog.events)
+            oldest.add_metric(label, 0.0 if since is None else max(0.0, (now - since) / 1000))
+            sent.add_metric(label, state.sent)
+            failures.add_metric(label, state.failures)
+        return sending, backlog, oldest, sent, failures
+
+    def _gauges(self, name: str, text: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"{STREAM}_{name}", text, labels=["stream"])
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

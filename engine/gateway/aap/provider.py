@@ -386,7 +386,7 @@ class ApprovalProvider:
         if (place := self._requests.get(request_id)) is not None:
             with suppress(UnknownSessionError):
                 found = self._hub.live_request(place.session, request_id)
-                if found is not None and found.decision is not None:
+                if found is not None and found.decision is not None and not found.notified:
                     self._webhooks.notify(place.owner, request_id, found.decision.at)
 
     async def _until(

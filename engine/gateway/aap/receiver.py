@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -25,23 +27,17 @@ class WebhookReceiver(BaseModel):
     @property
     def key(self) -> bytes:
         """Key of the signatures."""
-        return _key(self.secret)
+        return signing_key(self.secret)
 
     @field_validator("url")
     @classmethod
     def _private(cls, url: str) -> str:
-        parts = urlsplit(url)
-        local = parts.scheme == "http" and parts.hostname in _LOOPBACK
-        if not parts.hostname or not (local or parts.scheme == "https"):
-            raise ValueError("expected https://…, or http:// on this machine")
-        if parts.username or parts.password or parts.fragment:
-            raise ValueError("expected a URL without a name, a password and a fragment")
-        return url
+        return private_url(url)
 
     @field_validator("secret")
     @classmethod
     def _signs(cls, secret: str) -> str:
-        _key(secret)
+        signing_key(secret)
         return secret
 
     @field_validator("registration")
@@ -50,7 +46,20 @@ class WebhookReceiver(BaseModel):
         return str(UUID(registration))
 
 
-def _key(secret: str) -> bytes:
+def private_url(url: str) -> str:
+    """A URL to which something may be posted that nobody else should read. Raises `ValueError`."""
+    parts = urlsplit(url)
+    local = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    if not parts.hostname or not (local or parts.scheme == "https"):
+        raise ValueError("expected https://…, or http:// on this machine")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("expected a URL without a name, a password and a fragment")
+    _ = parts.port
+    return url
+
+
+def signing_key(secret: str) -> bytes:
+    """The key in a secret of Standard Webhooks. Raises `ValueError`."""
     prefix, _, encoded = secret.partition("_")
     try:
         key = base64.b64decode(encoded, validate=True)
@@ -59,3 +68,13 @@ def _key(secret: str) -> bytes:
     if prefix != "whsec" or len(key) != KEY_BYTES:
         raise ValueError(_SECRET)
     return key
+
+
+def signature_headers(key: bytes, message_id: str, at: int, body: bytes) -> dict[str, str]:
+    """Headers of Standard Webhooks for a body that is sent at a time in seconds since 1970."""
+    digest = hmac.new(key, f"{message_id}.{at}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }

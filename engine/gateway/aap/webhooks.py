@@ -7,9 +7,6 @@ before it has answered a challenge, and what it is sent says only which request 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import hmac
 import json
 import logging
 import random
@@ -26,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from ...core.clock import utc_now
 from ...core.sanitize import visible
-from .receiver import WebhookReceiver
+from .receiver import WebhookReceiver, signature_headers
 from .wire import stamp
 
 SPACE: Final = UUID("6f0c5a52-3b1e-5d0f-8a3c-0d9a4f6be7c1")
@@ -66,7 +63,7 @@ class Webhooks:
         self._places = {agent: asyncio.Semaphore(AT_ONCE) for agent in receivers}
         self._verified = {agent: asyncio.Event() for agent in receivers}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sent: set[str] = set()
+        self._under_way: set[str] = set()
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
@@ -87,11 +84,14 @@ class Webhooks:
             await self._client.aclose()
 
     def notify(self, agent: str, request_id: str, ended: datetime) -> None:
-        """Notify an agent's receiver, if it has one, that a request has ended; once in this process."""
+        """Notify an agent's receiver, if it has one, that a request has ended.
+
+        Nothing is done while that is under way; the record says of later changes that it was delivered.
+        """
         receiver = self._receivers.get(agent)
-        if receiver is None or request_id in self._sent:
+        if receiver is None or request_id in self._under_way:
             return
-        self._sent.add(request_id)
+        self._under_way.add(request_id)
         event = {
             "id": str(uuid5(SPACE, f"resolved\0{request_id}")),
             "type": "request.resolved",
@@ -124,18 +124,21 @@ class Webhooks:
     async def _deliver(
         self, agent: str, receiver: WebhookReceiver, event: Mapping[str, str], until: float
     ) -> None:
-        await self._verified[agent].wait()
         attempt = 0
-        while time.time() < until:
-            async with self._places[agent]:
-                answer = await self._post(receiver, event)
-            if 200 <= answer.status < 300:
-                await self._done(agent, event["request_id"])
-                return
-            log.info("a notification to '%s' is not delivered yet: %s", agent, answer.problem)
-            attempt += 1
-            await asyncio.sleep(max(self._wait(attempt), answer.retry_after))
-        log.warning("a notification to '%s' was never delivered", agent)
+        try:
+            await self._verified[agent].wait()
+            while time.time() < until:
+                async with self._places[agent]:
+                    answer = await self._post(receiver, event)
+                if 200 <= answer.status < 300:
+                    await self._done(agent, event["request_id"])
+                    return
+                log.info("a notification to '%s' is not delivered yet: %s", agent, answer.problem)
+                attempt += 1
+                await asyncio.sleep(max(self._wait(attempt), answer.retry_after))
+            log.warning("a notification to '%s' was never delivered", agent)
+        finally:
+            self._under_way.discard(event["request_id"])
 
     def _wait(self, attempt: int) -> float:
         longest = min(LONGEST_PAUSE, self._pause * 2 ** min(attempt, 16))
@@ -143,15 +146,10 @@ class Webhooks:
 
     async def _post(self, receiver: WebhookReceiver, message: Mapping[str, str]) -> _Answer:
         body = json.dumps(message).encode()
-        at = str(int(time.time()))
-        signed = f"{message['id']}.{at}.".encode() + body
-        digest = hmac.new(receiver.key, signed, hashlib.sha256).digest()
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "interlock",
-            "webhook-id": message["id"],
-            "webhook-timestamp": at,
-            "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+            **signature_headers(receiver.key, message["id"], int(time.time()), body),
         }
         try:
             async with (

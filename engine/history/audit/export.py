@@ -81,7 +81,7 @@ def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> 
     for event in events:
         try:
             lines.append(canonical(event_line(event, prev, mask)))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise unreadable(event) from error
         prev = event.hash
     heading: dict[str, JsonValue] = {
@@ -121,7 +121,7 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
                 line = None
             shown = asked.added(shown)
             cells = _cells(event, shown, line if isinstance(line, DecisionLine) else None)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise unreadable(event) from error
         yield _csv(cells)
 
@@ -153,7 +153,7 @@ class _AskedInputs:
         return body
 
 
-_UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Errors of an event that was changed in the file: its columns may hold values of any type."""
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pydantic import JsonValue
 
 from .canonical_json import canonical
-from .export import Mask, event_line, unreadable
+from .export import UNREADABLE, Mask, event_line, unreadable
 from .verify import LinkedEvent
 
 OCSF = "1.3.0"
@@ -22,7 +22,6 @@ OTHER = 99
 SUCCESS, FAILURE, UNKNOWN = 1, 2, 0
 INFORMATIONAL, LOW, MEDIUM = 1, 2, 3
 ALLOWED, DENIED = 1, 2
-_ERRORS = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def as_ocsf(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
@@ -35,20 +34,27 @@ def as_ocsf(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
     for event in events:
         try:
             line = event_line(event, prev, mask)
-            body = line["body"]
-            assert isinstance(body, dict)
-            if event.kind in ("session.opened", "session.resumed") and isinstance(body.get("agent"), str):
-                agent = str(body["agent"])
-            yield canonical(_activity(event, line, body, agent))
-        except _ERRORS as error:
+            agent = agent_in(event.kind, line) or agent
+            yield canonical(activity(event, line, agent))
+        except UNREADABLE as error:
             raise unreadable(event) from error
         prev = event.hash
 
 
-def _activity(
-    event: LinkedEvent, line: dict[str, JsonValue], body: Mapping[str, JsonValue], agent: str | None
-) -> dict[str, JsonValue]:
-    severity, status, action = _weight(event.kind, body)
+def agent_in(kind: str, line: Mapping[str, JsonValue]) -> str | None:
+    """The agent that an event names whose session begins or goes on, from the event's `line`."""
+    body = line.get("body")
+    if kind not in ("session.opened", "session.resumed") or not isinstance(body, dict):
+        return None
+    agent = body.get("agent")
+    return agent if isinstance(agent, str) else None
+
+
+def activity(event: LinkedEvent, line: dict[str, JsonValue], agent: str | None) -> dict[str, JsonValue]:
+    """An event as an activity of `agent`; `line` is the event as it may be shown, or its place alone."""
+    found = line.get("body")
+    body = found if isinstance(found, dict) else {}
+    severity, status, action = weight(event.kind, body)
     name = agent or "unknown"
     api: dict[str, JsonValue] = {
         "operation": body.get("tool") or event.kind,
@@ -99,7 +105,7 @@ def _activity(
     return activity
 
 
-def _weight(kind: str, body: Mapping[str, JsonValue]) -> tuple[int, int, int | None]:
+def weight(kind: str, body: Mapping[str, JsonValue]) -> tuple[int, int, int | None]:
     """Severity, status and, of a decision, what was done."""
     match kind:
         case "call.decided":

@@ -128,6 +128,7 @@ POSTGRESQL_SCHEMA = (
     'CREATE INDEX ix_reservation_call ON reservation (session, call_id)',
     'CREATE INDEX ix_reservation_counter ON reservation (counter)',
     'CREATE INDEX ix_reservation_until ON reservation (until)',
+    'CREATE TABLE stream ( id TEXT COLLATE "C" NOT NULL, server TEXT COLLATE "C", positions TEXT COLLATE "C" NOT NULL, PRIMARY KEY (id) )',
 )
 SELECT_SESSION = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session WHERE session.id = ?'
 SELECT_SESSIONS = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session ORDER BY session.updated DESC, rowid DESC LIMIT ?'

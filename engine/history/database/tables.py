@@ -320,6 +320,17 @@ class Reservation(ClusterTable, table=True):
     kept: bool = Field(default=False, sa_column_kwargs={"server_default": text("0")})
 
 
+class Stream(ClusterTable, table=True):
+    """A stream of the record to somewhere else: the server that sends it, and up to where it was sent.
+
+    `positions` is JSON, as `audit.stream_positions` writes it. Without a `server` any may send it.
+    """
+
+    id: str = Field(primary_key=True)
+    server: str | None = None
+    positions: str
+
+
 CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (
     Server,
     Lane,
@@ -329,4 +340,5 @@ CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (
     Act,
     Counter,
     Reservation,
+    Stream,
 )

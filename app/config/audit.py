@@ -1,0 +1,200 @@
+"""`[audit]`: streams of the whole record to other programs, such as a SIEM."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationInfo, model_validator
+
+from ...engine.gateway.aap.receiver import private_url, signing_key
+from ...engine.history.audit.stream import Begin, StreamFormat
+from .loader import Key
+from .paths import resolve_in
+from .quantities import one_or_more
+from .tables import BASE, SettingsTable
+
+Kind: TypeAlias = Literal["file", "syslog", "https"]
+Transport: TypeAlias = Literal["udp", "tcp", "tls", "unix"]
+
+FORMS = "file:PATH, syslog:udp://HOST, syslog:tcp://HOST, syslog:tls://HOST, syslog:PATH or https://…"
+PORTS: Mapping[str, int] = {"udp": 514, "tcp": 601, "tls": 6514}
+"""Ports of syslog where an address names none: RFC 5426, RFC 6587, RFC 5425."""
+SYSLOG_BYTES = 8192
+"""Size of a syslog message that the usual receivers take, as they come."""
+LEAST_BYTES = 2048
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAddress:
+    """The receiver of a stream. `path` is a file's or that of a local socket."""
+
+    kind: Kind
+    text: str
+    transport: Transport | None = None
+    host: str = ""
+    port: int = 0
+    path: Path = Path()
+
+    @property
+    def name(self) -> str:
+        """Name for messages and metrics; what follows an address's host is often a secret."""
+        if self.kind != "https":
+            return self.text
+        parts = urlsplit(self.text)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def id(self) -> str:
+        """Name under which the stream's position is kept: another address is another stream."""
+        return f"{self.kind}-{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
+
+
+def stream_address(text: str, base: Path | None = None) -> StreamAddress:
+    """The receiver that a text names; files are relative to `base`. Raises `ValueError`."""
+    scheme, _, rest = text.partition(":")
+    match scheme:
+        case "file" if rest:
+            path = _path(rest, base)
+            return StreamAddress("file", f"file:{path}", path=path)
+        case "syslog" if rest.startswith(("/", "~")):
+            path = _path(rest, base)
+            return StreamAddress("syslog", f"syslog:{path}", "unix", path=path)
+        case "syslog" if rest:
+            return _syslog(text, rest)
+        case "https" | "http":
+            return StreamAddress("https", private_url(text))
+        case _:
+            raise ValueError(f"expected {FORMS}, found {text!r:.60}")
+
+
+def _path(text: str, base: Path | None) -> Path:
+    path = Path(text).expanduser() if base is None else Path(resolve_in(base, text))
+    if not path.is_absolute():
+        raise ValueError(f"expected a whole path, as /var/log/interlock.jsonl, found '{text:.60}'")
+    return path
+
+
+def _syslog(text: str, address: str) -> StreamAddress:
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = None, None, None
+    plain = parts is not None and not (parts.path.strip("/") or parts.query or parts.username)
+    if parts is None or parts.scheme not in PORTS or not host or not plain:
+        raise ValueError(f"expected {FORMS}, found {text!r:.60}")
+    transport = cast("Transport", parts.scheme)
+    port = PORTS[transport] if port is None else port
+    shown = f"[{host}]" if ":" in host else host
+    return StreamAddress("syslog", f"syslog:{transport}://{shown}:{port}", transport, host, port)
+
+
+def _checked(texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    context: Mapping[str, Path | None] = info.context or {}
+    found = [stream_address(text, context.get(BASE)).text for text in texts]
+    if len(set(found)) < len(found):
+        raise ValueError("names one receiver twice; name each once")
+    return tuple(found)
+
+
+def _file(text: str | None, info: ValidationInfo) -> str | None:
+    context: Mapping[str, Path | None] = info.context or {}
+    base = context.get(BASE)
+    if text is None:
+        return None
+    path = Path(text).expanduser() if base is None else Path(resolve_in(base, text))
+    if not path.is_file():
+        raise ValueError(f"there is no file '{path}'; name one in PEM")
+    return str(path)
+
+
+def _signing(secret: str | None) -> str | None:
+    if secret is not None:
+        signing_key(secret)
+    return secret
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+
+
+class AuditSettings(SettingsTable):
+    """Streams of the record. A working directory's file may not have them: they say where it goes."""
+
+    table: ClassVar = "audit"
+
+    stream: Annotated[
+        tuple[Text, ...],
+        BeforeValidator(one_or_more),
+        Field(min_length=1),
+        AfterValidator(_checked),
+        Key(f"where every event goes, one of them or a list: {FORMS}"),
+    ]
+    format: Annotated[
+        StreamFormat,
+        Key('`"events"` (default), as an export has them, or `"ocsf"` for security programs'),
+    ] = "events"
+    begin: Annotated[
+        Begin,
+        Key('where a new stream begins: `"start"` (default) of the journal, or `"now"`'),
+    ] = "start"
+    unmasked: Annotated[StrictBool, Key("`true`: passwords and keys as they are")] = False
+    secret: Annotated[
+        str | None,
+        AfterValidator(_signing),
+        Field(repr=False),
+        Key("`whsec_` and 32 bytes in base64, with which what is posted is signed"),
+    ] = None
+    headers: Annotated[
+        Mapping[str, str],
+        Field(repr=False),
+        Key('headers of what is posted, `{ Authorization = "Bearer …" }`'),
+    ] = {}
+    ca: Annotated[
+        str | None,
+        AfterValidator(_file),
+        Key(
+            "a file with the certificates, in PEM, that may vouch for receivers; by default the system's"
+        ),
+    ] = None
+    certificate: Annotated[
+        str | None,
+        AfterValidator(_file),
+        Key("a file with the certificate, and its key, that is shown to receivers over TLS"),
+    ] = None
+    largest: Annotated[
+        int,
+        Field(strict=True, ge=LEAST_BYTES, le=MOST_BYTES),
+        Key(
+            f"bytes of a message of syslog, {SYSLOG_BYTES} by default; of larger events the content is "
+            "left out, and its hash stays"
+        ),
+    ] = SYSLOG_BYTES
+
+    @property
+    def addresses(self) -> tuple[StreamAddress, ...]:
+        """The receivers."""
+        return tuple(stream_address(text) for text in self.stream)
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        kinds = {each.kind for each in self.addresses}
+        tls = "https" in kinds or any(each.transport == "tls" for each in self.addresses)
+        posted = [name for name in ("secret", "headers") if getattr(self, name)]
+        if posted and "https" not in kinds:
+            raise ValueError(f"has {' and '.join(posted)}, which are for a stream to https://…")
+        if (self.ca or self.certificate) and not tls:
+            raise ValueError("has ca or certificate, which are for streams over TLS")
+        return self
+
+
+def audit_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> AuditSettings | None:
+    """The user's `[audit]`, or that of a file that is named. Raises `SettingsError`."""
+    return AuditSettings.read(environ, directory)[1]

@@ -1,0 +1,1 @@
+"""Streams of the record to other programs: files, receivers of syslog, addresses that take posts."""

@@ -1,0 +1,140 @@
+"""A stream in a file: lines that are on the disk before the next ones are taken.
+
+A file that was renamed or removed is left, and another one begun, so that `logrotate` needs no signal. A
+line that a crash cut short is removed at the start: its event comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ....engine.core.sanitize import visible
+from ....engine.history.audit.stream import StreamLine
+from .target import TargetError
+
+BLOCK = 1 << 16
+BEGINNINGS = (b'{"after":', b'{"action":', b'{"activity_id":')
+"""Beginnings of lines, whose members stand in the order of their names."""
+OTHER = "has lines that no stream wrote; name a file of its own"
+
+log = logging.getLogger(__name__)
+
+
+class FileTarget:
+    """A file of lines, made readable for its owner only. One process at a time writes it."""
+
+    most = 1 << 20
+    largest: int | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+
+    def check(self) -> None:
+        """See `Target`: opens the file, and removes what a crash cut short."""
+        self._opened()
+
+    async def send(self, lines: Sequence[StreamLine]) -> None:
+        """See `Target`."""
+        data = b"".join(each.data + b"\n" for each in lines)
+        await asyncio.to_thread(self._append, data)
+
+    async def close(self) -> None:
+        """See `Target`."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _append(self, data: bytes) -> None:
+        handle = self._opened()
+        size = os.fstat(handle).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(handle, data[written:])
+            os.fsync(handle)
+        except OSError as error:
+            with suppress(OSError):  # no part of a line stays, or it is removed at the next start
+                if os.fstat(handle).st_size > size:
+                    os.ftruncate(handle, size)
+            raise self._error("cannot be written", error) from error
+
+    def _opened(self) -> int:
+        """The file of this name, opened anew where it is another one. Raises `TargetError`."""
+        if self._handle is not None:
+            with suppress(OSError):
+                if os.path.samestat(os.stat(self._path), os.fstat(self._handle)):
+                    return self._handle
+            os.close(self._handle)
+            self._handle = None
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            handle = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise self._error("cannot be opened", error) from error
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise TargetError(f"'{self._shown}' is no plain file; name one")
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._repair(handle)
+            self._sync_directory()
+        except BlockingIOError as error:
+            os.close(handle)
+            raise TargetError(
+                f"'{self._shown}' is written by another process; name a file for each"
+            ) from error
+        except OSError as error:
+            os.close(handle)
+            raise self._error("cannot be opened", error) from error
+        except TargetError:
+            os.close(handle)
+            raise
+        self._handle = handle
+        return handle
+
+    def _repair(self, handle: int) -> None:
+        """Remove a last line that a crash cut short. Raises `TargetError` for lines of something else."""
+        size = os.fstat(handle).st_size
+        whole, line = _last_lines(handle, size)
+        cut = line.rstrip(b"\0")  # what was not on the disk yet may read so
+        beginning = any(cut.startswith(each) or each.startswith(cut) for each in BEGINNINGS)
+        if not beginning or not (whole is None or whole.startswith(BEGINNINGS)):
+            raise TargetError(f"'{self._shown}' {OTHER}")
+        if line:
+            os.ftruncate(handle, size - len(line))
+            os.fsync(handle)
+            log.warning("a line of %d bytes in '%s' was cut short and is removed", len(line), self._shown)
+
+    def _sync_directory(self) -> None:
+        directory = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    @property
+    def _shown(self) -> str:
+        return visible(str(self._path))
+
+    def _error(self, what: str, error: OSError) -> TargetError:
+        return TargetError(
+            f"'{self._shown}' {what}: {error.strerror}. "
+            "Check the path, the free space and the permissions"
+        )
+
+
+def _last_lines(handle: int, size: int) -> tuple[bytes | None, bytes]:
+    """The last whole line of a file, if it has one, and what follows it."""
+    tail, begin = b"", size
+    while begin > 0 and tail.count(b"\n") < 2:
+        begin = max(0, begin - BLOCK)
+        tail = os.pread(handle, BLOCK if begin else size - len(tail), begin) + tail
+    *before, rest = tail.split(b"\n")
+    return (before[-1] if before else None), rest

@@ -1,0 +1,107 @@
+"""A stream to an address that takes posts: lines of JSON, some at a time, signed as webhooks are."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from ....engine.core.sanitize import visible
+from ....engine.gateway.aap.receiver import signature_headers
+from ....engine.history.audit.stream import StreamLine
+from ...config.audit import LEAST_BYTES, StreamAddress
+from .target import PATIENCE, TargetError
+
+if TYPE_CHECKING:
+    import httpx
+
+SPACE = UUID("3e0c2a53-5a0e-5b7d-9b0e-6a1f3a3f5c11")
+"""Namespace of the ids of posts: what is sent again, after a failure, has the same."""
+MOST = 1 << 20
+LONGEST_WAIT = 300.0
+"""Seconds for which a receiver may ask to be left alone."""
+
+
+class PostingTarget:
+    """A receiver of posts. It has what it answered with a status of 2xx; there are no redirections.
+
+    One that says that a post is too large gets smaller ones, and in the end lines without content.
+    """
+
+    def __init__(
+        self,
+        address: StreamAddress,
+        *,
+        key: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address = address
+        self._key = key
+        self._headers = dict(headers or {})
+        self._tls = tls
+        self._client: httpx.AsyncClient | None = None
+        self.most = MOST
+        self.largest: int | None = None
+
+    def check(self) -> None:
+        """See `Target`."""
+
+    async def send(self, lines: Sequence[StreamLine]) -> None:
+        """See `Target`."""
+        import httpx  # takes longer to import than a console to start
+
+        body = b"".join(each.data + b"\n" for each in lines)
+        message_id = str(uuid5(SPACE, hashlib.sha256(body).hexdigest()))
+        headers = {
+            "Content-Type": "application/x-ndjson",
+            "User-Agent": "interlock",
+            "Idempotency-Key": message_id,
+            **self._headers,
+        }
+        if self._key is not None:
+            headers |= signature_headers(self._key, message_id, int(time.time()), body)
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                follow_redirects=False, timeout=PATIENCE, verify=self._tls or True
+            )
+        url = self._address.text
+        try:
+            async with (
+                asyncio.timeout(PATIENCE),
+                self._client.stream("POST", url, content=body, headers=headers) as answer,
+            ):
+                status, asked = answer.status_code, answer.headers.get("retry-after", "")
+        except TimeoutError as error:
+            raise TargetError(f"{self._address.name} did not answer within {PATIENCE:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            reason = visible(str(error) or type(error).__name__)
+            raise TargetError(f"{self._address.name} cannot be reached: {reason:.200}") from error
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            self._shrink(len(lines), len(body))
+        elif 200 <= status < 300:
+            self.most, self.largest = MOST, None
+            return
+        raise TargetError(f"{self._address.name} answered {status}, expected 2xx", _wait(status, asked))
+
+    def _shrink(self, lines: int, size: int) -> None:
+        """Send less at a time, and less of a line that is too large alone."""
+        self.most = max(LEAST_BYTES, size // 2)
+        self.largest = self.most if lines == 1 else self.largest
+
+    async def close(self) -> None:
+        """See `Target`."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+def _wait(status: int, asked: str) -> float:
+    from ....engine.gateway.aap.webhooks import asked_pause
+
+    return min(LONGEST_WAIT, asked_pause(status, asked))

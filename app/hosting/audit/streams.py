@@ -1,0 +1,259 @@
+"""The streams of `[audit]`: each sends the record on from where it was, in the background.
+
+Nothing waits for them: they read the journal behind what was sent, some events at a time, and so cost the
+same memory however long a receiver is down. Of the servers of a database one sends each stream; one whose
+attempts fail leaves it to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ....engine.core.sanitize import visible
+from ....engine.gateway.aap.receiver import signing_key
+from ....engine.history.audit.stream import Backlog, LineFormat, RecordStream, StreamLine
+from ....engine.history.audit.stream_positions import StreamElsewhereError
+from ....engine.history.errors import JournalError
+from ....engine.hub.hub import Hub
+from ...config.audit import AuditSettings, StreamAddress
+from ...config.loader import SettingsError
+from .file import FileTarget
+from .posting import PostingTarget
+from .syslog import ConnectionTarget, DatagramTarget
+from .target import Target, TargetError
+
+EVERY = 1.0
+"""Seconds after which a stream that has sent everything looks at the journal again."""
+WATCHED_EVERY = 5.0
+"""Seconds after which it is looked up how many events wait."""
+PAGE = 100
+"""Events of a lane that are read at a time."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before the next attempt: the first pause, doubled each time, up to the longest."""
+LET_GO_AFTER = 3
+"""Attempts that fail before another server may send the stream."""
+LAST_SECONDS = 5.0
+"""Time for what is left when the process ends."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class StreamState:
+    """A stream as it is watched: `sending` where this process sends it, `problem` while that fails."""
+
+    name: str
+    sending: bool = False
+    sent: int = 0
+    failures: int = 0
+    problem: str | None = None
+    backlog: Backlog = field(default_factory=Backlog)
+
+
+class AuditStream:
+    """One stream. `tell` hears once that it does not work, and that it works again."""
+
+    def __init__(
+        self,
+        name: str,
+        source: RecordStream,
+        target: Target,
+        form: LineFormat,
+        tell: Callable[[str], object],
+        *,
+        pause: float = FIRST_PAUSE,
+    ) -> None:
+        self.state = StreamState(name)
+        self._source = source
+        self._target = target
+        self._form = form
+        self._tell = tell
+        self._first_pause = pause
+        self._attempts = 0
+        self._ending = asyncio.Event()
+
+    async def run(self) -> None:
+        """Send until `end`, and then what is left, unless that fails."""
+        watching = asyncio.get_running_loop().create_task(self._watch(), name="backlog of a stream")
+        try:
+            while (pause := await self._step()) is not None:
+                if pause:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._ending.wait()
+        finally:
+            watching.cancel()
+            await self._target.close()
+            with suppress(JournalError):
+                await asyncio.to_thread(self._source.let_go)
+
+    def end(self) -> None:
+        """Have `run` come to its end."""
+        self._ending.set()
+
+    async def _step(self) -> float | None:
+        """Send some events; seconds until the next time, `None` at the end."""
+        ending = self._ending.is_set()
+        try:
+            self.state.sending = await asyncio.to_thread(self._source.claim)
+            sent, working = await self._send() if self.state.sending else (0, 0.0)
+        except StreamElsewhereError:
+            sent, working, self.state.sending = 0, 0.0, False
+        except (TargetError, JournalError) as error:
+            return None if ending else await self._failed(str(error), getattr(error, "wait", 0.0))
+        except Exception as error:
+            # What one event lacks must not end the stream, which would be silent from then on.
+            log.exception("the audit stream to %s failed", self.state.name)
+            return None if ending else await self._failed(f"{type(error).__name__}: {error}", 0.0)
+        if sent or self.state.problem is not None:
+            self._worked()
+        if sent:
+            # Masking takes the processor; calls that are judged meanwhile have the other half.
+            return 0.0 if ending else working
+        return None if ending else EVERY
+
+    async def _send(self) -> tuple[int, float]:
+        """Send the next events: how many, and the seconds that making their lines took."""
+        events = await asyncio.to_thread(self._source.events, PAGE)
+        if not events:
+            return 0, 0.0
+        largest = self._target.largest
+
+        def lines() -> tuple[list[StreamLine], float]:
+            begun = time.thread_time()
+            return [self._form.line(each, largest) for each in events], time.thread_time() - begun
+
+        made, working = await asyncio.to_thread(lines)
+        for part in _parts(made, self._target.most):
+            await self._target.send(part)
+            await asyncio.to_thread(self._source.note, [each.source for each in part])
+            self.state.sent += len(part)
+        return len(events), working
+
+    async def _failed(self, problem: str, wait: float) -> float:
+        """Note a failure; the seconds before the next attempt."""
+        self._attempts += 1
+        self.state.failures += 1
+        if self.state.problem is None:
+            log.warning("the audit stream to %s does not work: %s", self.state.name, problem)
+            self._tell(
+                f"The audit stream to {visible(self.state.name)} does not work: {problem}. Nothing is "
+                "lost: it goes on from there, as soon as it works again."
+            )
+        self.state.problem = problem
+        if self._attempts % LET_GO_AFTER == 0:
+            with suppress(JournalError):
+                await asyncio.to_thread(self._source.let_go)
+        longest = min(LONGEST_PAUSE, self._first_pause * 2 ** min(self._attempts - 1, 16))
+        return max(wait, longest * random.uniform(0.5, 1.0))
+
+    def _worked(self) -> None:
+        if self.state.problem is not None:
+            log.warning("the audit stream to %s works again", self.state.name)
+            self._tell(f"The audit stream to {visible(self.state.name)} works again.")
+        self.state.problem, self._attempts = None, 0
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                self.state.backlog = await asyncio.to_thread(self._source.backlog)
+            except JournalError as error:
+                log.info("the backlog of the audit stream to %s: %s", self.state.name, error)
+            await asyncio.sleep(WATCHED_EVERY)
+
+
+def _parts(lines: Sequence[StreamLine], most: int) -> Iterator[list[StreamLine]]:
+    """The lines in parts of at most so many bytes, but a line is never divided."""
+    part: list[StreamLine] = []
+    size = 0
+    for each in lines:
+        if part and size + len(each.data) > most:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += len(each.data) + 1
+    if part:
+        yield part
+
+
+class AuditStreams:
+    """The streams of a hub's record, from `start` until `finish`; none without settings."""
+
+    def __init__(self, hub: Hub, settings: AuditSettings | None, tell: Callable[[str], object]) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._tell = tell
+        self._streams: list[AuditStream] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def states(self) -> list[StreamState]:
+        """The streams as they are watched."""
+        return [each.state for each in self._streams]
+
+    async def start(self) -> None:
+        """Begin to send. Raises `SettingsError` where a file cannot be written."""
+        settings = self._settings
+        if settings is None:
+            return
+        form = LineFormat(settings.format, None if settings.unmasked else self._hub.redaction.body)
+        for address in settings.addresses:
+            target = target_of(address, settings)
+            try:
+                await asyncio.to_thread(target.check)
+            except TargetError as error:
+                raise SettingsError(f"[audit]: stream: {error}") from error
+            source = self._hub.record_stream(address.id, settings.begin)
+            stream = AuditStream(address.name, source, target, form, self._tell)
+            self._streams.append(stream)
+            name = f"audit stream to {address.name}"
+            self._tasks.append(asyncio.get_running_loop().create_task(stream.run(), name=name))
+
+    async def finish(self) -> None:
+        """Send what is left, for which there are some seconds; after the hub was closed, that is all."""
+        for stream in self._streams:
+            stream.end()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=LAST_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def target_of(address: StreamAddress, settings: AuditSettings) -> Target:
+    """The receiver at an address. Raises `SettingsError` for certificates that cannot be used."""
+    match address.kind, address.transport:
+        case "file", _:
+            return FileTarget(address.path)
+        case "syslog", "tcp":
+            return ConnectionTarget(address, settings.largest)
+        case "syslog", "tls":
+            return ConnectionTarget(address, settings.largest, _tls(settings))
+        case "syslog", _:
+            return DatagramTarget(address, settings.largest)
+        case _:
+            key = None if settings.secret is None else signing_key(settings.secret)
+            tls = _tls(settings) if settings.ca or settings.certificate else None
+            return PostingTarget(address, key=key, headers=settings.headers, tls=tls)
+
+
+def _tls(settings: AuditSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ca)
+        if settings.certificate is not None:
+            # Asks nobody for a password: nobody may be there.
+            context.load_cert_chain(settings.certificate, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"[audit]: ca or certificate cannot be used: {error}; each is a file in PEM, and the "
+            "second has its key, without a password, in it"
+        ) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,272 @@
+"""The whole record as a stream for another program: each event once it is durable, in its order.
+
+It is read from the journal behind what was sent, so that a receiver that is down costs no memory and
+holds up nobody. Each event is sent at least once: `cursor` and `hash` tell one that comes again, and
+`after`, the cursor of the event before it, tells that nothing was left out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from ..database import compiled as sql
+from ..database.compiled import LANE_BITS, LinkedRow
+from ..database.connection import Connection
+from ..database.lanes import lane_of, positions, rows_behind
+from ..errors import JournalError, SessionNotFound
+from ..journal.reader import HistoryReader
+from .canonical_json import canonical
+from .export import UNREADABLE, Mask, event_line
+from .hash_chain import CONTENT, content_hash
+from .ocsf import activity, agent_in, weight
+from .stream_positions import SentEvent, SentEvents, StreamPositions
+from .verify import LinkedEvent, linked
+
+Begin: TypeAlias = Literal["start", "now"]
+"""Where a new stream begins: with the journal's first event, or with the next one."""
+StreamFormat: TypeAlias = Literal["events", "ocsf"]
+KNOWN_SESSIONS = 4096
+"""Sessions of which the last hash and the agent are kept; those of others are looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """An event with its place in the stream: its cursor and that of the event before it in its lane.
+
+    `prev` is the hash before it in its session, `agent` the agent of that.
+    """
+
+    cursor: int
+    after: int
+    event: LinkedEvent
+    prev: bytes | None
+    agent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """About how many events wait to be sent, and the time of the first in UTC milliseconds."""
+
+    events: int = 0
+    oldest: int | None = None
+
+
+@dataclass(slots=True)
+class _KnownSession:
+    seq: int
+    hash: bytes
+    agent: str | None
+
+
+class RecordStream:
+    """What a stream has still to send. For one thread at a time; methods raise `JournalError`."""
+
+    def __init__(self, reader: HistoryReader, place: StreamPositions, begin: Begin) -> None:
+        self._reader = reader
+        self._place = place
+        self._begin = begin
+        self._sent: SentEvents | None = None
+        self._sessions: OrderedDict[str, _KnownSession] = OrderedDict()
+
+    def claim(self) -> bool:
+        """Take the stream unless this process sends it already; false where another server does."""
+        if self._sent is not None:
+            return True
+        if not self._place.claim():
+            return False
+        sent = self._place.read()
+        with self._reader.connection() as connection:
+            if sent is not None:
+                self._sent = _present(connection, sent)
+                return True
+            now = positions(connection) if self._begin == "now" else {}
+        self._sent = {lane: SentEvent(cursor) for lane, cursor in now.items()}
+        self._place.note(self._sent)
+        return True
+
+    def events(self, most: int) -> list[StreamEvent]:
+        """The next events, at most so many of each lane; none where all were sent."""
+        sent = self._position()
+        with self._reader.connection() as connection:
+            behind = {lane: each.cursor for lane, each in sent.items()}
+            rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, most)
+            return [*self._placed(connection, rows, behind)]
+
+    def note(self, events: Sequence[StreamEvent]) -> None:
+        """Note that the first of the next events were sent."""
+        sent = self._position() | {
+            lane_of(each.cursor): SentEvent(each.cursor, _hex(each.event)) for each in events
+        }
+        try:
+            self._place.note(sent)
+        except JournalError:
+            self._sent = None
+            raise
+        self._sent = sent
+
+    def let_go(self) -> None:
+        """Leave the stream to whichever server wants it."""
+        if self._sent is not None:
+            self._sent = None
+            self._place.let_go()
+
+    def backlog(self) -> Backlog:
+        """Events that wait, and numbers that no event has; none where another server sends."""
+        sent = self._sent
+        if sent is None:
+            return Backlog()
+        with self._reader.connection() as connection:
+            behind = {lane: each.cursor for lane, each in sent.items()}
+            last = positions(connection)
+            waiting = sum(max(0, end - behind.get(lane, lane << LANE_BITS)) for lane, end in last.items())
+            rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, 1)
+        times = [row[3] for row in rows if type(row[3]) is int]
+        return Backlog(waiting if rows else 0, min(times, default=None))
+
+    def _position(self) -> SentEvents:
+        if self._sent is None:
+            raise JournalError("the stream was not taken")
+        return self._sent
+
+    def _placed(
+        self, connection: Connection, rows: Iterable[Sequence[object]], behind: dict[int, int]
+    ) -> Iterable[StreamEvent]:
+        for each in rows:
+            row = LinkedRow(*each)  # pyright: ignore[reportArgumentType] - columns hold what they may
+            event, lane = linked(row), lane_of(row.cursor)
+            known = self._known(connection, event)
+            prev = None if known is None or event.seq == 1 else known.hash
+            agent = None if known is None else known.agent
+            agent = agent_in_event(event) or agent or self._agent(event.place.session)
+            yield StreamEvent(row.cursor, behind.get(lane, lane << LANE_BITS), event, prev, agent)
+            behind[lane] = row.cursor
+            self._sessions[event.place.session] = _KnownSession(event.seq, event.hash, agent)
+            self._sessions.move_to_end(event.place.session)
+            while len(self._sessions) > KNOWN_SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def _known(self, connection: Connection, event: LinkedEvent) -> _KnownSession | None:
+        """The event before this one in its session."""
+        session, seq = event.place.session, event.seq
+        found = self._sessions.get(session)
+        if found is None or found.seq != seq - 1:
+            agent = None if found is None else found.agent
+            found = None
+            if type(seq) is int and seq > 1:
+                rows = connection.execute(sql.SELECT_LINKED, (session, seq - 2, 1)).fetchall()
+                if rows and rows[0][2] == seq - 1:
+                    found = _KnownSession(seq - 1, rows[0][-1], agent)
+        return found
+
+    def _agent(self, session: str) -> str | None:
+        try:
+            return self._reader.session(session, whole=True).agent
+        except (SessionNotFound, JournalError):  # its line was removed, or changed
+            return None
+
+
+def _present(connection: Connection, sent: SentEvents) -> SentEvents:
+    """A position as it is in this journal, which may be an older copy of the one that it was noted of.
+
+    Of a lane whose last event is another one now, everything is sent again.
+    """
+    last, found = positions(connection), SentEvents()
+    for lane, each in sent.items():
+        end = last.get(lane, lane << LANE_BITS)
+        if each.cursor > end:
+            found[lane] = SentEvent(end)
+            continue
+        rows = connection.execute(sql.SELECT_LINKED_SINCE, (each.cursor - 1, each.cursor, 1)).fetchall()
+        if not (rows and each.hash and _hex(linked(LinkedRow(*rows[0]))) != each.hash):
+            found[lane] = each
+    return found
+
+
+def agent_in_event(event: LinkedEvent) -> str | None:
+    """The agent that an event names whose session begins or goes on."""
+    if not event.kind.startswith("session."):
+        return None
+    try:
+        return agent_in(event.kind, event_line(event, None, None))
+    except UNREADABLE:
+        return None
+
+
+def _hex(event: LinkedEvent) -> str:
+    return event.hash.hex() if isinstance(event.hash, bytes) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+
+
+# Lines
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLine:
+    """An event as it is sent: JSON in UTF-8 without a line's end. `severity` is OCSF's."""
+
+    source: StreamEvent
+    data: bytes
+    severity: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """Form of a stream's lines; without `mask` nothing is hidden.
+
+    Of an event that takes more than `largest` bytes the content is left out, which leaves its hash, and
+    of one that is too large even so, or cannot be read, all but its place in the chain.
+    """
+
+    kind: StreamFormat
+    mask: Mask | None
+
+    def line(self, source: StreamEvent, largest: int | None = None) -> StreamLine:
+        """The line of an event."""
+        event, left_out, severity = source.event, "unreadable", 0
+        try:
+            line = event_line(event, source.prev, self.mask)
+            body = line["body"]
+            assert isinstance(body, dict)
+            severity, _, _ = weight(event.kind, body)
+            for shown in (line, _without_content(event, line)):
+                data = self._data(source, shown)
+                if largest is None or len(data) <= largest:
+                    return StreamLine(source, data, severity)
+            left_out = "too large"
+        except UNREADABLE:
+            pass  # The file was changed: the stream says so, and goes on.
+        bare: dict[str, JsonValue] = {
+            "at": event.place.at if type(event.place.at) is int else None,
+            "hash": _hex(event),
+            "left_out": left_out,
+            "prev": source.prev.hex() if isinstance(source.prev, bytes) else None,
+            "seq": event.seq if type(event.seq) is int else None,
+            "session": str(event.place.session).encode("utf-8", "replace").decode(),
+        }
+        try:
+            data = self._data(source, bare)
+        except UNREADABLE:
+            data = canonical({**bare, "after": source.after, "cursor": source.cursor}).encode()
+        return StreamLine(source, data, severity)
+
+    def _data(self, source: StreamEvent, line: dict[str, JsonValue]) -> bytes:
+        shown: dict[str, JsonValue] = {**line, "after": source.after, "cursor": source.cursor}
+        if self.kind == "ocsf":
+            shown = activity(source.event, shown, source.agent)
+        return canonical(shown).encode()
+
+
+def _without_content(event: LinkedEvent, line: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A line with the hash of its content in place of the content, which can be checked all the same."""
+    body = line["body"]
+    assert isinstance(body, dict)
+    facts: dict[str, JsonValue] = {k: v for k, v in body.items() if k not in CONTENT}
+    content = line.get("content")
+    if content is None and event.salt is not None:
+        content = content_hash(event.body, event.salt).hex()
+    kept = {name: value for name, value in line.items() if name != "salt"}
+    return {**kept, "body": facts, "content": content}

@@ -1,0 +1,299 @@
+"""Check of a stream's files without the journal: nothing changed, left out or moved since it was sent.
+
+Streams send some events twice after a failure, which is no fault. Nobody can tell from files alone that
+lines are missing at their end, or that all was written anew by whoever can write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from ...core.sanitize import visible
+from ..database.compiled import LANE_BITS
+from ..database.lanes import lane_of
+from .importing import ExportError, Line, event_of_line
+from .verify import follows, strict_json
+
+_HASH = r"^[0-9a-f]{64}$"
+_SIZE = 32
+_ABSENT = bytes(_SIZE)
+_MOST_ABSENT = 1_000_000
+"""Events of a session that are looked for behind a gap; a number beyond them begins it anew."""
+
+StreamFaultKind: TypeAlias = Literal["unreadable", "changed", "removed", "inserted", "reordered"]
+
+
+class _StreamedEvent(Line):
+    cursor: int = Field(ge=1)
+    after: int = Field(ge=0)
+
+
+class _BareEvent(BaseModel):
+    """An event of which only the place was sent."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    session: str
+    seq: int
+    at: JsonValue
+    prev: str | None = Field(pattern=_HASH)
+    hash: str = Field(pattern=_HASH)
+    cursor: int = Field(ge=1)
+    after: int = Field(ge=0)
+    left_out: Literal["unreadable", "too large"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFault:
+    """A line that is not as it was sent, or before which something is missing."""
+
+    file: str
+    line: int
+    kind: StreamFaultKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCheck:
+    """Result for all lines of some files, in their order.
+
+    `repeated` lines came again. Of `masked` events the facts could be checked and of `bare` ones only
+    the place. `begins` are the lanes whose first line follows an event that is not in the files, with
+    its cursor. `last` is the last event: its cursor, and its time as it was sent.
+    """
+
+    lines: int
+    sessions: int
+    repeated: int
+    masked: int
+    bare: int
+    begins: Mapping[int, int]
+    last: tuple[int, str] | None
+    faults: tuple[StreamFault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    file: int
+    name: str
+    line: int
+
+
+@dataclass(slots=True)
+class _Session:
+    """Hashes of a session's events from number `first` on; `_ABSENT` for one that is missing so far."""
+
+    first: int
+    hashes: bytearray = field(default_factory=bytearray)
+    absent: dict[int, _Place] = field(default_factory=dict[int, _Place])
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.hashes) // _SIZE - 1
+
+    def hash(self, seq: int) -> bytes | None:
+        """The hash of an event; `None` of one that came before the first here, or is missing."""
+        at = (seq - self.first) * _SIZE
+        found = bytes(self.hashes[at : at + _SIZE]) if at >= 0 else b""
+        return None if found in (b"", _ABSENT) else found
+
+    def put(self, seq: int, value: bytes) -> None:
+        at = (seq - self.first) * _SIZE
+        self.hashes[at : at + _SIZE] = value
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Cursors behind `low` up to `high`, the cursor of an event, that no line before `place` has."""
+
+    low: int
+    high: int
+    place: _Place
+
+
+@dataclass(slots=True)
+class _Lane:
+    begin: int
+    last: int
+    gaps: list[_Gap] = field(default_factory=list[_Gap])
+
+
+def check_stream(files: Iterable[tuple[str, Iterable[bytes]]]) -> StreamCheck:
+    """Check the lines of files that a stream or a collector of it wrote, the oldest file first.
+
+    What a collector puts before the JSON of a line, such as a heading of syslog, is not looked at.
+    """
+    check = _Check()
+    for number, (name, lines) in enumerate(files):
+        for line, data in enumerate(lines, 1):
+            if data.strip():
+                check.take(_Place(number, name, line), data)
+    return check.result()
+
+
+class _Check:
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Session] = {}
+        self._lanes: dict[int, _Lane] = {}
+        self._faults: list[tuple[_Place, StreamFaultKind, str]] = []
+        self._lines = self._repeated = self._masked = self._bare = 0
+        self._last: tuple[int, str] | None = None
+
+    def take(self, place: _Place, data: bytes) -> None:
+        """Take the next line."""
+        self._lines += 1
+        try:
+            found = _read(data)
+        except (ValueError, RecursionError) as error:
+            cut = "" if data.endswith(b"\n") else ", and the line is cut off"
+            self._fault(place, "unreadable", f"no event of a stream{cut}: {_why(error)}")
+            return
+        prev = None if found.prev is None else bytes.fromhex(found.prev)
+        if isinstance(found, _BareEvent):
+            self._bare += 1
+        elif not self._is_whole(place, found, prev):
+            self._fault(place, "changed", f"{_name(found)} is not as it was recorded")
+        repeated = self._follow_session(place, found, prev)
+        self._repeated += repeated
+        if not repeated:
+            self._follow_lane(place, found)
+        if self._last is None or found.cursor >= self._last[0]:
+            self._last = found.cursor, str(found.at)
+
+    def _is_whole(self, place: _Place, found: _StreamedEvent, prev: bytes | None) -> bool:
+        try:
+            event = event_of_line(place.name, place.line, found)
+        except ExportError:
+            return False
+        self._masked += found.salt is None
+        return follows(event, found.seq, prev)
+
+    def _follow_session(
+        self, place: _Place, found: _StreamedEvent | _BareEvent, prev: bytes | None
+    ) -> bool:
+        """Hold an event against those of its session; tell whether it came before."""
+        own = bytes.fromhex(found.hash)
+        session = self._sessions.get(found.session)
+        if session is None or found.seq > session.last + _MOST_ABSENT:
+            if session is not None:
+                self._fault(place, "removed", f"{_name(found)} comes after more than a million others")
+            session = self._sessions[found.session] = _Session(found.seq)
+            if found.seq == 1 and prev is not None:
+                self._fault(place, "changed", f"{_name(found)} follows another event")
+        elif found.seq < session.first or found.seq in session.absent:
+            session.absent.pop(found.seq, None)
+            self._fault(place, "reordered", f"{_name(found)} comes after later ones of its session")
+            if found.seq < session.first:
+                return False
+        elif found.seq <= session.last:
+            if session.hash(found.seq) == own:
+                return True
+            self._fault(place, "inserted", f"{_name(found)} is another than in a line before")
+            return False
+        for seq in range(session.last + 1, found.seq):
+            session.hashes += _ABSENT
+            session.absent[seq] = place
+        before = session.hash(found.seq - 1)
+        if before is not None and before != prev:
+            self._fault(place, "changed", f"{_name(found)} does not follow the event before it")
+        session.put(found.seq, own)
+        return False
+
+    def _follow_lane(self, place: _Place, found: _StreamedEvent | _BareEvent) -> None:
+        """Hold an event against those before it in its lane."""
+        number = lane_of(found.cursor)
+        lane = self._lanes.get(number)
+        if lane is None:
+            self._lanes[number] = _Lane(found.after, found.cursor)
+        elif found.cursor <= lane.last:
+            self._fill(lane, found.after, found.cursor)
+        else:
+            if found.after > lane.last:
+                lane.gaps.append(_Gap(lane.last, found.after, place))
+            elif found.after < lane.last:
+                message = f"{_name(found)} followed another event when it was sent"
+                self._fault(place, "changed", message)
+            lane.last = found.cursor
+
+    def _fill(self, lane: _Lane, after: int, cursor: int) -> None:
+        """Note that an event is there, although later than it should."""
+        for gap in lane.gaps:
+            if gap.low <= after and cursor <= gap.high:
+                lane.gaps.remove(gap)
+                lane.gaps += [
+                    _Gap(low, high, gap.place)
+                    for low, high in ((gap.low, after), (cursor, gap.high))
+                    if low < high
+                ]
+                return
+
+    def result(self) -> StreamCheck:
+        """The result, once all lines were taken."""
+        missing: dict[_Place, set[str]] = {}
+        for name, session in self._sessions.items():
+            for first, last, place in _ranges(session.absent):
+                events = f"event {first}" if first == last else f"events {first} to {last}"
+                missing.setdefault(place, set()).add(f"{events} of session '{visible(name)}'")
+        for lane in self._lanes.values():
+            for gap in lane.gaps:
+                missing.setdefault(gap.place, set())
+        for place, what in missing.items():
+            named = ", ".join(sorted(what)) or "events of other sessions"
+            self._faults.append((place, "removed", f"before this line is missing: {named}"))
+        faults = sorted(self._faults, key=lambda each: (each[0].file, each[0].line))
+        return StreamCheck(
+            lines=self._lines,
+            sessions=len(self._sessions),
+            repeated=self._repeated,
+            masked=self._masked,
+            bare=self._bare,
+            begins={
+                lane: each.begin for lane, each in self._lanes.items() if each.begin != lane << LANE_BITS
+            },
+            last=self._last,
+            faults=tuple(StreamFault(at.name, at.line, kind, text) for at, kind, text in faults),
+        )
+
+    def _fault(self, place: _Place, kind: StreamFaultKind, message: str) -> None:
+        self._faults.append((place, kind, message))
+
+
+def _ranges(absent: Mapping[int, _Place]) -> Iterator[tuple[int, int, _Place]]:
+    """Numbers that are missing, those of one place that follow each other together."""
+    first: int | None = None
+    last, where = 0, None
+    for seq, place in sorted(absent.items()):
+        if first is not None and where is not None and (seq != last + 1 or place != where):
+            yield first, last, where
+            first = None
+        first = seq if first is None else first
+        last, where = seq, place
+    if first is not None and where is not None:
+        yield first, last, where
+
+
+def _read(data: bytes) -> _StreamedEvent | _BareEvent:
+    """The event of a line. Raises `ValueError`."""
+    text = data.decode("utf-8").rstrip("\r\n")
+    value = strict_json(text[max(0, text.find("{")) :])
+    if isinstance(value, dict) and isinstance(other := value.get("unmapped"), dict):
+        value = other.get("interlock")
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - a line was given
+    kind = _BareEvent if "left_out" in value else _StreamedEvent
+    return kind.model_validate(value)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return visible(f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}")
+    return visible(str(error))
+
+
+def _name(found: _StreamedEvent | _BareEvent) -> str:
+    return f"event {found.seq} of session '{visible(found.session)}'"

@@ -1,0 +1,107 @@
+"""Up to where a stream of the record was sent, so that it goes on there after a restart.
+
+Beside an SQLite file it is a file of its own, in PostgreSQL a row of a table, where it also says which
+server sends the stream: one of them does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ..errors import JournalError
+
+
+class SentEvent(NamedTuple):
+    """The last event that was sent of a lane. A stream that began behind it does not know its hash."""
+
+    cursor: int
+    hash: str = ""
+
+
+SentEvents: TypeAlias = dict[int, SentEvent]
+"""The last event of each lane that was sent."""
+
+
+class StreamElsewhereError(JournalError):
+    """Another server sends the stream now."""
+
+
+class StreamPositions(ABC):
+    """The position of one stream. Methods wait for the disk or the database, and raise `JournalError`."""
+
+    @abstractmethod
+    def claim(self) -> bool:
+        """Take the stream, to send it from now on; false where another server sends it."""
+
+    @abstractmethod
+    def read(self) -> SentEvents | None:
+        """The position; `None` for a stream that never began."""
+
+    @abstractmethod
+    def note(self, sent: Mapping[int, SentEvent]) -> None:
+        """Note the position. Raises `StreamElsewhereError` where another server sends the stream now."""
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """Leave the stream to whichever server wants it."""
+
+
+class FilePositions(StreamPositions):
+    """A position in a file beside the journal's, which one process writes.
+
+    One that is lost or damaged has everything sent again, and nothing left out.
+    """
+
+    def __init__(self, journal: Path, stream: str) -> None:
+        self._path = journal.with_name(f"{journal.name}.stream-{stream}")
+
+    def claim(self) -> bool:
+        return True
+
+    def read(self) -> SentEvents | None:
+        try:
+            return read_positions(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise JournalError(f"'{self._path}' cannot be read: {error}") from error
+
+    def note(self, sent: Mapping[int, SentEvent]) -> None:
+        try:
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(positions_text(sent))
+                Path(name).replace(self._path)
+            except BaseException:
+                with suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            raise JournalError(f"'{self._path}' cannot be written: {error.strerror}") from error
+
+    def let_go(self) -> None:
+        """Nobody else has the file's journal."""
+
+
+def positions_text(sent: Mapping[int, SentEvent]) -> str:
+    """A position as it is kept."""
+    return json.dumps({str(lane): [*each] for lane, each in sorted(sent.items())})
+
+
+def read_positions(text: str) -> SentEvents:
+    """The position in a text; the beginning of everything for one that is damaged."""
+    try:
+        return {
+            int(lane): SentEvent(int(cursor), str(digest))
+            for lane, (cursor, digest) in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}

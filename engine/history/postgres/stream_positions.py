@@ -1,0 +1,59 @@
+"""The position of a stream in a database, and which of its servers sends it.
+
+The one that sends it says so in the row, and may be followed by another once it has ended. A server whose
+lease was over sends what it had begun with a second time; it notes nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..audit.stream_positions import (
+    SentEvent,
+    SentEvents,
+    StreamElsewhereError,
+    StreamPositions,
+    positions_text,
+    read_positions,
+)
+from .pool import reading
+from .server import ServerLease
+
+_ADD = "INSERT INTO stream (id, server, positions) VALUES (?, NULL, '') ON CONFLICT (id) DO NOTHING"
+_CLAIM = """
+UPDATE stream SET server = ? WHERE id = ? AND (server IS NULL OR server = ? OR EXISTS (
+    SELECT FROM server WHERE server.id = stream.server AND server.ended IS NOT NULL))
+RETURNING id
+"""
+_READ = "SELECT positions FROM stream WHERE id = ?"
+_NOTE = "UPDATE stream SET positions = ? WHERE id = ? AND server = ? RETURNING id"
+_LET_GO = "UPDATE stream SET server = NULL WHERE id = ? AND server = ?"
+
+
+class PostgresPositions(StreamPositions):
+    """The row of a stream, as one server sees it."""
+
+    def __init__(self, lease: ServerLease, stream: str) -> None:
+        self._lease = lease
+        self._stream = stream
+
+    def claim(self) -> bool:
+        own = self._lease.id
+        with reading(self._lease.location) as connection:
+            connection.execute(_ADD, (self._stream,))
+            return connection.execute(_CLAIM, (own, self._stream, own)).fetchone() is not None
+
+    def read(self) -> SentEvents | None:
+        with reading(self._lease.location) as connection:
+            row = connection.execute(_READ, (self._stream,)).fetchone()
+        return None if row is None or not row[0] else read_positions(str(row[0]))
+
+    def note(self, sent: Mapping[int, SentEvent]) -> None:
+        values = positions_text(sent), self._stream, self._lease.id
+        with reading(self._lease.location) as connection:
+            if connection.execute(_NOTE, values).fetchone() is None:
+                raise StreamElsewhereError("another server sends the stream now")
+
+    def let_go(self) -> None:
+        with reading(self._lease.location) as connection:
+            connection.execute(_LET_GO, (self._stream, self._lease.id))
