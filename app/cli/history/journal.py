@@ -1,4 +1,4 @@
-"""The parts of `interlock history` for auditing and maintenance: `verify`, `export`, `prune` and others."""
+"""Parts of `interlock history` for auditing and maintenance: `verify`, `export`, `prune` and others."""
 
 from __future__ import annotations
 

@@ -108,11 +108,14 @@ class _Session:
 
 @dataclass(slots=True)
 class _Gap:
-    """Cursors behind `low` up to `high`, the cursor of an event, that no line before `place` has."""
+    """Ranges of cursors that lines before `place` should have had, each up to that of an event.
 
-    low: int
-    high: int
+    Lines that `come` behind it are in another order than they were sent.
+    """
+
     place: _Place
+    ranges: list[tuple[int, int]]
+    come: bool = False
 
 
 @dataclass(slots=True)
@@ -157,10 +160,11 @@ class _Check:
             self._bare += 1
         elif not self._is_whole(place, found, prev):
             self._fault(place, "changed", f"{_name(found)} is not as it was recorded")
+        known = len(self._faults)
         repeated = self._follow_session(place, found, prev)
         self._repeated += repeated
         if not repeated:
-            self._follow_lane(place, found)
+            self._follow_lane(place, found, named=len(self._faults) > known)
         if self._last is None or found.cursor >= self._last[0]:
             self._last = found.cursor, str(found.at)
 
@@ -203,33 +207,22 @@ class _Check:
         session.put(found.seq, own)
         return False
 
-    def _follow_lane(self, place: _Place, found: _StreamedEvent | _BareEvent) -> None:
-        """Hold an event against those before it in its lane."""
+    def _follow_lane(self, place: _Place, found: _StreamedEvent | _BareEvent, *, named: bool) -> None:
+        """Hold an event against those before it in its lane; `named`: it has a fault already."""
         number = lane_of(found.cursor)
         lane = self._lanes.get(number)
         if lane is None:
             self._lanes[number] = _Lane(found.after, found.cursor)
-        elif found.cursor <= lane.last:
-            self._fill(lane, found.after, found.cursor)
-        else:
-            if found.after > lane.last:
-                lane.gaps.append(_Gap(lane.last, found.after, place))
-            elif found.after < lane.last:
-                message = f"{_name(found)} followed another event when it was sent"
+        elif found.after == lane.last:
+            lane.last = found.cursor
+        elif found.after > lane.last:
+            lane.gaps.append(_Gap(place, [(lane.last, found.after)]))
+            lane.last = found.cursor
+        elif not _fill(lane, found.after, found.cursor, named=named):
+            if not named:
+                message = f"{_name(found)} did not follow the line before it when it was sent"
                 self._fault(place, "changed", message)
             lane.last = found.cursor
-
-    def _fill(self, lane: _Lane, after: int, cursor: int) -> None:
-        """Note that an event is there, although later than it should."""
-        for gap in lane.gaps:
-            if gap.low <= after and cursor <= gap.high:
-                lane.gaps.remove(gap)
-                lane.gaps += [
-                    _Gap(low, high, gap.place)
-                    for low, high in ((gap.low, after), (cursor, gap.high))
-                    if low < high
-                ]
-                return
 
     def result(self) -> StreamCheck:
         """The result, once all lines were taken."""
@@ -240,7 +233,11 @@ class _Check:
                 missing.setdefault(place, set()).add(f"{events} of session '{visible(name)}'")
         for lane in self._lanes.values():
             for gap in lane.gaps:
-                missing.setdefault(gap.place, set())
+                if gap.ranges:
+                    missing.setdefault(gap.place, set())
+                elif gap.come:
+                    message = "lines that were sent before this one stand behind it"
+                    self._faults.append((gap.place, "reordered", message))
         for place, what in missing.items():
             named = ", ".join(sorted(what)) or "events of other sessions"
             self._faults.append((place, "removed", f"before this line is missing: {named}"))
@@ -260,6 +257,18 @@ class _Check:
 
     def _fault(self, place: _Place, kind: StreamFaultKind, message: str) -> None:
         self._faults.append((place, kind, message))
+
+
+def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:
+    """Note that an event is there, although later than it should; false where none was missing."""
+    for gap in lane.gaps:
+        for low, high in gap.ranges:
+            if low <= after and cursor <= high:
+                gap.ranges.remove((low, high))
+                gap.ranges += [each for each in ((low, after), (cursor, high)) if each[0] < each[1]]
+                gap.come |= not named
+                return True
+    return False
 
 
 def _ranges(absent: Mapping[int, _Place]) -> Iterator[tuple[int, int, _Place]]:

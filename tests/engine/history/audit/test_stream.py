@@ -1,0 +1,248 @@
+"""The record as a stream: every event once, in its order, from where it was sent to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.stream import Begin, LineFormat, RecordStream, StreamEvent
+from interlock.engine.history.audit.stream_check import check_stream
+from interlock.engine.history.audit.stream_positions import FilePositions, StreamPositions
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres.stream_positions import PostgresPositions
+
+from ..postgres.support.servers import end, lease
+from ..support.keeping import BODIES, MASK, MASKED, NOW, SECRET, recorded_at, tamper
+from ..support.recording import opening
+
+pytestmark = pytest.mark.sqlite("cursors count from 1, and copies are of files")
+
+PLAIN = LineFormat("events", None)
+
+
+def stream(path: Path, name: str = "s", begin: Begin = "start") -> RecordStream:
+    """A stream of a journal's file, taken."""
+    found = RecordStream(open_reader(path), FilePositions(path, name), begin)
+    assert found.claim()
+    return found
+
+
+def drained(found: RecordStream, most: int = 3) -> list[StreamEvent]:
+    """Every event that waits, sent."""
+    events: list[StreamEvent] = []
+    while page := found.events(most):
+        found.note(page)
+        events += page
+    return events
+
+
+def lines(events: list[StreamEvent], form: LineFormat = PLAIN) -> list[bytes]:
+    """The lines of events, with their ends."""
+    return [form.line(each).data + b"\n" for each in events]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Two sessions of ten events."""
+    path = tmp_path / "j.db"
+    for session in ("s1", "s2"):
+        recorded_at(path, NOW, session)
+    return path
+
+
+class TestEvents:
+    def test_all_of_them_with_their_chains(self, journal: Path) -> None:
+        """Pages of all sessions hold each event once, and a check of their lines finds no fault."""
+        events = drained(stream(journal))
+        assert [each.cursor for each in events] == list(range(1, 21))
+        found = check_stream([("s", lines(events))])
+        assert (found.lines, found.sessions, found.faults, found.begins) == (20, 2, (), {})
+
+    def test_goes_on_where_it_was(self, journal: Path) -> None:
+        """Another process begins behind the last event that was noted, linked to what came before."""
+        first = stream(journal)
+        page = first.events(4)
+        first.note(page[:2])
+        events = drained(stream(journal))
+        assert [each.cursor for each in events] == list(range(3, 21))
+        assert events[0].after == 2
+        assert events[0].prev == page[1].event.hash
+
+    def test_what_was_not_noted_comes_again(self, journal: Path) -> None:
+        """An event that was taken and not noted is given again, as the same line."""
+        found = stream(journal)
+        assert lines(found.events(3)) == lines(found.events(3))
+
+    def test_new_events_follow(self, journal: Path) -> None:
+        """A stream that has sent everything has the events that are recorded then, and counts them."""
+        found = stream(journal)
+        drained(found)
+        assert found.events(3) == []
+        assert found.backlog().events == 0
+        recorded_at(journal, NOW, "s3", opening())
+        assert found.backlog().events == 1
+        assert found.backlog().oldest is not None
+        assert [each.event.place.session for each in drained(found)] == ["s3"]
+
+    def test_begins_now(self, journal: Path) -> None:
+        """A stream that begins now has only later events, also after a restart before the first."""
+        assert drained(stream(journal, begin="now")) == []
+        recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="go"))
+        events = drained(stream(journal, begin="now"))
+        assert [each.after for each in events] == [20, 21]
+        assert check_stream([("s", lines(events))]).begins == {0: 20}
+
+    def test_two_streams_have_positions_of_their_own(self, journal: Path) -> None:
+        """What one has sent the other has still to send."""
+        drained(stream(journal, "a"))
+        assert len(drained(stream(journal, "b"))) == 20
+
+
+class TestOtherJournal:
+    def test_one_that_was_restored(self, journal: Path) -> None:
+        """What is recorded behind the end of an older copy is sent, though its numbers were before."""
+        backup = journal.with_name("backup.db")
+        shutil.copy(journal, backup)
+        recorded_at(journal, NOW, "s3")
+        drained(stream(journal))
+        shutil.copy(backup, journal)
+        found = stream(journal)
+        assert found.events(3) == []
+        recorded_at(journal, NOW, "s4")
+        assert {each.event.place.session for each in drained(found)} == {"s4"}
+
+    def test_one_that_went_on_otherwise(self, journal: Path) -> None:
+        """Where the last event is another one now, everything is sent again, and nothing left out."""
+        backup = journal.with_name("backup.db")
+        shutil.copy(journal, backup)
+        recorded_at(journal, NOW, "s3")
+        drained(stream(journal))
+        shutil.copy(backup, journal)
+        recorded_at(journal, NOW, "s4")
+        recorded_at(journal, NOW, "s5")
+        assert [each.cursor for each in drained(stream(journal))] == list(range(1, 41))
+
+    def test_a_damaged_position(self, journal: Path) -> None:
+        """A position that cannot be read has everything sent again."""
+        drained(stream(journal))
+        journal.with_name("j.db.stream-s").write_text("{")
+        assert len(drained(stream(journal, begin="now"))) == 20
+
+
+class TestLines:
+    def test_masked_as_an_export(self, journal: Path) -> None:
+        """Secrets are masked unless they are asked for, and the chain can be checked all the same."""
+        events = drained(stream(journal))
+        shown = b"".join(lines(events, LineFormat("events", MASK)))
+        assert SECRET.encode() not in shown
+        found = check_stream([("s", shown.splitlines(keepends=True))])
+        assert (found.faults, found.masked) == ((), 2 * len(MASKED))
+        assert SECRET.encode() in b"".join(lines(events))
+
+    def test_ocsf(self, journal: Path) -> None:
+        """Each event is an activity of its session's agent, with the event to be checked in it."""
+        made = lines(drained(stream(journal)), LineFormat("ocsf", MASK))
+        first = json.loads(made[1])
+        assert first["class_uid"] == 6003
+        assert first["src_endpoint"]["name"] == "release-bot"
+        found = check_stream([("s", made)])
+        assert (found.lines, found.faults) == (20, ())
+
+    def test_too_large(self, journal: Path) -> None:
+        """An event beyond a receiver's size has no content; its facts and its place can be checked."""
+        recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="x" * 9000))
+        event = drained(stream(journal))[-1]
+        data = PLAIN.line(event, 8000).data
+        assert len(data) < 8000
+        assert b"xxx" not in data
+        found = check_stream([("s", [data])])
+        assert (found.masked, found.faults) == (1, ())
+
+    def test_facts_that_are_too_large(self, journal: Path) -> None:
+        """Of an event whose facts are too large the place is sent, and that it is all."""
+        event = drained(stream(journal))[0]
+        data = PLAIN.line(event, 400).data
+        assert json.loads(data)["left_out"] == "too large"
+        found = check_stream([("s", [data])])
+        assert (found.bare, found.faults) == (1, ())
+
+    @pytest.mark.parametrize("form", [LineFormat("events", MASK), LineFormat("ocsf", MASK)])
+    def test_an_event_that_cannot_be_read(self, journal: Path, form: LineFormat) -> None:
+        """One that somebody changed in the file is sent as its place, and the stream goes on."""
+        tamper(journal, "UPDATE event SET body = 'x', at = 'y' WHERE cursor = 3")
+        made = lines(drained(stream(journal)), form)
+        assert len(made) == 20
+        assert b'"left_out":"unreadable"' in made[2]
+        assert check_stream([("s", made)]).bare == 1
+
+
+class TestDatabase:
+    """Servers of one database: one of them sends a stream, and another goes on with it."""
+
+    @staticmethod
+    def stream(journal: Journal) -> RecordStream:
+        place: StreamPositions = PostgresPositions(lease(journal), "s")
+        return RecordStream(journal.reader(), place, "start")
+
+    def test_one_server_sends(self, postgresql: PostgresLocation) -> None:
+        """The first that wants to sends the events of all; the second one has none."""
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            one.write("s1", *BODIES)
+            other.write("s2", *BODIES)
+            here, there = self.stream(one), self.stream(other)
+            assert here.claim()
+            assert not there.claim()
+            made = lines(drained(here))
+            found = check_stream([("s", made)])
+            assert (found.lines, found.sessions, found.faults) == (20, 2, ())
+
+    def test_another_goes_on_after_its_end(self, postgresql: PostgresLocation) -> None:
+        """Once the first one has ended, the second begins behind what that had noted, of all lanes."""
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            one.write("s1", *BODIES)
+            other.write("s2", *BODIES)
+            here, there = self.stream(one), self.stream(other)
+            assert here.claim()
+            page = here.events(3)
+            here.note(page[:4])
+            end(one)
+            assert there.claim()
+            rest = drained(there)
+            assert {each.cursor for each in page[:4]}.isdisjoint(each.cursor for each in rest)
+            found = check_stream([("s", lines([*page[:4], *rest]))])
+            assert (found.lines, found.faults) == (20, ())
+            with pytest.raises(JournalError, match="another server"):
+                here.note(page[4:])
+            assert not here.claim()
+
+    def test_one_that_lets_go(self, postgresql: PostgresLocation) -> None:
+        """A server whose attempts fail leaves the stream to the others."""
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            here, there = self.stream(one), self.stream(other)
+            assert here.claim()
+            here.let_go()
+            assert there.claim()
+            assert not here.claim()
+
+    def test_a_session_that_moves(self, postgresql: PostgresLocation) -> None:
+        """A session that goes on at another server comes in its order, from either lane."""
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            one.write("s1", *BODIES[:5])
+            one.release("s1")
+            other.write("s1", *BODIES[5:])
+            here = self.stream(one)
+            assert here.claim()
+            assert [each.event.seq for each in drained(here)] == list(range(1, 11))
+
+
+def test_positions_are_private(journal: Path) -> None:
+    """Only the owner of a journal reads up to where it was sent."""
+    drained(stream(journal))
+    assert journal.with_name("j.db.stream-s").stat().st_mode & 0o777 == 0o600

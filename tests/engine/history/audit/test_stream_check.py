@@ -1,0 +1,189 @@
+"""Files of a stream, checked without the journal: what was changed, left out or moved is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.history.audit.stream import LineFormat
+from interlock.engine.history.audit.stream_check import StreamCheck, check_stream
+
+from ..support.keeping import MASK, NOW, recorded_at
+from .test_stream import drained, lines, stream
+
+pytestmark = pytest.mark.sqlite("streams are of a file, whose cursors count from 1")
+SESSIONS = ("s1", "s2", "s1x")
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """The lines of a stream of three sessions of ten events, one after the other."""
+    path = tmp_path_factory.mktemp("journal") / "j.db"
+    for session in SESSIONS:
+        recorded_at(path, NOW, session)
+    return lines(drained(stream(path)), LineFormat("events", MASK))
+
+
+def check(*files: Sequence[bytes]) -> StreamCheck:
+    return check_stream((f"f{number}", each) for number, each in enumerate(files, 1))
+
+
+def faults(*files: Sequence[bytes]) -> list[tuple[int, str]]:
+    """The line and the kind of each fault."""
+    return [(each.line, each.kind) for each in check(*files).faults]
+
+
+def edited(line: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
+    """A line that somebody changed, still JSON."""
+    value = json.loads(line)
+    change(value)
+    return json.dumps(value).encode() + b"\n"
+
+
+class TestWhole:
+    def test_files_in_their_order(self, sent: list[bytes]) -> None:
+        """Files that were rotated are one stream; the second alone says after which event it begins."""
+        found = check(sent[:7], sent[7:])
+        assert (found.lines, found.sessions, found.faults) == (30, 3, ())
+        assert found.last == (30, "2026-11-21T12:00:00.000Z") or found.last is not None
+        assert check(sent[7:]).begins == {0: 7}
+        assert check(sent[7:]).faults == ()
+
+    def test_lines_that_came_again(self, sent: list[bytes]) -> None:
+        """What was sent twice after a failure is counted and no fault."""
+        found = check([*sent[:12], *sent[8:12], *sent[9:]])
+        assert (found.repeated, found.faults) == (7, ())
+
+    def test_headings_of_a_collector(self, sent: list[bytes]) -> None:
+        """What a collector of syslog puts before each message is not looked at."""
+        heading = b"<110>1 2026-11-26T12:00:00.000Z host interlock 42 message - "
+        assert check([heading + line for line in sent]).faults == ()
+
+    def test_blank_lines(self, sent: list[bytes]) -> None:
+        """Lines without anything are none."""
+        assert check([b"\n", *sent, b"  \n"]).lines == 30
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda line: line["body"].update(approved_by=["eve"]),
+            lambda line: line.update(at="2026-01-01T00:00:00.000Z"),
+            lambda line: line.update(hash="0" * 64),
+            lambda line: line.update(salt="0" * 32),
+        ],
+    )
+    def test_an_edited_line(
+        self, sent: list[bytes], change: Callable[[dict[str, object]], object]
+    ) -> None:
+        """Whatever the hash is over cannot be changed: body, time, salt and the hash itself."""
+        found = check([*sent[:16], edited(sent[16], change), *sent[17:]])
+        assert found.faults[0].line == 17
+        assert found.faults[0].kind == "changed"
+        assert "event 7 of session 's2'" in found.faults[0].message
+
+    @pytest.mark.parametrize("name", ["cursor", "after", "seq", "prev", "session", "type"])
+    def test_an_edited_place(self, sent: list[bytes], name: str) -> None:
+        """A line that says another place for its event does not fit where it is."""
+
+        def change(line: dict[str, object]) -> None:
+            other = {"cursor": 500, "after": 3, "seq": 9, "prev": "1" * 64, "session": "s1"}
+            line[name] = other.get(name, "x")
+
+        found = faults([*sent[:16], edited(sent[16], change), *sent[17:]])
+        # Which of two lines says another cursor than it had cannot be told.
+        assert found[0][0] == (18 if name == "cursor" else 17)
+
+    def test_a_removed_line(self, sent: list[bytes]) -> None:
+        """The line behind it is named, and the event that is missing there."""
+        found = check([*sent[:4], *sent[5:]])
+        [fault] = found.faults
+        assert (fault.file, fault.line, fault.kind) == ("f1", 5, "removed")
+        assert fault.message == "before this line is missing: event 5 of session 's1'"
+
+    def test_removed_lines_of_two_sessions(self, sent: list[bytes]) -> None:
+        """A session without its beginning and another one without its end are both found."""
+        found = check([*sent[:8], *sent[13:]])
+        assert {(each.line, each.kind) for each in found.faults} == {(9, "removed")}
+
+    def test_a_removed_session(self, sent: list[bytes]) -> None:
+        """A session that is gone altogether is missed by the event behind it."""
+        found = check([*sent[:10], *sent[20:]])
+        [fault] = found.faults
+        assert (fault.line, fault.kind) == (11, "removed")
+        assert "events of other sessions" in fault.message
+
+    def test_moved_lines(self, sent: list[bytes]) -> None:
+        """Of two lines that changed places the later one is named, and none is missing."""
+        assert faults([*sent[:4], sent[5], sent[4], *sent[6:]]) == [(6, "reordered")]
+
+    def test_another_event_of_one_number(self, sent: list[bytes]) -> None:
+        """A line that says another thing of an event that was there is no repetition."""
+
+        def change(line: dict[str, object]) -> None:
+            line.update(hash="2" * 64)
+
+        found = faults([*sent[:12], edited(sent[5], change), *sent[12:]])
+        assert (13, "inserted") in found
+
+    def test_files_in_another_order(self, sent: list[bytes]) -> None:
+        """Files that are named the newest first are found out."""
+        assert {kind for _, kind in faults(sent[7:], sent[:7])} == {"reordered"}
+
+    def test_a_line_that_is_cut_off(self, sent: list[bytes]) -> None:
+        """A last line without its end is named as such."""
+        found = check([*sent[:9], sent[9][:50]])
+        [fault] = found.faults
+        assert (fault.line, fault.kind) == (10, "unreadable")
+        assert "cut off" in fault.message
+
+    @pytest.mark.parametrize(
+        "line", [b"[]\n", b"\xff\n", b"{}\n", b'{"seq":1,"seq":2}\n', b"[" * 100_000, b"hello\n"]
+    )
+    def test_a_line_that_is_none(self, sent: list[bytes], line: bytes) -> None:
+        """Anything else is named, and what follows is checked all the same."""
+        assert faults([*sent[:9], line, *sent[9:]]) == [(10, "unreadable")]
+
+    @given(data=st.data())
+    def test_whatever_is_done_to_one_line(self, sent: list[bytes], data: st.DataObject) -> None:
+        """Law: no line but the last can be removed, moved or changed in a character and not be missed."""
+        at = data.draw(st.integers(0, len(sent) - 2))
+        match data.draw(st.sampled_from(["remove", "move", "change"])):
+            case "remove":
+                changed = [*sent[:at], *sent[at + 1 :]]
+                if at == 0:
+                    assert check(changed).begins
+                    return
+            case "move":
+                rest = [*sent[:at], *sent[at + 1 :]]
+                to = data.draw(st.integers(0, len(rest)).filter(lambda each: each != at))
+                changed = [*rest[:to], sent[at], *rest[to:]]
+            case _:
+                place = data.draw(st.integers(0, len(sent[at]) - 2))
+                byte = data.draw(st.sampled_from(b"0az {}\"',:").filter(lambda b: b != sent[at][place]))
+                line = sent[at][:place] + bytes([byte]) + sent[at][place + 1 :]
+                if _same(line, sent[at]):
+                    return
+                changed = [*sent[:at], line, *sent[at + 1 :]]
+        assert check(changed).faults or check(changed).begins
+
+
+def _same(line: bytes, other: bytes) -> bool:
+    """Tell whether a changed line still says what it did, as with a blank in it."""
+    try:
+        return json.loads(line[max(0, line.find(b"{")) :]) == json.loads(other)
+    except ValueError:
+        return False
+
+
+def test_memory_for_a_number_out_of_reach(sent: list[bytes], tmp_path: Path) -> None:
+    """A number that is far beyond all others is a fault, and takes no memory for those between."""
+    far = edited(sent[9], lambda line: line.update(seq=1 << 60))
+    found = check([*sent[:9], far, *sent[10:]])
+    assert {each.line for each in found.faults} >= {10}
