@@ -179,6 +179,7 @@ _KEYS_OF = re.compile(r"<!-- keys of \[(\w+)\] -->")
 def _table_keys(table: str) -> str:
     """The keys of a table of settings."""
     from interlock.app.config.approvals import ApprovalSettings
+    from interlock.app.config.audit import AuditSettings
     from interlock.app.config.gateway import GatewayTable
     from interlock.app.config.hooks import HookSettings
     from interlock.app.config.loader import declared_keys
@@ -189,6 +190,7 @@ def _table_keys(table: str) -> str:
     declarations = {
         "approvals": ApprovalSettings,
         "attention": AttentionSettings,
+        "audit": AuditSettings,
         "gateway": GatewayTable,
         "hook": HookSettings,
         "notify": NotifySettings,

@@ -22,6 +22,7 @@ import pytest
 from interlock.app.agents.agent_file import load_agent_file
 from interlock.app.cli.main import main, parser
 from interlock.app.config.approvals import approval_settings
+from interlock.app.config.audit import audit_settings
 from interlock.app.config.gateway import gateway_settings
 from interlock.app.config.hooks import hook_settings
 from interlock.app.config.keys import key_settings
@@ -326,7 +327,13 @@ class TestFiles:
         top = parser()
         for line in (["serve"], ["console"], ["check", "x.rules"]):
             apply_settings(top, top.parse_args(line), environ=environ, directory=elsewhere)
-        for read in (approval_settings, attention_settings, gateway_settings, notify_settings):
+        for read in (
+            approval_settings,
+            attention_settings,
+            audit_settings,
+            gateway_settings,
+            notify_settings,
+        ):
             read(environ=environ, directory=elsewhere)
         hook_settings(environ=environ)
         check_keymap(key_settings(environ=environ, directory=elsewhere))

@@ -12,6 +12,7 @@ import pytest
 
 from interlock.app.cli.main import parser
 from interlock.app.config.approvals import ApprovalSettings, approval_settings
+from interlock.app.config.audit import AuditSettings, audit_settings
 from interlock.app.config.gateway import GatewaySettings, GatewayTable, gateway_settings
 from interlock.app.config.hooks import HookSettings, hook_settings
 from interlock.app.config.loader import TABLES, SettingsError, apply_settings, declared_keys
@@ -42,7 +43,7 @@ SHOWS = (*HOSTS, "console", "web", "replay")
 JUDGES = ("run", "resume", "serve", "web", "acp", "flow run", "flow resume")
 PARTS = (
     *("verify", "export", "import", "prune", "approvals", "rebuild"),
-    *("receipt", "verify-receipt"),
+    *("receipt", "verify-receipt", "verify-stream"),
 )
 HISTORY = ("history", *(f"history {part}" for part in PARTS))
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
@@ -56,7 +57,16 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "input": (("flow run",), ("{}",), ()),
     "json": (
         (
-            *("check", "explain", "history verify", "history approvals", "backtest", "token", "suggest"),
+            *(
+                "check",
+                "explain",
+                "history verify",
+                "history verify-stream",
+                "history approvals",
+                "backtest",
+                "token",
+                "suggest",
+            ),
             *("approvals list", "approvals show", "approvals approve", "approvals deny"),
             *("freeze", "servers"),
         ),
@@ -187,6 +197,7 @@ class TestWalk:
         [
             ("approvals", approval_settings, ApprovalSettings, {"deny_reasons", "expire"}),
             ("attention", attention_settings, AttentionSettings, set()),
+            ("audit", audit_settings, AuditSettings, set()),
             ("gateway", gateway_settings, GatewayTable, {"rules"}),
             ("hook", hook_settings, HookSettings, {"rules", "wait"}),
             ("notify", notify_settings, NotifySettings, set()),
@@ -220,6 +231,7 @@ class TestWalk:
         assert set(TABLES) == {
             "approvals",
             "attention",
+            "audit",
             "gateway",
             "hook",
             "keys",

@@ -168,7 +168,7 @@ class TestFaults:
                 place = data.draw(st.integers(0, len(sent[at]) - 2))
                 byte = data.draw(st.sampled_from(b"0az {}\"',:").filter(lambda b: b != sent[at][place]))
                 line = sent[at][:place] + bytes([byte]) + sent[at][place + 1 :]
-                if _same(line, sent[at]):
+                if _same(line, sent[at]) or b"[masked" in line:  # of which the content's hash is checked
                     return
                 changed = [*sent[:at], line, *sent[at + 1 :]]
         assert check(changed).faults or check(changed).begins

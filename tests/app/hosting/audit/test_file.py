@@ -1,0 +1,207 @@
+"""Streams in files: whole lines, whoever renames the file and whenever the process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.hosting.audit.file import FileTarget
+from interlock.app.hosting.audit.target import TargetError
+from interlock.engine.history.audit.stream_check import StreamCheck, check_stream
+from tests.engine.history.support.keeping import NOW, recorded_at
+from tests.support.command import command
+
+from .receivers import sending, until
+
+pytestmark = pytest.mark.sqlite("positions are kept beside a file")
+
+LIFE = """
+import asyncio, sys
+from pathlib import Path
+from tests.app.hosting.audit.receivers import sending
+from interlock.app.hosting.audit.file import FileTarget
+
+async def life():
+    async with sending(Path(sys.argv[1]), FileTarget(Path(sys.argv[2]))):
+        print("sending", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(life())
+"""
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    path = tmp_path / "j.db"
+    recorded_at(path, NOW, "s1")
+    return path
+
+
+def check(*files: Path) -> StreamCheck:
+    return check_stream((each.name, each.read_bytes().splitlines(keepends=True)) for each in files)
+
+
+async def all_sent(journal: Path, file: Path, events: int) -> None:
+    """Send what there is, until the file has so many lines."""
+    async with sending(journal, FileTarget(file)):
+        await until(lambda: file.exists() and len(file.read_bytes().splitlines()) >= events)
+
+
+class TestFile:
+    async def test_lines_for_its_owner(self, journal: Path, tmp_path: Path) -> None:
+        """A new file is readable for its owner only, and has a line for each event."""
+        file = tmp_path / "a.jsonl"
+        await all_sent(journal, file, 10)
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert (check(file).lines, check(file).faults) == (10, ())
+
+    async def test_appended_to_after_a_restart(self, journal: Path, tmp_path: Path) -> None:
+        """A second process goes on in the file; a mode that somebody gave it stays."""
+        file = tmp_path / "a.jsonl"
+        await all_sent(journal, file, 10)
+        file.chmod(0o640)
+        recorded_at(journal, NOW, "s2")
+        await all_sent(journal, file, 20)
+        found = check(file)
+        assert (found.lines, found.repeated, found.faults) == (20, 0, ())
+        assert file.stat().st_mode & 0o777 == 0o640
+
+    @pytest.mark.parametrize("gone", [False, True])
+    async def test_renamed_or_removed(self, journal: Path, tmp_path: Path, gone: bool) -> None:
+        """What comes after a rotation is in a new file, without any signal."""
+        file, old = tmp_path / "a.jsonl", tmp_path / "a.jsonl.1"
+        async with sending(journal, FileTarget(file)) as sent:
+            await until(lambda: sent.stream.state.sent == 10)
+            file.rename(old)
+            if gone:
+                old.unlink()
+            recorded_at(journal, NOW, "s2")
+            await until(lambda: sent.stream.state.sent == 20)
+        found = check(file) if gone else check(old, file)
+        assert (found.lines, found.faults) == (10 if gone else 20, ())
+
+    async def test_a_full_disk(
+        self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A write that fails half way leaves no part of a line, and is done again."""
+        file, write, failed = tmp_path / "a.jsonl", os.write, [0]
+
+        def writing(handle: int, data: bytes) -> int:
+            if len(data) < 300 or failed[0] > 2 or not data.startswith(b'{"after"'):
+                return write(handle, data)
+            failed[0] += 1
+            write(handle, data[:300])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "write", writing)
+        async with sending(journal, FileTarget(file)) as sent:
+            await until(lambda: sent.stream.state.sent == 10)
+        assert failed == [3]
+        assert "No space left" in sent.heard[0]
+        found = check(file)
+        assert (found.lines, found.repeated, found.faults) == (10, 0, ())
+
+
+class TestTornLines:
+    @pytest.mark.parametrize("cut", [1, 7, 200])
+    async def test_a_last_line_that_was_cut_short(self, journal: Path, tmp_path: Path, cut: int) -> None:
+        """It is removed at the start, and what it was about follows whole."""
+        file = tmp_path / "a.jsonl"
+        await all_sent(journal, file, 10)
+        data = file.read_bytes()
+        file.write_bytes(data + data[:cut])
+        recorded_at(journal, NOW, "s2")
+        await all_sent(journal, file, 20)
+        assert (check(file).lines, check(file).faults) == (20, ())
+
+    async def test_a_first_line_that_was_cut_short(self, journal: Path, tmp_path: Path) -> None:
+        """The same where it is the only one."""
+        file = tmp_path / "a.jsonl"
+        file.write_bytes(b'{"after":0,"at":"2026')
+        await all_sent(journal, file, 10)
+        assert (check(file).lines, check(file).faults) == (10, ())
+
+    async def test_what_never_came_to_the_disk(self, journal: Path, tmp_path: Path) -> None:
+        """Zeros after a power failure are removed, too."""
+        file = tmp_path / "a.jsonl"
+        await all_sent(journal, file, 10)
+        data = file.read_bytes()
+        file.write_bytes(data + data[:40] + b"\0" * 100_000)
+        recorded_at(journal, NOW, "s2")
+        await all_sent(journal, file, 20)
+        assert (check(file).lines, check(file).faults) == (20, ())
+
+    def test_killed_again_and_again(self, journal: Path, tmp_path: Path) -> None:
+        """However often the process is killed, no event is missing; those that come again are known."""
+        file = tmp_path / "a.jsonl"
+        for life in range(4):
+            recorded_at(journal, NOW, f"t{life}")
+            process = subprocess.Popen(
+                [sys.executable, "-c", LIFE, journal, file], stdout=subprocess.PIPE
+            )
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"sending\n"
+            process.send_signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+            process.stdout.close()
+            if file.exists():  # and torn, as a crash of the machine would
+                file.write_bytes(file.read_bytes()[: -1 - life * 40])
+                journal.with_name("j.db.stream-s").unlink(missing_ok=True)
+
+        async def rest() -> None:
+            async with sending(journal, FileTarget(file)) as sent:
+                await until(lambda: sent.stream.state.backlog.oldest is None and sent.stream.state.sent)
+
+        asyncio.run(rest())
+        found = check(file)
+        assert (found.lines - found.repeated, found.sessions, found.faults) == (50, 5, ())
+
+
+class TestRefusals:
+    def test_a_file_of_something_else(self, tmp_path: Path) -> None:
+        """A file whose lines no stream wrote is left as it is."""
+        file = tmp_path / "notes.txt"
+        for text in ("my notes", "my notes\n", '{"other": 1}\n'):
+            file.write_text(text)
+            with pytest.raises(TargetError, match="lines that no stream wrote; name a file of its own"):
+                FileTarget(file).check()
+            assert file.read_text() == text
+
+    def test_what_is_no_plain_file(self, tmp_path: Path) -> None:
+        """Neither a directory nor a pipe nor a link is written to."""
+        (tmp_path / "d").mkdir()
+        os.mkfifo(tmp_path / "p")
+        (tmp_path / "l").symlink_to(tmp_path / "target")
+        for name in ("d", "p", "l", "none/a.jsonl"):
+            with pytest.raises(TargetError, match=name):
+                FileTarget(tmp_path / name).check()
+        assert not (tmp_path / "target").exists()
+
+    async def test_a_file_that_another_process_writes(self, tmp_path: Path) -> None:
+        """Two streams cannot have one file, where one could remove what the other just writes."""
+        first = FileTarget(tmp_path / "a.jsonl")
+        first.check()
+        with pytest.raises(TargetError, match="another process; name a file for each"):
+            FileTarget(tmp_path / "a.jsonl").check()
+        await first.close()
+        second = FileTarget(tmp_path / "a.jsonl")
+        second.check()
+        await second.close()
+
+    def test_a_command_that_cannot_write_it(self, tmp_path: Path) -> None:
+        """Nothing starts where the file cannot be written; the error names it."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "interlock.toml").write_text('[audit]\nstream = "file:none/a.jsonl"\n')
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config"), "HOME": str(tmp_path)}
+        line = ("demo", "--headless", "--answer", "approve", "--db", "j.db")
+        done = command(tmp_path, *line, env=env)
+        assert done.returncode == 2
+        assert "[audit]: stream: '" in done.stderr
+        assert "No such file or directory. Check the path" in done.stderr
