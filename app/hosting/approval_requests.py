@@ -35,6 +35,7 @@ from ...engine.gateway.server.admission import Guard, Refused
 from ...engine.gateway.server.limits import Bucket, Failures, Limits, weight
 from ...engine.history.errors import JournalError
 from ...engine.hub.hub import CallRefused, Hub, UnknownSessionError
+from .http_connections import admit
 
 WAITS_PER_TOKEN: Final = 256
 """Questions of one token that wait for the end of a request."""
@@ -44,6 +45,7 @@ TYPES: Final = {
     HTTPStatus.UNAUTHORIZED: "authentication",
     HTTPStatus.FORBIDDEN: "authorization",
     HTTPStatus.NOT_FOUND: "not_found",
+    HTTPStatus.REQUEST_TIMEOUT: "invalid_request",
     HTTPStatus.CONFLICT: "conflict",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "invalid_request",
     HTTPStatus.MISDIRECTED_REQUEST: "authorization",
@@ -202,6 +204,7 @@ class ApprovalRequests:
         )
         if isinstance(found, Refused):
             raise _HttpError(found.status, "refused", found.why)
+        admit(request)
         self._charge(found, 1.0)
         return found
 
@@ -211,7 +214,15 @@ class ApprovalRequests:
             raise _HttpError(HTTPStatus.TOO_MANY_REQUESTS, "too_fast", "Too much at once", wait)
 
     async def _body(self, request: web.Request, identity: Identity) -> bytes:
-        body = await request.read()
+        try:
+            async with asyncio.timeout(self._limits.body):
+                body = await request.read()
+        except TimeoutError as error:
+            raise _HttpError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "too_slow",
+                f"The body did not arrive within {self._limits.body:g} s",
+            ) from error
         self._charge(identity, weight(body.decode("latin-1")))
         return body
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from ...engine.gateway.protocol.address import Address
+from ...engine.gateway.server.limits import Limits
 from .certificate import Certificate
+from .http_connections import CONNECTIONS, HttpConnections
+
+LINGERING: Final = 2.0
+"""Seconds for which the rest of a body is read that nobody wanted, so that the answer arrives."""
 
 
 class HttpPart(Protocol):
@@ -33,31 +39,51 @@ class HttpPart(Protocol):
 
 @asynccontextmanager
 async def listening(
-    address: Address, parts: Sequence[HttpPart], certificate: Certificate | None, *, largest: int
+    address: Address, parts: Sequence[HttpPart], certificate: Certificate | None, limits: Limits
 ) -> AsyncGenerator[Address]:
     """Answer at an address meanwhile; gives the address, with the port that was chosen for 0.
 
-    Bodies are at most `largest` bytes. Raises `ValueError` where it cannot listen there, and for a path,
-    which no client of these parts can reach.
+    Bodies are at most as large as a message. A part says that it admits a request
+    (`http_connections.admit`); until then the connection is a stranger's. Raises `ValueError` where it
+    cannot listen there, and for a path, which no client of these parts can reach.
     """
     if address.path is not None:
         raise ValueError(f"expected HOST:PORT, found '{address}'")
-    application = web.Application(client_max_size=largest)
+    application = web.Application(client_max_size=limits.frame)
     for part in parts:
         application.add_routes(part.routes())
-    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        application, access_log=None, handle_signals=False, lingering_time=min(LINGERING, limits.body)
+    )
+    connections = HttpConnections(lambda: _protocol(runner), limits)
+    application[CONNECTIONS] = connections
+    application.middlewares.append(connections.middleware())
     await runner.setup()
+    server: asyncio.Server | None = None
     try:
         tls = None if certificate is None or address.is_local else certificate.tls
-        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
         try:
-            await site.start()
+            server = await asyncio.get_running_loop().create_server(
+                connections,
+                address.host,
+                address.port,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else limits.head,
+            )
         except OSError as error:
             raise ValueError(f"cannot listen on {address}: {error.strerror or error}") from error
-        port: int = runner.addresses[0][1]
+        port: int = server.sockets[0].getsockname()[1]
         where = replace(address, port=port)
         for part in parts:
             part.listens_at(where)
         yield where
     finally:
+        if server is not None:
+            server.close()
         await runner.cleanup()
+
+
+def _protocol(runner: web.AppRunner) -> asyncio.Protocol:
+    """The library's protocol for a connection; the runner was set up."""
+    assert runner.server is not None
+    return runner.server()

@@ -282,9 +282,8 @@ async def _http_side(
         if parts:
             from .http_listener import listening
 
-            largest = serving.settings.limits.frame
             for address, those in parts.items():
-                at = listening(address, those, serving.certificate, largest=largest)
+                at = listening(address, those, serving.certificate, serving.settings.limits)
                 where = await stack.enter_async_context(at)
                 scheme = "http" if serving.certificate is None or where.is_local else "https"
                 for each in those:

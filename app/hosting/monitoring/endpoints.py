@@ -14,9 +14,10 @@ from aiohttp import web
 
 from ....engine.gateway.protocol.address import Address
 from ....engine.gateway.protocol.tokens import TokenError, TokenFile
-from ....engine.gateway.server.limits import Failures
+from ....engine.gateway.server.limits import Failures, Limits
 from ....engine.hub.hub import Hub
 from ..certificate import Certificate
+from ..http_connections import admit
 from ..http_listener import listening
 from .metrics import Metrics
 
@@ -59,6 +60,7 @@ class Endpoints:
         refused = self._refusal(request)
         if refused is not None:
             return refused
+        admit(request)
         return web.Response(body=self._metrics.text(), headers={"Content-Type": TEXT})
 
     async def _show_health(self, request: web.Request) -> web.Response:
@@ -111,6 +113,6 @@ async def answering(
     endpoints = Endpoints(hub, metrics, tokens, address)
     async with (
         metrics.watching(),
-        listening(address, [endpoints], certificate, largest=LARGEST) as where,
+        listening(address, [endpoints], certificate, Limits(frame=LARGEST)) as where,
     ):
         yield where

@@ -26,6 +26,12 @@ class Limits:
     connections_per_token: Count = 2048
     strangers: Count = 256
     """Connections without a token yet; above that the oldest is cut."""
+    strangers_per_address: Count = 64
+    """The same of one address, over HTTP; further ones are cut at once."""
+    head: Amount = 10.0
+    """Time for the head of a request over HTTP, after which its connection is cut."""
+    body: Amount = 30.0
+    """Time for its body, after which it is refused."""
     rate: Amount = 5000.0
     """Messages a second of one token, large ones counting as several (`weight`); the rest waits in its
     socket."""

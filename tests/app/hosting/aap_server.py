@@ -16,6 +16,7 @@ from interlock.engine.core.clock import Clock, utc_now
 from interlock.engine.gateway.aap.provider import VALID, ApprovalProvider
 from interlock.engine.gateway.aap.receiver import WebhookReceiver
 from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.history.model.events import EventBody
 from interlock.engine.history.model.state import ApprovalState
 from tests.engine.gateway.served import Served, served, until
@@ -74,9 +75,10 @@ async def aap_server(
     valid: float = VALID,
     clock: Clock = utc_now,
     receivers: Mapping[str, WebhookReceiver] | None = None,
+    limits: Limits | None = None,
 ) -> AsyncGenerator[AapServer, None]:
     """A server on loopback; started again in the directory it goes on."""
-    async with served(directory, rules=rules) as server:
+    async with served(directory, rules=rules, limits=limits) as server:
         gateway = server.gateway
         provider = ApprovalProvider(
             gateway.sessions, server.tokens, receivers, valid=valid, clock=clock, pause=0.05
@@ -84,7 +86,7 @@ async def aap_server(
         await provider.start()
         part = ApprovalRequests(provider, server.hub, server.tokens, gateway.limits)
         try:
-            async with listening(Address(port=0), [part], None, largest=gateway.limits.frame) as where:
+            async with listening(Address(port=0), [part], None, gateway.limits) as where:
                 yield AapServer(server, provider, where)
         finally:
             await provider.close()
