@@ -17,13 +17,13 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
 from ..config.arguments import database, journal_options, redaction, refuse
-from ..config.audit import audit_settings
 from ..config.loader import SettingsError
 from ..config.notifications import attention_settings, notify_settings
 from ..config.operators import operators
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
+from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .farewell import farewell, farewell_to_server
 from .notifications import notifications_of

@@ -44,7 +44,6 @@ from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, Run
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
-from ..config.audit import audit_settings
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notifications import notify_settings
@@ -55,6 +54,7 @@ from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
 from ..sessions.start import requested_agent, resume_or_branch, start
 from ..terminal.gc import settle_collector
+from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .certificate import Certificate
 from .headless import Answer, automatic_answers

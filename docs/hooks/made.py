@@ -179,13 +179,13 @@ _KEYS_OF = re.compile(r"<!-- keys of \[(\w+)\] -->")
 def _table_keys(table: str) -> str:
     """The keys of a table of settings."""
     from interlock.app.config.approvals import ApprovalSettings
-    from interlock.app.config.audit import AuditSettings
     from interlock.app.config.gateway import GatewayTable
     from interlock.app.config.hooks import HookSettings
     from interlock.app.config.loader import declared_keys
     from interlock.app.config.notifications import AttentionSettings, NotifySettings
     from interlock.app.config.oidc import OidcSettings
     from interlock.app.config.operators import OperatorSettings
+    from interlock.app.hosting.audit.settings import AuditSettings
 
     declarations = {
         "approvals": ApprovalSettings,

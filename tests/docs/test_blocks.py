@@ -22,13 +22,13 @@ import pytest
 from interlock.app.agents.agent_file import load_agent_file
 from interlock.app.cli.main import main, parser
 from interlock.app.config.approvals import approval_settings
-from interlock.app.config.audit import audit_settings
 from interlock.app.config.gateway import gateway_settings
 from interlock.app.config.hooks import hook_settings
 from interlock.app.config.keys import key_settings
 from interlock.app.config.loader import apply_settings
 from interlock.app.config.notifications import attention_settings, notify_settings
 from interlock.app.demo import release_flow
+from interlock.app.hosting.audit.settings import audit_settings
 from interlock.app.terminal.keymap_check import check_keymap
 from interlock.engine import LitellmModel, ScriptedModel, agents, flows
 from interlock.engine.core.plan import read_plan

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 from ....engine.core.sanitize import visible
 from ....engine.gateway.aap.receiver import signature_headers
 from ....engine.history.audit.stream import StreamLine
-from ...config.audit import LEAST_BYTES, StreamAddress
+from .settings import LEAST_BYTES, StreamAddress
 from .target import PATIENCE, TargetError
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from ....engine.history.audit.stream import Backlog, LineFormat, RecordStream, S
 from ....engine.history.audit.stream_positions import StreamElsewhereError
 from ....engine.history.errors import JournalError
 from ....engine.hub.hub import Hub
-from ...config.audit import AuditSettings, StreamAddress
 from ...config.loader import SettingsError
 from .file import FileTarget
 from .posting import PostingTarget
+from .settings import AuditSettings, StreamAddress
 from .syslog import ConnectionTarget, DatagramTarget
 from .target import Target, TargetError
 

@@ -24,7 +24,7 @@ from ....engine.core.sanitize import visible
 from ....engine.history.audit.hash_chain import time_text
 from ....engine.history.audit.ocsf import LOW, MEDIUM
 from ....engine.history.audit.stream import StreamLine
-from ...config.audit import StreamAddress
+from .settings import StreamAddress
 from .target import PATIENCE, TargetError
 
 AUDIT = 13

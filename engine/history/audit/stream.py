@@ -64,7 +64,7 @@ class _KnownSession:
 
 
 class RecordStream:
-    """What a stream has still to send. For one thread at a time; methods raise `JournalError`."""
+    """Events that a stream has still to send. For one thread at a time; methods raise `JournalError`."""
 
     def __init__(self, reader: HistoryReader, place: StreamPositions, begin: Begin) -> None:
         self._reader = reader

@@ -77,7 +77,7 @@ class StreamCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _LinePosition:
     file: int
     name: str
     line: int
@@ -89,7 +89,7 @@ class _Session:
 
     first: int
     hashes: bytearray = field(default_factory=bytearray)
-    absent: dict[int, _Place] = field(default_factory=dict[int, _Place])
+    absent: dict[int, _LinePosition] = field(default_factory=dict[int, _LinePosition])
 
     @property
     def last(self) -> int:
@@ -113,7 +113,7 @@ class _Gap:
     Lines that `come` behind it are in another order than they were sent.
     """
 
-    place: _Place
+    place: _LinePosition
     ranges: list[tuple[int, int]]
     come: bool = False
 
@@ -134,7 +134,7 @@ def check_stream(files: Iterable[tuple[str, Iterable[bytes]]]) -> StreamCheck:
     for number, (name, lines) in enumerate(files):
         for line, data in enumerate(lines, 1):
             if data.strip():
-                check.take(_Place(number, name, line), data)
+                check.take(_LinePosition(number, name, line), data)
     return check.result()
 
 
@@ -142,18 +142,18 @@ class _Check:
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
         self._lanes: dict[int, _Lane] = {}
-        self._faults: list[tuple[_Place, StreamFaultKind, str]] = []
+        self._faults: list[tuple[_LinePosition, StreamFaultKind, str]] = []
         self._lines = self._repeated = self._masked = self._bare = 0
         self._last: tuple[int, str] | None = None
 
-    def take(self, place: _Place, data: bytes) -> None:
+    def take(self, place: _LinePosition, data: bytes) -> None:
         """Take the next line."""
         self._lines += 1
         try:
             found = _read(data)
         except (ValueError, RecursionError) as error:
             cut = "" if data.endswith(b"\n") else ", and the line is cut off"
-            self._fault(place, "unreadable", f"no event of a stream{cut}: {_why(error)}")
+            self._fault(place, "unreadable", f"no event of a stream{cut}: {_reason_of(error)}")
             return
         prev = None if found.prev is None else bytes.fromhex(found.prev)
         if isinstance(found, _BareEvent):
@@ -168,7 +168,7 @@ class _Check:
         if self._last is None or found.cursor >= self._last[0]:
             self._last = found.cursor, str(found.at)
 
-    def _is_whole(self, place: _Place, found: _StreamedEvent, prev: bytes | None) -> bool:
+    def _is_whole(self, place: _LinePosition, found: _StreamedEvent, prev: bytes | None) -> bool:
         try:
             event = event_of_line(place.name, place.line, found)
         except ExportError:
@@ -177,7 +177,7 @@ class _Check:
         return follows(event, found.seq, prev)
 
     def _follow_session(
-        self, place: _Place, found: _StreamedEvent | _BareEvent, prev: bytes | None
+        self, place: _LinePosition, found: _StreamedEvent | _BareEvent, prev: bytes | None
     ) -> bool:
         """Hold an event against those of its session; tell whether it came before."""
         own = bytes.fromhex(found.hash)
@@ -207,7 +207,9 @@ class _Check:
         session.put(found.seq, own)
         return False
 
-    def _follow_lane(self, place: _Place, found: _StreamedEvent | _BareEvent, *, named: bool) -> None:
+    def _follow_lane(
+        self, place: _LinePosition, found: _StreamedEvent | _BareEvent, *, named: bool
+    ) -> None:
         """Hold an event against those before it in its lane; `named`: it has a fault already."""
         number = lane_of(found.cursor)
         lane = self._lanes.get(number)
@@ -226,7 +228,7 @@ class _Check:
 
     def result(self) -> StreamCheck:
         """The result, once all lines were taken."""
-        missing: dict[_Place, set[str]] = {}
+        missing: dict[_LinePosition, set[str]] = {}
         for name, session in self._sessions.items():
             for first, last, place in _ranges(session.absent):
                 events = f"event {first}" if first == last else f"events {first} to {last}"
@@ -255,7 +257,7 @@ class _Check:
             faults=tuple(StreamFault(at.name, at.line, kind, text) for at, kind, text in faults),
         )
 
-    def _fault(self, place: _Place, kind: StreamFaultKind, message: str) -> None:
+    def _fault(self, place: _LinePosition, kind: StreamFaultKind, message: str) -> None:
         self._faults.append((place, kind, message))
 
 
@@ -271,7 +273,7 @@ def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:
     return False
 
 
-def _ranges(absent: Mapping[int, _Place]) -> Iterator[tuple[int, int, _Place]]:
+def _ranges(absent: Mapping[int, _LinePosition]) -> Iterator[tuple[int, int, _LinePosition]]:
     """Numbers that are missing, those of one place that follow each other together."""
     first: int | None = None
     last, where = 0, None
@@ -297,7 +299,7 @@ def _read(data: bytes) -> _StreamedEvent | _BareEvent:
     return kind.model_validate(value)
 
 
-def _why(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return visible(f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}")

@@ -12,7 +12,6 @@ import pytest
 
 from interlock.app.cli.main import parser
 from interlock.app.config.approvals import ApprovalSettings, approval_settings
-from interlock.app.config.audit import AuditSettings, audit_settings
 from interlock.app.config.gateway import GatewaySettings, GatewayTable, gateway_settings
 from interlock.app.config.hooks import HookSettings, hook_settings
 from interlock.app.config.loader import TABLES, SettingsError, apply_settings, declared_keys
@@ -24,6 +23,7 @@ from interlock.app.config.notifications import (
 )
 from interlock.app.config.oidc import OidcSettings, oidc_settings
 from interlock.app.config.trust import directory_notice
+from interlock.app.hosting.audit.settings import AuditSettings, audit_settings
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall
 from interlock.engine.approvals.policy import ApprovalPolicy

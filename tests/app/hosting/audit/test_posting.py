@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.audit import AuditSettings, stream_address
 from interlock.app.hosting.audit import posting
 from interlock.app.hosting.audit.posting import PostingTarget
+from interlock.app.hosting.audit.settings import AuditSettings, stream_address
 from interlock.app.hosting.audit.streams import target_of
 from interlock.engine.history.audit.stream import LineFormat
 from interlock.engine.history.model.events import MessageAdded

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.audit import AuditSettings
 from interlock.app.hosting.audit import streams
+from interlock.app.hosting.audit.settings import AuditSettings
 from interlock.app.hosting.audit.streams import AuditStreams
 from interlock.app.hosting.monitoring.metrics import Metrics
 from interlock.engine.gateway.cluster.shared_hub import open_hub

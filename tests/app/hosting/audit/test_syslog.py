@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.audit import AuditSettings, stream_address
+from interlock.app.hosting.audit.settings import AuditSettings, stream_address
 from interlock.app.hosting.audit.streams import target_of
 from interlock.app.hosting.audit.syslog import ConnectionTarget, DatagramTarget
 from interlock.engine.history.audit.stream import LineFormat

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.audit import SYSLOG_BYTES, AuditSettings, audit_settings, stream_address
 from interlock.app.config.loader import SettingsError
-
-from .test_tables import environment
+from interlock.app.hosting.audit.settings import (
+    SYSLOG_BYTES,
+    AuditSettings,
+    audit_settings,
+    stream_address,
+)
+from tests.app.config.test_tables import environment
 
 SECRET = "whsec_" + "A" * 43 + "="
 

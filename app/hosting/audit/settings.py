@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationInfo, model_validator
 
-from ...engine.gateway.aap.receiver import private_url, signing_key
-from ...engine.history.audit.stream import Begin, StreamFormat
-from .loader import Key
-from .paths import resolve_in
-from .quantities import one_or_more
-from .tables import BASE, SettingsTable
+from ....engine.gateway.aap.receiver import private_url, signing_key
+from ....engine.history.audit.stream import Begin, StreamFormat
+from ...config.loader import Key
+from ...config.paths import resolve_in
+from ...config.quantities import one_or_more
+from ...config.tables import BASE, SettingsTable
 
 Kind: TypeAlias = Literal["file", "syslog", "https"]
 Transport: TypeAlias = Literal["udp", "tcp", "tls", "unix"]
