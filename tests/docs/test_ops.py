@@ -136,14 +136,18 @@ class TestDeployments:
         assert args.metrics == "127.0.0.1:9464"
 
     def test_image_takes_what_there_is(self) -> None:
-        """Each path that the image copies exists, and so does each extra that it installs."""
+        """Each path that the image copies exists, and each extra that it installs; no room is missing."""
         text = (OPS / "Dockerfile").read_text()
+        copied = set[str]()
         for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE):
             *sources, _ = line.split()
             assert all((ROOT / each).exists() for each in sources), line
+            copied |= set(sources)
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        rooms = set(project["tool"]["setuptools"]["package-dir"].values())
+        assert rooms <= copied, "its build needs every room"
         [extras] = re.findall(r"'/src\[(.*)\]'", text)
-        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        assert set(extras.split(",")) <= set(known)
+        assert set(extras.split(",")) <= set(project["project"]["optional-dependencies"])
 
     def test_compose_names_what_there_is(self) -> None:
         """The compose file builds the Dockerfile and mounts the rules that the image's line names."""
