@@ -219,6 +219,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
                 _complain(weakness)
         await hub.share()
         await streams.start()
+        for state in streams.states:
+            _complain(f"audit stream to {state.name}")
         settle_collector()
         try:
             async with (

@@ -115,6 +115,26 @@ class TestNotifications:
             assert len({body for _, body in sent}) == 1
             assert len({headers["webhook-id"] for headers, _ in sent}) == 1
 
+    async def test_forgets_what_was_delivered(self, tmp_path: Path) -> None:
+        """Nothing of a request stays in memory, and a later change of it notifies nobody again."""
+        endpoint = Endpoint()
+        async with (
+            listening(endpoint) as port,
+            aap_server(tmp_path, receivers={"bot": endpoint.settings(port)}) as server,
+        ):
+            endpoint.receiver.client = server.client()
+            request = await server.client().create(submission(context=CONTEXT), "k")
+            await server.decide(approved=True)
+            await told(server)
+
+            async def forgotten() -> bool:
+                return not server.provider._webhooks._under_way
+
+            assert await until(forgotten)
+            await server.client().consume(request.id, "c")
+            assert await until(forgotten)
+            assert len([each for _, each in endpoint.messages if b"request.resolved" in each]) == 1
+
     async def test_after_a_restart(self, tmp_path: Path) -> None:
         """What was not delivered is delivered by the next server, and what was is not sent again."""
         endpoint = Endpoint([500] * 1000)
