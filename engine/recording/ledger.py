@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..history.errors import JournalError
+from ..history.errors import FoldError, JournalError
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
@@ -62,6 +62,7 @@ class SessionLedger:
         self._host = host
         self._journal = journal
         self._last = 0
+        self._rests_on: int | None = None
         # Numbers of writes, and of changes of the gate among them, whose outcome is not known yet.
         self._open = self._open_changes = 0
         self._no_open_changes, self._none_open = asyncio.Event(), asyncio.Event()
@@ -69,26 +70,31 @@ class SessionLedger:
         self.is_ahead = False
         """True if the gate has made a change that could not be recorded: `catch_up` sets it back."""
 
+    def follow(self, seq: int) -> None:
+        """Have what is written first rest on this event: it fails where another came after it."""
+        self._rests_on = seq
+
     def write(
         self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
         """Hand events to the journal at once; what is handed over later follows them.
 
-        The future ends once the host has them, or with `JournalError`. `on_written` learns whether they
-        were written before any waiter goes on: for these events, or for others that were lost with them.
-        Cancelling the future changes nothing. Raises as `Journal.submit`, then without a call of
-        `on_written`.
+        The future ends once the host has them, or with `JournalError`, also where they are recorded and
+        do not fit what the host has. `on_written` learns whether they were written before any waiter goes
+        on: for these events, or for others that were lost with them. Cancelling the future changes
+        nothing. Raises as `Journal.submit`, then without a call of `on_written`.
         """
-        host, after = self._host, self._last if self._open else None
+        host, after = self._host, self._last if self._open else self._rests_on
         events, durable = self._journal.submit(host.id, *host.prepare(bodies), after=after)
         if events:
+            self._rests_on = None
             self._last = events[-1].seq
             self._open += 1
             self._none_open.clear()
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_durable(done: asyncio.Future[None]) -> None:
-            failure = done.exception()
+            failure = problem = done.exception()
             if events:
                 self._open -= 1
                 if not self._open:
@@ -100,13 +106,16 @@ class SessionLedger:
                         host.note_written(event)
                     else:
                         host.note_lost(event.body)
+            except FoldError as error:
+                problem = JournalError(f"What was recorded does not fit what came before it: {error}.")
+                raise
             finally:
                 try:
                     if on_written is not None:
                         on_written(failure is None)
                 finally:
                     if not heard.done():
-                        heard.set_result(None) if failure is None else heard.set_exception(failure)
+                        heard.set_result(None) if problem is None else heard.set_exception(problem)
 
         durable.add_done_callback(on_durable)
         return heard

@@ -228,7 +228,8 @@ class HostedSession:
         return False
 
     def go_on_from(self, state: SessionState) -> None:
-        """Begin where an earlier host of the session has ended."""
+        """Begin where an earlier host of the session has ended, unless somebody adds to it meanwhile."""
+        self.ledger.follow(state.seq)
         self._told = MaskedSessionState(state, self.redaction)
         self.manager.hear_again(recorded_texts(state))
 

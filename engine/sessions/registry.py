@@ -519,6 +519,19 @@ class SessionRegistry:
             self._hosted.pop(child.id, None)
 
     @contextmanager
+    def left_open(self, session_id: str) -> Generator[bool, None, None]:
+        """Keep others from resuming a session while its end is recorded; true unless one does, or did."""
+        if session_id in self._changing or session_id in self._hosted:
+            yield False
+            return
+        with self._change(session_id, ResumeError(f"Session '{session_id}' is being ended.")):
+            yield True
+
+    def __contains__(self, session_id: str) -> bool:
+        """Tell whether a session is live, wherever its loop is."""
+        return session_id in self._hosted
+
+    @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
         """Keep others from beginning, resuming or ending this session. Raises `live` when it is live."""
         if session_id in self._changing or session_id in self._hosted:

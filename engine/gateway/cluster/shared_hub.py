@@ -90,6 +90,7 @@ class SharedHub(Hub):
         self._in_force: dict[str, bool] = {}
         self._acted_on: dict[str, str] = {}
         self._orphans_due = 0.0
+        self._left_open: dict[str, asyncio.Event] = {}
         self._tidy_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
         """Hears of each session that this server took over, with its line from before."""
@@ -233,20 +234,31 @@ class SharedHub(Hub):
         first. Raises `JournalError` where the database does not answer.
         """
         for session in await asyncio.to_thread(self._journal.orphans, AT_ONCE):
-            try:
-                line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
-                events = await asyncio.to_thread(end_session_left_open, self._journal, line)
-            except SessionNotFound:
-                continue
-            except JournalError:
-                # Another server may have come first; what is still left open comes up again.
-                log.info("session '%s' was not taken over", session, exc_info=True)
-                continue
-            self._peers.forget(session)
-            for event in events:
-                self.note_end(event.body)
-                self._hand_over(self.redaction.event(event))
-            self.taken_over(line)
+            self._left_open.setdefault(session, asyncio.Event())
+        for session, ended in list(self._left_open.items()):
+            with self._live.left_open(session) as free:
+                if free:
+                    await self._end_left_open(session)
+            # One that is being resumed may yet stay as it was left.
+            if free or session in self._live:
+                self._left_open.pop(session, None)
+                ended.set()
+
+    async def _end_left_open(self, session: str) -> None:
+        try:
+            line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
+            events = await asyncio.to_thread(end_session_left_open, self._journal, line)
+        except SessionNotFound:
+            return
+        except JournalError:
+            # Another server may have come first; what is still left open comes up again.
+            log.info("session '%s' was not taken over", session, exc_info=True)
+            return
+        self._peers.forget(session)
+        for event in events:
+            self.note_end(event.body)
+            self._hand_over(self.redaction.event(event))
+        self.taken_over(line)
 
     # What all servers have
 
@@ -293,10 +305,14 @@ class SharedHub(Hub):
         The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
         the other server does not let it go.
         """
+        if (ended := self._left_open.get(session_id)) is not None:
+            await ended.wait()
         owner = await asyncio.to_thread(self._journal.owner, session_id)
         if owner is not None and owner.id != self._lease.id:
             await self._fetch(session_id)
-        return await super().resume_external(session_id, agent, config, driver=driver)
+        resumed = await super().resume_external(session_id, agent, config, driver=driver)
+        self._peers.forget(resumed)
+        return resumed
 
     async def _fetch(self, session_id: str) -> None:
         """Have the server that owns a session close and release it, as before a restart."""
@@ -306,7 +322,6 @@ class SharedHub(Hub):
             where = self.server_of(session_id) or "another server"
             raise JournalError(f"{where}, which has session '{session_id}', does not let it go")
         _result_of(answer)
-        self._peers.forget(session_id)
 
     async def _hand_over_session(self, session_id: str) -> None:
         """Leave an external agent's session to the server that its agent has come to."""

@@ -327,7 +327,8 @@ class Journal:
         cancelling it changes nothing.
         Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
         twice), or a body holds text that cannot be stored; and where the event numbered `after`, which
-        these rest on, is not the session's last: it could not be written, and neither are these.
+        these rest on, is not the session's last: it could not be written or has been followed by
+        others, and these are not written.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
@@ -380,6 +381,11 @@ class Journal:
             if self._disturbed is not None:
                 raise JournalDisturbed(self._disturbed)
             head = self._heads.get(session) or self._head(session)
+            if after is not None and head.seq > after and bodies:
+                raise JournalError(
+                    f"Journal '{name_of(self.path)}': session '{visible(session)}' went on after event "
+                    f"{after}, on which these rest, so that they were not recorded. Try again."
+                )
             if after is not None and head.seq != after and bodies:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}': event {after} of session '{visible(session)}' "

@@ -68,6 +68,29 @@ def handed(hosted: HostedSession, journal: StepwiseJournal, *lost: EventBody) ->
     return hosted.hand_over(*lost)
 
 
+class TestGoingOn:
+    async def test_nothing_follows_what_another_has_added(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
+        """What rests on a record as it was read is not recorded after what came there meanwhile."""
+        session, hosted = await idle(hub, shop)
+        last = hosted.state.seq
+        hosted.ledger.follow(last)
+        await journal.append(session, NOTE)
+        with pytest.raises(JournalError, match=f"went on after event {last}"):
+            hosted.hand_over(NOTE)
+        hub._live._hosted.clear()
+
+    async def test_what_does_not_fit_is_told_to_who_waits(self, hub: Hub, shop: Shop) -> None:
+        """An event that is recorded and that the session cannot take in ends with an error."""
+        session, hosted = await idle(hub, shop)
+        await hub._journal.append(session, NOTE)
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        with pytest.raises(JournalError, match="does not fit what came before it"):
+            await hosted.record(NOTE)
+        hub._live._hosted.clear()
+
+
 class TestDecisions:
     async def test_nothing_runs_on_a_switch_that_was_lost(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal

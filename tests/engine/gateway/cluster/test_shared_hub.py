@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,16 +13,19 @@ from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.gate.types import Step, ToolResult
+from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub, open_hub
 from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalDecided, CallResult, JournalEvent, SessionStatus
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import Hub, UnknownSessionError
 from interlock.engine.net.net import Transition
+from interlock.engine.recording.session_end import end_session_left_open
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.hosted import HostedSession
 from interlock.rules import compile_rules
@@ -383,6 +387,81 @@ class TestFailover:
         assert not outcome.ok
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
+
+    async def test_an_agent_that_is_coming_keeps_its_session(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A session that is being resumed where its server's others are ended is not ended as well."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(there)
+        read, go = asyncio.Event(), asyncio.Event()
+        record = there._live._events
+
+        async def slow(session: str) -> list[JournalEvent]:
+            found = await record(session)
+            read.set()
+            await go.wait()
+            return found
+
+        monkeypatch.setattr(there._live, "_events", slow)
+        await silent(here, postgresql)
+        coming = asyncio.ensure_future(resumed(there, rules=RULES))
+        await read.wait()
+        await there.take_over()
+        go.set()
+        await coming
+        await goes_on(there)
+        await there.take_over()
+        assert (await there.session("robin-1")).approvals
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    async def test_an_agent_that_comes_amid_the_end_waits_for_it(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Its session is resumed once its end is recorded."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(there)
+        begun, go = threading.Event(), threading.Event()
+
+        def slow(*given: Any) -> tuple[JournalEvent, ...]:
+            begun.set()
+            assert go.wait(20)
+            return end_session_left_open(*given)
+
+        monkeypatch.setattr(shared_hub, "end_session_left_open", slow)
+        await silent(here, postgresql)
+        ending = asyncio.ensure_future(there.take_over())
+        await asyncio.to_thread(begun.wait, 20)
+        coming = asyncio.ensure_future(resumed(there, rules=RULES))
+        await asyncio.sleep(0.05)
+        assert not coming.done()
+        go.set()
+        await asyncio.gather(ending, coming)
+        await goes_on(there)
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+
+async def goes_on(hub: SharedHub) -> None:
+    """The session's record makes sense, the hub has it as it is, and its call is asked about again."""
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+    async def asks() -> bool:
+        live = await hub.session("robin-1")
+        return bool(live.approvals) and fold(await hub.recorded("robin-1")).approvals == live.approvals
+
+    await becomes(asks)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 class TestAgentThatComesToAnotherServer:
