@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 
 from ..core.durations import format_duration
 from ..core.people import same_person
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalClaimed, ApprovalCommented, ApprovalUnclaimed
+from ..history.model.records import ClaimRecord
 from ..history.model.state import ApprovalState
 from .open_request import Claim, OpenRequest, Reply, RequestTable
 
@@ -17,6 +19,8 @@ CLAIM = 600.0
 """Seconds for which a person has a request that they took on."""
 TIME_OVER = "its time is over"
 """Reason for which a claim ends by itself."""
+CONSOLE_GONE = "their console is gone"
+"""Reason for which a claim ends with the console that it came from."""
 MOST_COMMENTS = 50
 """Comments on one request."""
 
@@ -45,7 +49,7 @@ class Claims:
                 if table.clock() < shown.claim.until:
                     return Reply(False, f"{shown.claim.by} has this already")
                 # Timers stop while the machine sleeps.
-                await table.note(_claim_end(shown, shown.claim.by, TIME_OVER))
+                await self._record_end(waits, shown, shown.claim, TIME_OVER)
             until = table.clock() + timedelta(seconds=CLAIM)
             await self._set(waits, shown, Claim(by, until, console))
         return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
@@ -60,9 +64,13 @@ class Claims:
         )
         if waits.claim_timer is not None:
             waits.claim_timer.cancel()
+
+        def is_over(found: ClaimRecord) -> bool:
+            return (found.by, found.until) == (claim.by, claim.until)
+
         left = max(0.0, (claim.until - self._table.clock()).total_seconds())
         waits.claim_timer = asyncio.get_running_loop().call_later(
-            left, lambda: self._table.tasks.start(self._end(waits, TIME_OVER))
+            left, lambda: self._table.tasks.start(self._end(waits, TIME_OVER, is_over))
         )
 
     async def renew(self, waits: OpenRequest, claim: Claim) -> None:
@@ -78,14 +86,15 @@ class Claims:
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
         """Give a claim up. `None` when the request is over."""
-        waits = self._table.open.get(approval_id)
-        shown = None if waits is None else self._table.host.state.approvals.get(approval_id)
-        if waits is None or shown is None:
-            return None
-        if shown.claim is None or not same_person(shown.claim.by, by):
-            return Reply(False, f"{by.strip()} does not have this")
-        await self._end(waits, "given up")
-        return Reply(True, f"{shown.claim.by} has {shown.tool} no more")
+        async with self._table.turn(approval_id) as found:
+            if found is None:
+                return None
+            waits, shown = found
+            claim = shown.claim
+            if claim is None or not same_person(claim.by, by):
+                return Reply(False, f"{by.strip()} does not have this")
+            await self._record_end(waits, shown, claim, "given up")
+        return Reply(True, f"{claim.by} has {shown.tool} no more")
 
     async def end_claims(self, console: str) -> None:
         """End the claims of a console that is gone."""
@@ -93,22 +102,32 @@ class Claims:
         self._table.claims = kept
         for waits in list(self._table.open.values()):
             if waits.console == console:
-                await self._end(waits, "their console is gone")
+                await self._end(waits, CONSOLE_GONE, lambda _, waits=waits: waits.console == console)
 
-    async def _end(self, waits: OpenRequest, reason: str) -> None:
+    async def _end(
+        self, waits: OpenRequest, reason: str, is_meant: Callable[[ClaimRecord], bool]
+    ) -> None:
+        """End the claim that is meant; another one may have come by now, which stays."""
         async with waits.turn:
-            if waits.claim_timer is not None:
-                waits.claim_timer.cancel()
             shown = self._table.shown(waits)
-            if shown is None or shown.claim is None:
+            if shown is None or shown.claim is None or not is_meant(shown.claim):
                 return
             try:
-                await self._table.note(_claim_end(shown, shown.claim.by, reason))
+                await self._record_end(waits, shown, shown.claim, reason)
             except JournalError:
                 # It is only who looks at it first: the next claim finds it taken.
                 log.exception("That nobody has request '%s' any more is not recorded", waits.approval_id)
-            else:
-                waits.console = None
+
+    async def _record_end(
+        self, waits: OpenRequest, shown: ApprovalState, claim: ClaimRecord, reason: str
+    ) -> None:
+        """Record the end of a claim, for the holder of the turn. Raises `JournalError`."""
+        await self._table.note(
+            ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=claim.by, reason=reason)
+        )
+        if waits.claim_timer is not None:
+            waits.claim_timer.cancel()
+        waits.console = None
 
     async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
         """Record what a person says of a request, perhaps `to` another. `None` when it is over."""
@@ -125,8 +144,3 @@ class Claims:
                 ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
             )
         return Reply(True, f"Said of {shown.tool}" if to is None else f"{to} is asked to look at this")
-
-
-def _claim_end(shown: ApprovalState, by: str, reason: str) -> ApprovalUnclaimed:
-    """The end of somebody's claim on a request."""
-    return ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=by, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 
 from interlock.engine.approvals import claims, readers
 from interlock.engine.core.clock import utc_now
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
     ApprovalClaimed,
     ApprovalCommented,
     ApprovalUnclaimed,
 )
-from interlock.engine.hub.hub import RequestReaders
+from interlock.engine.hub.hub import Hub, RequestReaders
 
 from ..support.external_agent import check_fold, events, recorded
 from ..support.shop import until
@@ -109,6 +111,88 @@ class TestClaim:
             await call
             assert (await hub.claim(request.id, by="maria")).message == "Already denied by ben"
             assert recorded(hub.database, ApprovalClaimed) == []
+
+
+class TestClaimsAtOnce:
+    """What ends a claim ends that one, and none that somebody else has meanwhile."""
+
+    async def test_given_up_when_another_has_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who gives up a claim whose time is over does not end that of who comes in the same moment."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria")
+            overdue(hub, monkeypatch)
+            taken, given_up = await asyncio.gather(
+                hub.claim(request.id, by="ben"), hub.unclaim(request.id, by="maria")
+            )
+            assert (taken.ok, given_up.ok) == (True, False)
+            assert given_up.message == "maria does not have this"
+            assert await holder(hub) == "ben"
+            await check_fold(hub)
+
+    async def test_its_console_goes_when_another_has_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The end of a console ends no claim that came from another one just before."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria", console="one")
+            overdue(hub, monkeypatch)
+            await asyncio.gather(
+                hub.comment(request.id, "look at the host", by="ada"),
+                hub.claim(request.id, by="ben", console="two"),
+                hub.console_gone("one"),
+            )
+            assert await holder(hub) == "ben"
+            await check_fold(hub)
+
+    async def test_its_time_ends_when_another_has_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The timer of a claim ends no other one."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            questions = hub._live.hosted("robin-1").questions
+            [waits] = questions.table.open.values()
+            monkeypatch.setattr(claims, "CLAIM", 0.05)
+            await hub.claim(request.id, by="maria")
+            monkeypatch.setattr(claims, "CLAIM", 600.0)
+            timer = waits.claim_timer
+            assert timer is not None
+            async with waits.turn:
+                taken = asyncio.ensure_future(hub.claim(request.id, by="ben"))
+                loop = asyncio.get_running_loop()
+                rung = loop.create_future()
+                loop.call_at(timer.when(), rung.set_result, None)
+                await rung
+            assert (await taken).ok
+            await hub.comment(request.id, "mine", by="ben")
+            assert await holder(hub) == "ben"
+            await check_fold(hub)
+
+    async def test_refused_by_the_journal(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who is told that a claim is given up may rely on it."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            await hub.claim(request.id, by="maria")
+
+            async def refuse(_: object) -> None:
+                raise JournalError("the disk is full")
+
+            monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "note", refuse)
+            given_up = await hub.unclaim(request.id, by="maria")
+            assert (given_up.ok, "the disk is full" in given_up.message) == (False, True)
+            assert await holder(hub) == "maria"
+
+
+def overdue(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the machine wake up after the time of a claim, of which its timer knows nothing."""
+    later = utc_now() + timedelta(seconds=claims.CLAIM + 1)
+    monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "clock", lambda: later)
+
+
+async def holder(hub: Hub) -> str | None:
+    """Who has the one request."""
+    [shown] = await hub.approvals()
+    return None if shown.claim is None else shown.claim.by
 
 
 class TestComment:
