@@ -8,6 +8,7 @@ from itertools import zip_longest
 from ..core.approvers import Operator, some_of
 from ..core.people import involvement_reason, is_among, same_person
 from ..core.plan import PLAN
+from ..core.rights import may
 from ..core.rule import people_to_loosen
 from ..gate.grants.net import from_subagent
 from ..gate.reasons import EDITED_EFFECTS
@@ -17,7 +18,7 @@ from ..history.model.records import ExtensionRecord, KeyProof
 from ..history.model.state import ApprovalState
 from .open_request import OpenRequest, OperatorAnswer, Reply, RequestTable, expiry_reason, terms_of
 from .passkeys import Challenge
-from .policy import Credential
+from .policy import Credential, Needed
 
 NO_KEYS = "this hub knows no passkeys, and the rule asks for one"
 KEY_GONE = "their passkey was removed"
@@ -54,7 +55,7 @@ class AnswerChecks:
             problem = self._unfit_input(waits, answer)
         if problem is None and credential and not credential.in_force(credential.token, "decide"):
             problem = f"The token of {by} is no longer in force"
-        needed = "decide" if grant is None else "administer"
+        needed = _needed(answer)
         return problem or self._table.tokens.overstepped(by, credential, needed)
 
     def _unfit_input(self, waits: OpenRequest, answer: OperatorAnswer) -> str | None:
@@ -201,12 +202,17 @@ class AnswerChecks:
             if why is None and not tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
             if why is None:
-                why = self._outside(shown, name, tokens.operator(name))
+                why = self._outside(shown, name, tokens.operator(name)) or self._demoted(name, "decide")
             if why is None and shown.passkey and not self._holds(name, key):
                 why = KEY_GONE
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
+
+    def _demoted(self, name: str, needed: Needed) -> str | None:
+        """Reason why what a person did counts no more: their role does not allow it by now."""
+        rights = self._table.tokens.operator(name).rights
+        return None if may(rights, needed) else f"their role is '{rights}' by now"
 
     def expired_approval(
         self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
@@ -217,13 +223,21 @@ class AnswerChecks:
         why = self._unapprovable(shown, by, credential) or self._outside(shown, by, tokens.operator(by))
         if why is None and credential and not credential.in_force(credential.token, "decide"):
             why = f"the token of {by} is no longer in force"
-        needed = "decide" if answer.grant is None else "administer"
-        why = why or tokens.overstepped(by, credential, needed)
+        needed = _needed(answer)
+        # A token that may still decide may not grant any more.
+        if why is None and credential and not credential.in_force(credential.token, needed):
+            why = f"the token of {by} may not '{needed}' any more"
+        why = why or self._demoted(by, needed)
         if why is None and shown.passkey and not self._holds(by, proof and proof.credential):
             why = KEY_GONE
         if why is not None:
             return f"The approval of {by} no longer counts, {why}"
         return self.lapsed(shown, credential)
+
+
+def _needed(answer: OperatorAnswer) -> Needed:
+    """The right that an answer takes."""
+    return "decide" if answer.grant is None else "administer"
 
 
 def _others(shown: ApprovalState) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..gate.types import ApprovalAnswer
 from ..history.model.events import ApprovalDecided
 from ..history.model.records import KeyProof
@@ -26,7 +28,9 @@ class Decisions:
         `None` when nothing counts for it any more.
         """
         table = self._table
-        # First, for it takes a while: nothing comes between the looks below and what is recorded.
+        # First, for both take a while: nothing comes between the looks below and what is recorded.
+        # Timers stop while the machine sleeps: who counts by now can answer at once.
+        await self._deadlines.escalated(waits)
         same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
         shown = table.shown(waits)
         if shown is None:
@@ -41,9 +45,6 @@ class Decisions:
         if blocked is not None:
             await table.void(waits, blocked, outcome=JUDGED)
             return Reply(False, f"Not decided: {blocked}")
-        if await self._deadlines.escalated(waits):
-            # Timers stop while the machine sleeps: who counts by now can answer at once.
-            shown = table.shown(waits) or shown
         return shown
 
     async def conclude(
@@ -56,6 +57,8 @@ class Decisions:
         """Record an answer that decides, then release the call. False when that has gone."""
         ran = answer.edited if waits.requested_input is None else None
         person = self._table.tokens.operator(answer.by, answer.credential)
+        own = person.groups if waits.fuse is None else self._left(answer.by, person.groups)
+        given = {n: self._left(n, g) for n, g in zip(shown.given, shown.given_groups, strict=False)}
         outcome = ApprovalAnswer(
             answer.approved,
             answer.reason,
@@ -63,7 +66,7 @@ class Decisions:
             answer.by,
             shown.given,
             answer.grant,
-            groups={**dict(zip(shown.given, shown.given_groups, strict=False)), answer.by: person.groups},
+            groups={**given, answer.by: own},
             escalated=shown.escalated is not None,
             keys=(
                 *(name for name, key in zip(shown.given, shown.given_keys, strict=False) if key),
@@ -79,8 +82,16 @@ class Decisions:
             input=answer.edited,
             others=shown.given if answer.approved else (),
             digest=waits.digest,
-            groups=person.groups,
+            groups=own,
             login=person.login,
             proof=proof,
         )
         return await self._table.end(waits, body, outcome)
+
+    def _left(self, name: str, groups: Iterable[str]) -> tuple[str, ...]:
+        """Those of a person's groups, when they approved, in which they are by now.
+
+        What a plan answers goes by them (G-109), and not by groups that they have left since.
+        """
+        now = self._table.tokens.operator(name)
+        return tuple(group for group in groups if now.is_in(group))

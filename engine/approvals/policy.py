@@ -27,7 +27,10 @@ class ApprovalPolicy:
     late: float = 0.0
 
 
-TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
+Needed: TypeAlias = Literal["decide", "administer"]
+"""The right that an operator's action takes."""
+
+TokenCheck: TypeAlias = Callable[[str, Needed], bool]
 """Tells whether an operator's token, by its id, may be used now for deciding, or for administering."""
 
 
@@ -64,9 +67,7 @@ class OperatorTokens:
             known = self.person(name)
         return known or self.operators.find(name)
 
-    def overstepped(
-        self, name: str, credential: Credential | None, needed: Literal["decide", "administer"]
-    ) -> str | None:
+    def overstepped(self, name: str, credential: Credential | None, needed: Needed) -> str | None:
         """Reason why a person's role does not allow what needs `needed`; `None` where it does."""
         rights = self.operator(name, credential).rights
         if may(rights, needed):
@@ -77,7 +78,7 @@ class OperatorTokens:
         self,
         token: str | None,
         credential: Credential | None,
-        needed: Literal["decide", "administer"] = "decide",
+        needed: Needed = "decide",
     ) -> bool:
         """Tell whether what a person did with a token still counts, for one who comes with `credential`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -13,6 +14,7 @@ import pytest
 from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.approvals.policy import ApprovalPolicy
 from interlock.engine.core.approvers import Approvers, Escalation, Operator, Operators
+from interlock.engine.core.clock import utc_now
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
@@ -26,7 +28,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import AppliedRules
 from interlock.engine.history.model.state import ApprovalState
-from interlock.engine.hub.hub import Hub, ResumeError
+from interlock.engine.hub.hub import CallWithdrawn, Hub, ResumeError
 from interlock.engine.net.net import NetError
 from interlock.engine.recording.session_end import end_left_open
 from interlock.engine.sessions.config import SessionConfig
@@ -34,7 +36,9 @@ from interlock.engine.sessions.new_rules import NewRules
 from interlock.rules import compile_rules
 from tests.support.clock import NOON, Clock
 
+from ..support.external_agent import check_fold, recorded
 from ..support.shop import Shop, bodies, bot, check, until
+from .test_fuse import asked as waiting
 
 HEAD = "require human-approval before deploy"
 NET = "approve-before-deploy"
@@ -144,6 +148,17 @@ class TestGroup:
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
         assert shop.ran == []
 
+    async def test_who_may_only_look_by_now_does_not_count(self, hub: Hub, shop: Shop) -> None:
+        """G-101: a role that was taken away since takes the approval with it."""
+        session, request = await asked(hub, shop, "by 2")
+        assert await approve(hub, request, "maria") == ""
+        hub.know_operators(Operators((Operator("ada"), Operator("maria", "look"))))
+        assert await approve(hub, request, "ada") == (
+            "The approval of maria no longer counts, their role is 'look' by now: everybody is asked anew"
+        )
+        assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
+        assert shop.ran == []
+
     async def test_an_edit_takes_them_too(self, hub: Hub, shop: Shop) -> None:
         """Who may not approve may not approve another input either."""
         _, request = await asked(hub, shop, "of security")
@@ -227,6 +242,39 @@ class TestEscalation:
         state = fold(await hub.recorded(session))
         assert state.calls[request.call_id].groups == {"maria": ("security",), "omar": ("oncall",)}
         await check(hub, session)
+
+    async def test_rules_that_change_while_it_is_recorded(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
+        """An answer that brings the escalation about is none to a request that changed meanwhile."""
+        session, request = await asked(hub, shop, "of security escalate to oncall after 10m\nblock rm")
+        clock.advance(600)
+        answer = asyncio.ensure_future(approve(hub, request, "omar"))
+        await asyncio.sleep(0)
+        switched = await hub.toggle_net(session, "block-rm", False, by="ada", reason="a drill")
+        assert switched.ok, switched.message
+        assert await answer == "The request has changed since it was shown and is asked again"
+        assert bodies(hub, session, ApprovalDecided) == []
+        assert shop.ran == []
+        await check(hub, session)
+
+    async def test_a_call_that_goes_while_it_is_recorded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing is decided about a request that was withdrawn meanwhile."""
+        rule = f"{HEAD} of security escalate to oncall after 10m"
+        async with waiting(tmp_path, rule) as (hub, request, call):
+            hub.know_operators(PEOPLE)
+            later = utc_now() + timedelta(minutes=10)
+            monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "clock", lambda: later)
+            answer = asyncio.ensure_future(approve(hub, request, "maria"))
+            await asyncio.sleep(0)
+            await hub.withdraw_call("robin-1", request.call_id, "its client has gone")
+            assert await answer != ""
+            assert recorded(hub.database, ApprovalDecided) == []
+            with pytest.raises(CallWithdrawn):
+                await call
+            await check_fold(hub)
 
     async def test_it_comes_by_itself(self, shop: Shop, tmp_path: Path) -> None:
         """Nobody needs to look at it."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
 from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.engine.approvals.policy import Credential
+from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import ApprovalRequested, CallDecided, GrantGiven
 from interlock.engine.history.model.state import ApprovalState
@@ -130,6 +133,36 @@ class TestWalk:
         decided = recorded(hub.database, CallDecided)[-1]
         assert (decided.granted, decided.approved_by) == (("grant-1",), ("maria",))
         assert await agent.left() == {"grant-1": 1}
+        await check_fold(hub)
+
+
+class TestGroups:
+    """A group's question is answered by a plan that somebody approved who is in it by then."""
+
+    RULES = """
+    require human-approval before plan by 2 of ops risk high
+    require human-approval before deploy of security
+    """
+    MARIA = Operator("maria", groups=("ops", "security"))
+    BEN = Operator("ben", groups=("ops",))
+
+    @pytest.mark.parametrize("first", [MARIA, BEN], ids=["the first", "who waits for the fuse"])
+    async def test_left_meanwhile(self, hub: Hub, first: Operator) -> None:
+        """G-109: of two people none counts for a group that they have left before the plan passes."""
+        hub.know_operators(Operators((self.MARIA, self.BEN)))
+        await opened(hub, self.RULES)
+        agent = Agent(hub)
+        request, waiting = await agent.asked("plan", title="Release", steps=[{"tool": "deploy"}])
+        for each in (first, self.BEN if first is self.MARIA else self.MARIA):
+            login = Credential(f"token of {each.name}", lambda *_: True, each)
+            outcome = await hub.decide(
+                request.id, approved=True, by=each.name, digest=request.digest, credential=login
+            )
+            assert outcome.ok, outcome.message
+        hub.know_operators(Operators((replace(self.MARIA, groups=("ops",)), self.BEN)))
+        await agent.burn()
+        assert (await waiting).outcome == "allow"
+        assert recorded(hub.database, GrantGiven) == []
         await check_fold(hub)
 
 
