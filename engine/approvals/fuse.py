@@ -90,29 +90,40 @@ class Fuses:
         )
 
     async def release(self, waits: OpenRequest, fuse: Fuse) -> None:
-        """Release a call whose fuse has burnt, if all is still as it was when it was approved."""
+        """Release a call whose fuse has burnt, if all is still as it was when it was approved.
+
+        While agents are frozen it is not released, and can be taken back.
+        """
+        host, released = self._table.host, False
+        while not released:
+            await host.wait_for_freeze_end()
+            async with waits.turn:
+                released = await self._release(waits, fuse)
+
+    async def _release(self, waits: OpenRequest, fuse: Fuse) -> bool:
+        """The same for the holder of the turn; false where agents were frozen meanwhile."""
         table, answer = self._table, fuse.answer
-        await table.host.wait_for_freeze_end()
-        async with waits.turn:
-            if waits.fuse is not fuse:
-                return
-            stands = table.host.state.approvals.get(waits.approval_id)
-            if stands is not None and stands.late is not None:
-                fuse.timer = None
-                return
-            try:
-                shown = await self._decisions.check_open(waits, approved=True)
-                if not isinstance(shown, ApprovalState):
-                    return
+        if waits.fuse is not fuse:
+            return True
+        stands = table.host.state.approvals.get(waits.approval_id)
+        if stands is not None and stands.late is not None:
+            fuse.timer = None
+            return True
+        try:
+            shown = await self._decisions.check_open(waits, approved=True)
+            if table.host.is_frozen:
+                return False
+            if isinstance(shown, ApprovalState):
                 void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None
                 void = void or self._checks.expired_approval(shown, answer, fuse.proof)
                 if void is not None:
                     await table.void(waits, void)
                 else:
                     await self._decisions.conclude(waits, shown, answer, fuse.proof)
-            except JournalError:
-                log.exception("Request '%s' was approved, and the journal refused it", waits.approval_id)
-                self.release_in(RETRY, waits, fuse)
+        except JournalError:
+            log.exception("Request '%s' was approved, and the journal refused it", waits.approval_id)
+            self.release_in(RETRY, waits, fuse)
+        return True
 
     async def take_back(
         self, approval_id: str, by: str, credential: Credential | None = None

@@ -133,6 +133,11 @@ class RequestHost(WithdrawalHost, Protocol):
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
+    @property
+    def is_frozen(self) -> bool:
+        """Tell whether all agents are frozen."""
+        ...
+
     async def wait_for_freeze_end(self) -> None:
         """Return when the agents are not frozen."""
         ...

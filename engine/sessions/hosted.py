@@ -493,6 +493,11 @@ class HostedSession:
             if self.freeze.current is None:
                 return
 
+    @property
+    def is_frozen(self) -> bool:
+        """See `RequestHost`."""
+        return self.freeze.current is not None
+
     async def wait_for_freeze_end(self) -> None:
         """See `RequestHost`."""
         await self.freeze.wait_for_end()

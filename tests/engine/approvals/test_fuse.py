@@ -12,6 +12,7 @@ from pathlib import Path
 
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
+from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -20,6 +21,7 @@ from interlock.engine.history.model.events import (
     ApprovalTakenBack,
     ApprovalWithdrawn,
     CallDecided,
+    GrantGiven,
 )
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import ApprovalPolicy, CallAnswer, Hub
@@ -249,6 +251,47 @@ class TestMovedWorld:
             await hub.lift_freeze(by="ben", reason="looked at")
             await burning
             assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
+
+    async def test_a_freeze_in_the_same_moment(self, tmp_path: Path) -> None:
+        """Frozen while the end of the fuse waits for another act on the request, it stays unreleased."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            said = asyncio.ensure_future(hub.comment(request.id, "is this right?", by="ada"))
+            await asyncio.sleep(0)
+            burning = asyncio.ensure_future(burn(hub))
+            await asyncio.sleep(0)
+            assert (await hub.freeze(by="ben")).ok
+            await said
+            await hub.record_message("robin-1", "assistant", "still here")
+            assert recorded(hub.database, ApprovalDecided) == []
+            assert (await hub.take_back(request.id, by="ben")).ok
+            await hub.lift_freeze(by="ben", reason="looked at")
+            await burning
+            assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
+            await check_fold(hub)
+
+    async def test_who_may_grant_no_more_asks_again(self, tmp_path: Path) -> None:
+        """A grant is given only by who may give one when its call is released."""
+        operators = Operators((Operator("maria", "administer"),))
+        rights = ["decide", "administer"]
+        async with asked(tmp_path) as (hub, request, _):
+            hub.know_operators(operators)
+            token = Credential("t1", lambda _, needed: needed in rights, operators.find("maria"))
+            outcome = await hub.decide(
+                request.id,
+                approved=True,
+                by="maria",
+                digest=request.digest,
+                credential=token,
+                grant=GrantTerms("names"),
+                reason="often",
+            )
+            assert outcome.ok, outcome.message
+            rights.remove("administer")
+            await burn(hub)
+            [withdrawn] = recorded(hub.database, ApprovalWithdrawn)
+            assert "the token of maria may not 'administer' any more" in withdrawn.reason
+            assert recorded(hub.database, GrantGiven) == []
 
 
 class TestCrash:
