@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from pydantic import JsonValue
@@ -19,6 +20,8 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.history.redaction.spans import holds_mask
 from ..config.rules_edit import RuleEdit
 
+MOST_FIELDS = 100
+"""Fields of a call that can be chosen one by one, and that one line of rules can name."""
 _REDACTION = Redaction()
 
 
@@ -44,9 +47,19 @@ def no_always_reason(request: ApprovalState, session: SessionState | None) -> st
         return "The rule blocks until an approval: it stays as it is"
     if request.original is not None:
         return "A person has changed this call's input: it is not as the agent asked for it"
+    if sum(1 for _ in islice(_fields(request.input), MOST_FIELDS + 1)) > MOST_FIELDS:
+        return f"This call has more than {MOST_FIELDS} fields: write the rule with those that matter"
     if not writable_fields(request):
         return "No field of this call may be written into a rule"
     return None
+
+
+def _fields(values: Mapping[str, JsonValue]) -> Iterator[str]:
+    """The names of all fields of an input, and of the objects in it."""
+    for name, value in values.items():
+        yield name
+        if isinstance(value, dict):
+            yield from _fields(value)
 
 
 def writable_fields(request: ApprovalState) -> tuple[PlainField, ...]:

@@ -285,6 +285,8 @@ class TestGuarded:
             ({"names": ("deploy", "unclear")}, "cannot be read"),
             ({"original": {"env": "x"}}, "A person has changed"),
             ({"input": {"notes": ["a"], "text": "x" * 81}}, "No field"),
+            ({"input": {f"f{n}": n for n in range(101)}}, "more than 100 fields"),
+            ({"input": {"o": {f"f{n}": {"p": [n]} for n in range(15_000)}}}, "more than 100 fields"),
         ],
     )
     def test_greyed(self, more: dict[str, object], said: str) -> None:
@@ -293,6 +295,11 @@ class TestGuarded:
         reason = no_always_reason(state.approvals["ap1"], state)
         assert reason is not None
         assert said in reason
+
+    def test_as_many_fields_as_can_be_chosen(self) -> None:
+        """A hundred fields are laid out, each on its line."""
+        state = asking(input={f"f{n}": n for n in range(100)})
+        assert no_always_reason(state.approvals["ap1"], state) is None
 
     def test_values_that_are_never_written(self) -> None:
         """Masked, long and invisible values stand in no rule; that calls may differ in them is said."""
