@@ -46,7 +46,8 @@ class CallFreeze:
 
     def end(self) -> None:
         """Let the calls go on."""
-        self._current = None
+        # The next freeze here is another one, whose end no end of this one is.
+        self._current = self.followed = None
         self._lifted.set()
         self.on_change(None)
 

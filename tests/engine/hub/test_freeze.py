@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from interlock.engine.history.model.events import (
     FreezeLifted,
     MessageAdded,
 )
+from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.hub.hub import CallAnswer, CallWithdrawn, FreezeChanged, Hub
 from interlock.engine.sessions.config import SessionConfig
 
@@ -280,6 +282,60 @@ class TestLift:
         await lifted(hub)
         assert (await task).outcome == "allow"
         await check_fold(hub)
+
+
+class TestOtherServers:
+    """A freeze that another server wrote into the log, and that was lifted here."""
+
+    async def followed(self, hub: Hub) -> None:
+        """Take over a freeze of another server, and lift it here."""
+        log = hub._live.freeze.log
+        assert log is not None
+        log.begin(FreezeRecord(by="omar", at=hub._journal.clock(), reason="elsewhere"))
+        await hub.follow_freeze()
+        assert hub.current_freeze() is not None
+        await lifted(hub)
+
+    async def test_its_end_is_not_that_of_the_next(self, hub: Hub) -> None:
+        """A freeze begun while the log is read, which does not have it yet, stays in force."""
+        await opened(hub)
+        await self.followed(hub)
+        log = hub._live.freeze.log
+        assert log is not None
+        read, reads, begun = log.read, threading.Event(), threading.Event()
+
+        def slowly() -> FreezeRecord | None:
+            found = read()
+            reads.set()
+            begun.wait(30)
+            return found
+
+        log.read = slowly  # type: ignore[method-assign]
+        following = asyncio.ensure_future(hub.follow_freeze())
+        await asyncio.to_thread(reads.wait, 30)
+        freezing = asyncio.ensure_future(hub.freeze(by="maria", reason=WHY))
+        await asyncio.sleep(0)
+        begun.set()
+        await following
+        assert hub.current_freeze() is not None
+        assert (await freezing).ok
+        log.read = read  # type: ignore[method-assign]
+        await hub.follow_freeze()
+        assert hub.current_freeze() is not None
+        await check_fold(hub)
+
+    async def test_one_that_is_not_kept_stays(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A freeze that the log could not take is lifted by nobody but people."""
+        await opened(hub)
+        await self.followed(hub)
+
+        def refuse(_: FreezeRecord) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(hub._live.freeze.log, "begin", refuse)
+        assert "No space left" in (await hub.freeze(by="maria", reason=WHY)).message
+        await hub.follow_freeze()
+        assert hub.current_freeze() is not None
 
 
 class TestRestart:
