@@ -163,7 +163,14 @@ class Passkeys:
         return [each for each in self.in_force() if same_person(each.key.operator, operator)]
 
     def holds(self, operator: str, credential: str | None) -> bool:
-        """Tell whether a key is still this operator's."""
+        """Tell whether a key is still this operator's; so is none where the log cannot be read."""
+        try:
+            self._read_on()
+        except KeyProofError:
+            log.exception(
+                "It is not known whether a key of '%s' was removed: it counts no more", operator
+            )
+            return False
         return any(each.key.credential == credential for each in self.keys_of(operator))
 
     def link(self, approval_id: str) -> str | None:

@@ -18,7 +18,7 @@ from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.audit.passkeys import encoded
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.logs.key_log import KeyLog
-from interlock.engine.history.logs.line_log import append_line
+from interlock.engine.history.logs.line_log import FileLines, append_line
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalFused,
@@ -390,6 +390,31 @@ class TestFuse:
             [fused] = bodies(hub, session, ApprovalFused)
             [decided] = bodies(hub, session, ApprovalDecided)
             assert fused.proof == decided.proof is not None
+        finally:
+            await hub.close()
+
+    async def test_a_key_that_another_server_removed(
+        self, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """G-105: a key that is removed before its call is released counts no more, wherever that was."""
+        path, policy = tmp_path / "f.db", ApprovalPolicy(fuse=3600.0)
+        hub = Hub(Journal.open(path, clock=clock), policy=policy)
+        try:
+            device, shop = Authenticator(), Shop()
+            credential = await enroll(hub, "maria", device)
+            session, request = await asked(hub, shop, f"{HEAD} risk high")
+            assert (await approve(hub, request, "maria", device)).ok
+            other = KeyLog(path)
+            other.remove(credential, "maria", clock(), other.read())
+            # As a log in a database, to which other servers append.
+            monkeypatch.setattr(FileLines, "has_grown", lambda log, lines: log.read(10**6) is not None)
+            questions = hub._live.hosted(session).questions
+            [waits] = questions.table.open.values()
+            assert waits.fuse is not None
+            await questions.fuses.release(waits, waits.fuse)
+            [withdrawn] = bodies(hub, session, ApprovalWithdrawn)
+            assert "their passkey was removed" in withdrawn.reason
+            assert not shop.ran
         finally:
             await hub.close()
 
