@@ -41,7 +41,7 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from ..engine.core.unique_keys import unique
+from ..engine.core.json_values import unique
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ...engine.core.condition import SESSION_FIELDS
+from ...engine.core.hints import HINTS
 from ...engine.core.rule import ANYTHING_ELSE, UNCLEAR
 from ...engine.core.sources import USER
 from ...rules.editing.next_words import NameKind, next_rule_words, next_scenario_words
@@ -102,6 +103,7 @@ class _Known:
                 yield from in_conditions
                 yield from (f"input.{field}" for _, field in self.seen.fields)
                 yield from (f"session.{name}" for name in SESSION_FIELDS)
+                yield from (f"hint.{name}" for name in HINTS)
             case "value":
                 yield from sorted(let_names(self.text))
             case "file":

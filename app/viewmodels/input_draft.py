@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from ...engine.core.json_equality import same_json
+from ...engine.core.json_values import same_json
 from ...engine.core.plan import PLAN
 from ...engine.core.sanitize import json_escaped, visible, visible_json
 from ...engine.history.model.state import ApprovalState

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from ...engine.approvals.passkeys import KeyAnswer
-from ...engine.core.json_equality import same_json
+from ...engine.core.json_values import same_json
 from ...engine.core.people import same_person
 from ...engine.gate.types import GrantTerms
 from ...engine.history.fold.approvals import end_of, own_end

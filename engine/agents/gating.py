@@ -12,7 +12,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..core.plan import PLAN
 from ..core.sources import USER
 from ..gate.edit_notice import describe_edit

@@ -68,16 +68,16 @@ def approval_conditions(registry: Mapping[str, SkillNet], name: str) -> tuple[Co
 def surely_needs_approval(conditions: Iterable[Condition], call: ToolCall) -> bool:
     """True if a rule with one of `conditions` is sure to want approval of `call`.
 
-    It does unless its condition does not hold, wherever the call's paths may lead: only the session knows
-    where they do.
+    It does unless its condition may not hold: where the call's paths lead, what was said, who calls and
+    what a server claims of the tool only the session knows.
     """
     return any(False not in _answers(each, call.input) for each in conditions)
 
 
 def _answers(condition: Condition, value: Input) -> frozenset[bool | None]:
-    """Every answer that a condition may have for an input, wherever its paths lead."""
+    """Every answer that a condition may have for an input, in any session."""
     match condition:
-        case Compare(operator="under"):
+        case Compare(operator="under" | "from") | Compare(root="session" | "hint"):
             return frozenset((True, False, None))
         case Compare():
             return frozenset((holds(condition, value),))

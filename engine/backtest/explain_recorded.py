@@ -13,7 +13,7 @@ from ..history.model.state import SessionState
 from ..net.net import ToolCall
 from ..recording.explain import view_of
 from ..recording.explanation import ExplanationView, NetView
-from ..recording.source_texts import recorded_texts, session_fields
+from ..recording.source_texts import recorded_texts, session_fields, session_hints
 from . import Trial
 from .trial import ReadCondition
 
@@ -31,7 +31,12 @@ def explain_recorded_call(
     if trial.names is not None:
         trial.names.current = decided.names
     clock = at.timestamp() if decided.clock is None else decided.clock
-    around = Surroundings(before.workdir, shell=before.shell, session=session_fields(before))
+    around = Surroundings(
+        before.workdir,
+        shell=before.shell,
+        session=session_fields(before),
+        hints=session_hints(before),
+    )
     manager = GateManager(
         trial.nets,
         active=trial.active,

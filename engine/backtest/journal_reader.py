@@ -27,6 +27,7 @@ from ..history.model.events import (
     RulesReplaced,
     SessionOpened,
     SessionResumed,
+    ToolHints,
 )
 from ..history.model.records import Kind, RuleRecord
 from ..history.model.times import to_ms
@@ -34,6 +35,7 @@ from ..recording.source_texts import opening_fields, texts_in
 from .recording import (
     Recorded,
     RecordedCall,
+    RecordedHints,
     RecordedOpening,
     RecordedOutcome,
     RecordedQuestion,
@@ -272,6 +274,8 @@ class RecordedItems:
                 return RecordedResumption(
                     added, body.dropped, body.active, body.workdir, body.shell, session
                 )
+            case ToolHints(tool=tool, hints=hints):
+                return RecordedHints(tool, hints)
             case RulesReplaced() as body:
                 added = tuple(net.key for net in body.nets)
                 return RecordedReplacement(added, body.dropped, body.active)

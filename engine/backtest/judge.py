@@ -12,6 +12,7 @@ A question that was answered in the record counts as answered so. Any other coun
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import inf
 from typing import Literal, TypeAlias
 
@@ -29,6 +30,7 @@ from .recording import (
     BEGINNING,
     Recorded,
     RecordedCall,
+    RecordedHints,
     RecordedOpening,
     RecordedOutcome,
     RecordedQuestion,
@@ -158,7 +160,9 @@ class Judge:
             mode="enforce",
             latest=-inf,
         )
-        self._manager.surroundings = Surroundings(start.workdir, shell=start.shell, session=start.session)
+        self._manager.surroundings = Surroundings(
+            start.workdir, shell=start.shell, session=start.session, hints=start.hints
+        )
         self._manager.hear_again(start.texts)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
@@ -189,6 +193,9 @@ class Judge:
                     self.followed |= switch(net).ok
             case RecordedText(source=source, text=text):
                 self._manager.hear(source, text)
+            case RecordedHints(tool=tool, hints=hints):
+                around = self._manager.surroundings
+                self._manager.surroundings = replace(around, hints={**around.hints, tool: hints})
             case RecordedOpening():
                 self._known = item.known
                 self._manager.surroundings = _surroundings(item)
@@ -198,7 +205,8 @@ class Judge:
                 self._activate(self._merge_active(item.active))
             case RecordedResumption() | RecordedReplacement():
                 if isinstance(item, RecordedResumption):
-                    self._manager.surroundings = _surroundings(item)
+                    hints = self._manager.surroundings.hints
+                    self._manager.surroundings = replace(_surroundings(item), hints=hints)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
                 self._activate(self._merge_active(item.active, of=self._manager.active))

@@ -149,6 +149,14 @@ class RecordedResumption:
     session: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
+@frozen
+class RecordedHints:
+    """Claims of a tool's server about it, from here on."""
+
+    tool: str
+    hints: Mapping[str, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedReplacement:
     """A live session's rules were replaced: the nets `added`, `dropped`, and `active` from here on."""
@@ -167,6 +175,7 @@ Recorded: TypeAlias = (
     | RecordedResumption
     | RecordedReplacement
     | RecordedText
+    | RecordedHints
 )
 
 
@@ -177,7 +186,7 @@ class Start:
     `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
     tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
     that age, `workdir` where the calls run, `shell` what runs their commands, `texts` what was said
-    before, with its sources.
+    before, with its sources, `hints` what servers claimed of their tools.
     """
 
     markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
@@ -190,6 +199,7 @@ class Start:
     shell: Shell | None = None
     texts: tuple[tuple[str, str], ...] = ()
     session: Mapping[str, object] | None = None
+    hints: Mapping[str, Mapping[str, bool]] = field(default_factory=dict[str, Mapping[str, bool]])
 
 
 BEGINNING = Start()

@@ -177,7 +177,7 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
     """
     # The agents it knows of take a tenth of a second to import: only branches and forks pay for it.
     from ..recording.resume_checks import standing
-    from ..recording.source_texts import recorded_texts, session_fields
+    from ..recording.source_texts import recorded_texts, session_fields, session_hints
 
     found = standing(state, trial.nets, active=trial.active, nets="changed")
     return Start(
@@ -194,6 +194,7 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
         shell=state.shell,
         texts=tuple(recorded_texts(state)) if trial.reads_texts else (),
         session=session_fields(state),
+        hints=session_hints(state),
     )
 
 

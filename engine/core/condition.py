@@ -24,7 +24,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 Operator: TypeAlias = Literal[
     "=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under", "is", "from"
 ]
-Root: TypeAlias = Literal["input", "session"]
+Root: TypeAlias = Literal["input", "session", "hint"]
 Quantifier: TypeAlias = Literal["every", "any"]
 
 _OTHER: Mapping[Quantifier | None, Quantifier | None] = {"every": "any", "any": "every", None: None}
@@ -87,7 +87,8 @@ class Surroundings:
     on the machine where the tools run; `None` where that is impossible, and raising `OSError` for a path
     that cannot be followed. `shell` is what runs the shell commands in calls, `None` where unknown.
     `said` is what `from` looks for values in; without it no value's source is known. `session` has the
-    fields of the session itself, see `SESSION_FIELDS`; `None` where they are not known.
+    fields of the session itself, see `SESSION_FIELDS`; `None` where they are not known. `hints` are what
+    servers claim of their tools, by tool, `hint` what is claimed of the tool that is called, see `about`.
     """
 
     workdir: str | None = None
@@ -96,6 +97,13 @@ class Surroundings:
     shell: Shell | None = None
     said: Said | None = None
     session: Mapping[str, object] | None = None
+    hints: Mapping[str, Mapping[str, bool]] = field(default_factory=dict[str, Mapping[str, bool]])
+    hint: Mapping[str, bool] = field(default_factory=dict[str, bool])
+
+    def about(self, tool: str) -> Surroundings:
+        """These surroundings for a call of `tool`, with what is claimed of that."""
+        found = self.hints.get(tool)
+        return self if found is None else replace(self, hint=found)
 
 
 SESSION_FIELDS: Mapping[str, object] = MappingProxyType({"agent": None, "started_by": None, "labels": ()})
@@ -122,7 +130,7 @@ _OF_ONE_PROCESS = re.compile(
 class Compare:
     """One comparison of the field at `path` (`("env",)` for `input.env`) of a call's input.
 
-    With the `root` `session` it is a field of the session.
+    With the `root` `session` it is a field of the session, with `hint` a claim about the tool.
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
     `ABSENT` for `is`, for `from` a tuple of sources: `user` and names of tools. With `quantifier` it is
@@ -208,6 +216,8 @@ def unknown_reason(
             return f"{condition.field_name} is not known here"
         case Compare():
             found = _found(condition, value, surroundings)
+            if found is MISSING and condition.root == "hint":
+                return f"the tool's server claims no {condition.field_name} that counts"
             if found is MISSING:
                 return f"{_OWNERS[condition.root]} has no {condition.field_name}"
             if found is DOUBLED:
@@ -228,7 +238,7 @@ def unknown_reason(
             assert_never(condition)
 
 
-_OWNERS: Mapping[Root, str] = {"input": "the call", "session": "the session"}
+_OWNERS: Mapping[Root, str] = {"input": "the call", "session": "the session", "hint": "the tool"}
 
 
 def _unknown_source(part: Compare, found: object, surroundings: Surroundings) -> str:
@@ -381,7 +391,13 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
 
 def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
     """The value of a comparison's field."""
-    return at_path(value if part.root == "input" else surroundings.session, part.path)
+    match part.root:
+        case "input":
+            return at_path(value, part.path)
+        case "session":
+            return at_path(surroundings.session, part.path)
+        case "hint":
+            return at_path(surroundings.hint, part.path)
 
 
 def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:

@@ -12,7 +12,7 @@ from inspect import Parameter, isawaitable, signature
 from typing import cast
 
 from ..core.approvers import Approvers
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..core.people import person_key
 from ..core.plan import PLAN
 from ..net.net import Input, Marking, ToolCall

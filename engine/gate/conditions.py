@@ -158,9 +158,10 @@ def under_condition(
     condition = net.condition
     if condition is None or not any(name in net.governs for name in names):
         return tuple(names), None
-    answer = holds(condition, call.input, surroundings)
+    around = surroundings.about(call.tool_name)
+    answer = holds(condition, call.input, around)
     if answer is None:
-        return tuple(names), unknown_reason(condition, call.input, surroundings)
+        return tuple(names), unknown_reason(condition, call.input, around)
     if answer:
         return tuple(names), None
     return (

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..net.net import Input
 
 MAX_CHARACTERS = 200

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from ..core.hints import Hints
 from ..net.net import ToolCall
 from ..recording.explanation import ExplanationView
 from ..recording.records import json_input
@@ -211,6 +212,13 @@ class AgentApi:
         Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
         await self._external(session_id).record_message(role, text, reported_by)
+
+    async def note_hints(self, session_id: str, tool: str, claimed: Hints) -> None:
+        """Record what the MCP server of a tool claims of it, for conditions on hints (G-113).
+
+        Called before the first call by that claim. Raises as `record_message`.
+        """
+        await self._external(session_id).note_hints(tool, claimed)
 
     def stream(self, session_id: str, text: str) -> None:
         """Show a piece of a message, which `record_message` has whole. Raises `UnknownSessionError`."""

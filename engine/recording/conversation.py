@@ -11,7 +11,7 @@ from ..agents.messages import RulesChange
 from ..agents.models.base import ModelRequest
 from ..agents.models.openai_format import wire_messages
 from ..agents.turn.compaction import prompt_of
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..gate.wrapping.messages import OUTCOME_FIELD
 from ..history.model.events import (
     CallDecided,

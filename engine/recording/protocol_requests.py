@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..history.model.events import (
     ApprovalRequested,
     CallDecided,

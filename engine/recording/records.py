@@ -12,7 +12,7 @@ from typing import cast
 from pydantic import JsonValue, TypeAdapter
 
 from ..core.condition import condition_text
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..core.rule import Rule, people_to_loosen, restricted
 from ..gate.classify import maps_digest
 from ..gate.grants.forecast import StepForecast

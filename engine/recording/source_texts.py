@@ -43,6 +43,11 @@ def session_fields(state: SessionState) -> dict[str, object]:
     return {"agent": state.agent, "started_by": state.started_by, "labels": state.session_labels}
 
 
+def session_hints(state: SessionState) -> dict[str, dict[str, bool]]:
+    """Hints of tools that count: see `Surroundings.hints`."""
+    return {tool: known.hints for tool, known in state.hints.items()}
+
+
 def opening_fields(body: SessionOpened | SessionResumed) -> dict[str, object]:
     """The same fields, from the event that opens or resumes the session."""
     by = body.opened_by if isinstance(body, SessionOpened) else body.by

@@ -54,7 +54,7 @@ from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
-from ..core.json_equality import same_json
+from ..core.json_values import same_json
 from ..core.plan import PLAN, ConditionReader
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
@@ -85,6 +85,7 @@ from ..history.model.events import (
     SessionResumed,
     SessionStatus,
     StepEnded,
+    ToolHints,
 )
 from ..history.model.fast_models import copy_with
 from ..history.model.records import FreezeRecord, Kind
@@ -102,7 +103,7 @@ from ..recording.masked_view import MaskedSessionState
 from ..recording.records import decision_record, json_input, net_record, result_record
 from ..recording.resume_checks import ResumePoint
 from ..recording.session_end import ENDED
-from ..recording.source_texts import recorded_texts, session_fields, texts_in
+from ..recording.source_texts import recorded_texts, session_fields, session_hints, texts_in
 from .config import SessionConfig
 from .freeze import CallFreeze
 from .messages import OperatorMessages, stopped
@@ -258,7 +259,13 @@ class HostedSession:
         match event.body:
             case SessionOpened() | SessionResumed():
                 self.manager.surroundings = replace(
-                    self.manager.surroundings, session=session_fields(self.state)
+                    self.manager.surroundings,
+                    session=session_fields(self.state),
+                    hints=session_hints(self.state),
+                )
+            case ToolHints():
+                self.manager.surroundings = replace(
+                    self.manager.surroundings, hints=session_hints(self.state)
                 )
             case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
                 self.questions.schedule_block_check()

@@ -5,13 +5,22 @@ Its record, nets and approval requests are kept here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import ClassVar, Literal
 
 from ..agents.messages import clean_text
-from ..history.model.events import ApprovalRequested, EventBody, JournalEvent, MessageAdded, RequestMade
+from ..core.hints import Hints, ToolClaims, join_claims
+from ..history.model.events import (
+    ApprovalRequested,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    RequestMade,
+    ToolHints,
+)
 from ..history.model.state import mark_disconnected
 from ..recording.protocol_requests import ProtocolRequests
 from ..recording.resume_checks import ResumePoint, closings
@@ -39,6 +48,11 @@ class SubmittedSession(HostedSession):
     def requests(self) -> ProtocolRequests:
         """Requests of the Agent Approval Protocol about its calls."""
         return ProtocolRequests()
+
+    @cached_property
+    def _claims(self) -> asyncio.Lock:
+        """Held while a claim about a tool is compared with the record."""
+        return asyncio.Lock()
 
     @property
     def bounded_by(self) -> str | None:
@@ -111,6 +125,19 @@ class SubmittedSession(HostedSession):
     async def shut_down(self, reason: str) -> None:
         """Let nothing of it be asked any more."""
         await self.calls.close(reason)
+
+    async def note_hints(self, tool: str, claimed: Hints) -> None:
+        """Record what a tool's server claims of it, where the record does not have that yet (G-113).
+
+        What differs from an earlier claim, or from none where the tool was called, counts no more.
+        """
+        async with self._claims:
+            state = self.state.hints.get(tool)
+            known = None if state is None else ToolClaims(state.hints, state.differ)
+            called = known is None and any(call.tool == tool for call in self.state.calls.values())
+            now = join_claims(known, claimed, called=called)
+            if now != (known or ToolClaims()):
+                await self.record(ToolHints(tool=tool, hints={**now.hints}, differ=now.differ))
 
     async def record_message(
         self, role: Literal["user", "assistant"], text: str, reported_by: str | None = None

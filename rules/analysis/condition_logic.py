@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, assert_never, cast
 
 from ...engine.core.condition import ABSENT, And, Compare, Condition, Not, Or, Surroundings, holds
 from ...engine.verify.budget import Effort, SpentError
@@ -181,15 +181,19 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
             for name in reversed(names):
                 value = {name: value}
             fields = {field: value}
-            return frozenset([holds(comparison, fields, Surroundings(session=fields))])
+            hint = cast("Mapping[str, bool]", fields)
+            return frozenset([holds(comparison, fields, Surroundings(session=fields, hint=hint))])
 
 
-def _values(about: Iterable[Compare]) -> Iterator[_Value]:
+def _values(about: Sequence[Compare]) -> Iterator[_Value]:
     """Values of which, for any value at all, one has the same answers."""
     constants: list[object] = []
     for comparison in about:
         constants += comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
     yield _Value(missing=True)
+    if any(comparison.root == "hint" for comparison in about):
+        yield from map(_Value, (True, False))
+        return
     yield from map(_Value, _KINDS)
     yield from _texts({c for c in constants if isinstance(c, str)})
     numbers = {c for c in constants if isinstance(c, int | float) and not isinstance(c, bool)}

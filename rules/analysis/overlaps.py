@@ -37,6 +37,7 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
         # One that is in effect only after some call is compared with none: what it leaves varies.
         if not causes_of(one.rule):
             by_tool.setdefault(one.gated, []).append(one)
+    yield from _claimed(rules, effort)
     for tool, about in by_tool.items():
         yield from _always_blocked(tool, about, effort)
     pairs = (pair for about in by_tool.values() for pair in combinations(about, 2))
@@ -83,6 +84,34 @@ def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Proble
             yield at_condition(one, part, message, "name the folder alone: all below it is under it")
 
 
+def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
+    """Rules that a server's claims about its own tool keep from applying, where no other rule holds."""
+    for one in rules:
+        hints = _hints(one)
+        when = one.rule.when
+        if not hints or when is None or ruled_out((when, FAILS), effort=effort):
+            continue
+        others = (
+            each
+            for each in rules
+            if each.gated == one.gated
+            and isinstance(each.rule, ApprovalRule | BlockRule)
+            and not causes_of(each.rule)
+            and not _hints(each)
+        )
+        if not any(covers(each.rule.when, when, effort) for each in others):
+            told = " and ".join(dict.fromkeys(part.field_name for part in hints))
+            message = f"{told} is what the tool's server claims: one that lies gets round this rule"
+            remedy = f"put a rule without a hint beside it: require human-approval before {one.gated}"
+            yield at_parts(one, hints, message, remedy)
+
+
+def _hints(one: LocatedRule) -> list[Compare]:
+    """The comparisons of a rule's condition that ask for hints."""
+    when = one.rule.when
+    return [] if when is None else [part for part in comparisons(when) if part.root == "hint"]
+
+
 def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]:
     """The comparisons by `contains` that keep a rule from applying: what is used as an allow-list.
 
@@ -103,7 +132,11 @@ def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]
 
 def at_condition(one: LocatedRule, when: Condition, message: str, remedy: str) -> Problem:
     """A warning at a condition, or a part of one."""
-    parts = list(comparisons(when))
+    return at_parts(one, list(comparisons(when)), message, remedy)
+
+
+def at_parts(one: LocatedRule, parts: Sequence[Compare], message: str, remedy: str) -> Problem:
+    """A warning at the first to the last of some comparisons."""
     start, end = min(p.start for p in parts), max(p.end for p in parts)
     source = one.source
     return Problem(source.file, source.line, start + 1, end - start, source.text, message, remedy)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from ...engine.core.condition import SESSION_FIELDS, is_session_list
+from ...engine.core.hints import HINTS
 from ..parse.lines import code, write
 from .fault import Fault, closest, one_of, start
 from .problems import cut, quote
@@ -59,13 +60,43 @@ def no_session_field(line: str, field: Token, names: Sequence[str]) -> Fault | N
     return Fault.at(field, message, remedy)
 
 
+def no_hint(line: str, field: Token, names: Sequence[str]) -> Fault | None:
+    """The fault of a field that is no hint of tools; `None` for one that is."""
+    if len(names) == 1 and names[0] in HINTS:
+        return None
+    known = [f"hint.{name}" for name in HINTS]
+    in_mcp = {f"hint.{name}".lower(): f"hint.{ours}" for ours, name in HINTS.items()}
+    message = f"the hints of a tool are {one_of(known).replace(' or ', ' and ')}, got {quote(field)}"
+    near = in_mcp.get(field.lower()) or closest(str(field), known, 0.7)
+    remedy = (
+        write(line, start(field), len(field), near) if near else "write for example: when not " + _HINT
+    )
+    return Fault.at(field, message, remedy)
+
+
+_HINT = "hint.read_only = true"
+
+
+def no_hint_value(line: str, field: Token, first: Token, last: Token) -> Fault:
+    """The fault of a hint compared with what is neither true nor false."""
+    length = start(last) + len(last) - start(first)
+    message = f"{quote(field)} is true or false, got {quote(line[start(first) : start(first) + length])}"
+    return Fault(start(first), length, message, write(line, start(first), length, "true"))
+
+
 def wrong_quantity(
     line: str, field: Token, name: str, operator: str, quantifier: Token | None
 ) -> Fault | None:
     """The fault of a session's list compared as one value, or of one value as a list; `None` if neither.
 
-    `name` is the field's. A list as a whole can contain a text or come from somewhere.
+    `name` is the field's. A list as a whole can contain a text or come from somewhere. A hint is true or
+    false, which nothing but `=` and `!=` compares.
     """
+    if field.startswith("hint.") and quantifier is None:
+        if operator in ("=", "!="):
+            return None
+        message = f"{quote(field)} is true or false, which '{operator}' does not compare"
+        return Fault.at(field, message, f"write for example: when {field} = true")
     if quantifier is not None and not is_session_list(name):
         message = f"{quote(field)} is one value, got {quote(quantifier)} before it"
         length = start(field) - start(quantifier)

@@ -28,6 +28,7 @@ USAGE = {
     "session": "session agent <name>, session started_by <name>, session labels <label> …, "
     "or session new",
     "another": "session new",
+    "hint": "hint <tool> read_only true, also destructive, idempotent or open_world, with true or false",
     "group": "group <name> <member>, …",
 }
 

@@ -18,7 +18,7 @@ _EXAMPLE = 'write for example: let team = ["a", "b"]'
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _KEYWORDS = frozenset(
     ("input", "true", "false", "null", "in", "contains", "matches", "under", "is", "present", "missing")
-) | {"and", "or", "not", "every", "any", "because", "when", "let", "lines", "session", "from"}
+) | {"and", "or", "not", "every", "any", "because", "when", "let", "lines", "session", "hint", "from"}
 
 
 def unexpected_value(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:

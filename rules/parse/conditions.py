@@ -33,7 +33,7 @@ from ..errors.condition_errors import (
     wrong_value,
 )
 from ..errors.fault import Fault
-from ..errors.field_errors import no_session_field, wrong_quantity
+from ..errors.field_errors import no_hint, no_hint_value, no_session_field, wrong_quantity
 from ..errors.problems import quote
 from ..errors.value_errors import unexpected_value
 from .grammar import Parsed, grammar
@@ -208,6 +208,8 @@ class _ConditionReader:
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
         self._check_quantity(field, path, name, quantifying)
+        if _root(field) == "hint" and not self.wrong and not isinstance(meant, bool):
+            self.wrong.append(no_hint_value(self._line, field, first, last))
         compare = Compare(path, name, meant, start, end, quantifier, given, _root(field))
         return Not(compare) if negated else compare
 
@@ -265,13 +267,15 @@ class _ConditionReader:
             names.append(name)
         if _root(field) == "session" and (fault := no_session_field(self._line, field, names)):
             self.wrong.append(fault)
+        if _root(field) == "hint" and (fault := no_hint(self._line, field, names)):
+            self.wrong.append(fault)
         return tuple(names)
 
     def _check_quantity(
         self, field: Token, path: tuple[str, ...], operator: Operator, quantifier: Token | None
     ) -> None:
-        """Complain where a session's field is compared as what it is not: one value, or a list."""
-        if _root(field) == "session" and not self.wrong:
+        """Complain where a field with one value, or a list, is compared as what it is not."""
+        if _root(field) != "input" and not self.wrong:
             fault = wrong_quantity(self._line, field, path[0], operator, quantifier)
             self.wrong += [] if fault is None else [fault]
 
@@ -353,7 +357,7 @@ def _kind(value: Value | Sources) -> str:
 
 
 def _root(field: Token) -> Root:
-    return "session" if field.startswith("session") else "input"
+    return cast("Root", field.partition(".")[0])
 
 
 def _is_quantifier(part: Token | _Tree) -> bool:

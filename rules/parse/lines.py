@@ -10,7 +10,7 @@ from ..errors.problems import cut
 _BLANK = r"[\t\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 # `when` is a keyword where what follows can begin a condition; elsewhere it is a tool's name.
 _WHEN = re.compile(
-    rf"(?<={_BLANK})when(?={_BLANK}+(?:(?:input|session)\b|\(|not\b|(?:every|any)(?={_BLANK})))"
+    rf"(?<={_BLANK})when(?={_BLANK}+(?:(?:input|session|hint)\b|\(|not\b|(?:every|any)(?={_BLANK})))"
 )
 _BECAUSE = re.compile(rf'(?<={_BLANK})because(?={_BLANK}+")')
 """`because` is a keyword where a text follows."""

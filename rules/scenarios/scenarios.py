@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from lark import Token, Tree
 
+from ...engine.core.hints import Hint, Hints
 from ...engine.core.labels import MOST_LABELS, checked_label, checked_labels
 from ...engine.net.net import Input
 from ..compiler import load_rules
@@ -156,6 +157,15 @@ class NewSession:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """`hint TOOL NAME true|false …`: the tool's server claims this, and nothing else, from here on."""
+
+    tool: str
+    hints: Hints
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """`group NAME MEMBER, …`: these people are in the group, from here on."""
 
@@ -165,7 +175,7 @@ class Group:
 
 
 Step: TypeAlias = (
-    Group | Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField | NewSession
+    Group | Call | Expect | Answer | Switch | SetMode | Wait | Say | SessionField | NewSession | Claim
 )
 
 
@@ -228,13 +238,13 @@ def parse_call(text: str, *, source: str = "<call>") -> Call:
     return step
 
 
-def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField | NewSession:
-    """One line `say "TEXT"`, `session FIELD VALUE` or `session new`.
+def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField | NewSession | Claim:
+    """One line `say "TEXT"`, `session FIELD VALUE`, `session new` or `hint TOOL …`.
 
     Raises `RuleError` as `parse_call`.
     """
     step = _parsed_line(text, source)
-    assert isinstance(step, Say | SessionField | NewSession)
+    assert isinstance(step, Say | SessionField | NewSession | Claim)
     return step
 
 
@@ -364,6 +374,11 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return SessionField(str(name), _labels(labels, wrong), spot)
         case "session", [name, value]:
             return SessionField(str(name), read_text(value, wrong), spot)
+        case "hint", [tool, *rest]:
+            claims = zip(rest[::2], rest[1::2], strict=True)
+            return Claim(
+                str(tool), {cast("Hint", str(name)): v.type == "TRUE" for name, v in claims}, spot
+            )
         case "another", _:
             return NewSession(spot)
         case "expect", [Token(type="ALLOW")]:

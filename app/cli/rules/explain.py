@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,9 +19,9 @@ from ..options import add_switch
 if TYPE_CHECKING:
     from ....engine.core.condition import Surroundings
     from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
-    from ....rules.scenarios.scenarios import Call, NewSession, Say, SessionField
+    from ....rules.scenarios.scenarios import Call, Claim, NewSession, Say, SessionField
 
-EarlierStep: TypeAlias = "Call | Say | SessionField | NewSession | int"
+EarlierStep: TypeAlias = "Call | Say | SessionField | NewSession | Claim | int"
 
 ASKS = 3
 BLOCKED = 4
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--after",
         metavar="CALL",
         action="append",
-        help="""a call made before, approved, 'wait 1h', or 'say "<text>"'; may be repeated""",
+        help="""a call made before, approved, 'wait 1h', 'say "<text>"', or a 'hint'; may be repeated""",
     )
     add_switch(parser, "--json", "print it as JSON")
     parser.epilog = f"{CODES_HELP} {parser.epilog or ''}".rstrip()
@@ -53,8 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
     Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those of `--after`
     are approved by as many operators as required, and succeed unless they end in `fails`, or return what
-    stands behind `returns`; among them `wait 1h` advances the time, and `say "TEXT"` is what a person
-    says. They run here: paths start from the working directory. Returns 0 for a call that is allowed, 3
+    stands behind `returns`; among them `wait 1h` advances the time, `say "TEXT"` is what a person says,
+    and `hint TOOL read_only true` what the tool's server claims. They run here: paths start from the
+    working directory. Returns 0 for a call that is allowed, 3
     for one that needs approval, 4 for one that is blocked; 2 after printing what cannot be read, or which
     call of `--after` is blocked.
     """
@@ -127,7 +128,7 @@ def _step(text: str) -> EarlierStep:
     from ....rules.parse.durations import LIMITS, seconds
     from ....rules.scenarios.scenarios import parse_call, parse_setting
 
-    if re.match(r"\s*(say|session)\s", text):
+    if re.match(r"\s*(say|session|hint)\s", text):
         return parse_setting(text, source="--after")
     found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
     if found is None:
@@ -153,12 +154,13 @@ async def _make(
 
     In its place the first call that is blocked, with the reason.
     """
+    from ....engine.core.hints import SessionClaims
     from ....engine.core.sources import USER
     from ....engine.gate import GateContext, ToolResult
     from ....engine.net.net import ToolCall
-    from ....rules.scenarios.scenarios import NewSession, Say, SessionField
+    from ....rules.scenarios.scenarios import Claim, NewSession, Say, SessionField
 
-    context = GateContext(confirm=_approve)
+    context, claims = GateContext(confirm=_approve), SessionClaims()
     for number, step in enumerate(steps, 1):
         if isinstance(step, int):
             now.time += step
@@ -170,8 +172,13 @@ async def _make(
             now.session[step.name] = step.value
             continue
         if isinstance(step, NewSession):
-            manager = begin(number)
+            manager, claims = begin(number), SessionClaims()
             continue
+        if isinstance(step, Claim):
+            hints = claims.note(step.tool, step.hints)
+            manager.surroundings = replace(manager.surroundings, hints=hints)
+            continue
+        claims.called.add(step.tool)
         call = ToolCall(f"after-{number}", step.tool, step.input)
         decision = await manager.handle_tool_call(call, context)
         if decision.block:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....engine.core.condition import SESSION_FIELDS, Surroundings
 from ....engine.core.durations import format_duration
+from ....engine.core.hints import SessionClaims
 from ....engine.core.people import is_among, person_key, same_person
 from ....engine.core.sources import USER
 from ....engine.gate import (
@@ -25,6 +26,7 @@ from ....rules import Problem, RuleSet
 from ....rules.scenarios.scenarios import (
     Answer,
     Call,
+    Claim,
     Expect,
     Group,
     NewSession,
@@ -225,6 +227,7 @@ class _Run:
 
     def _new_manager(self) -> GateManager:
         self._sessions += 1
+        self._claims = SessionClaims()
         return GateManager(
             self._rules.registry,
             surroundings=Surroundings(session=self._session),
@@ -249,6 +252,7 @@ class _Run:
             case Call():
                 await self._conclude()
                 self._calls += 1
+                self._claims.called.add(step.tool)
                 self._refused = None
                 self._ongoing = _Ongoing(step, self._calls, self._manager, self._people)
                 await self._ongoing.settle()
@@ -272,6 +276,10 @@ class _Run:
             case SessionField():
                 await self._conclude()
                 self._session[step.name] = step.value
+            case Claim():
+                await self._conclude()
+                hints = self._claims.note(step.tool, step.hints)
+                self._manager.surroundings = replace(self._manager.surroundings, hints=hints)
             case NewSession():
                 await self._conclude()
                 self._manager = self._new_manager()

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from textual.content import Content
 
 from ....engine.history.decisions.precedents import Precedents
+from ....engine.history.fold.event_text import hint_words
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.history.redaction.hidden_text import RevealedText
 from ...format.highlighting import code_spans, file_language, highlighted
@@ -547,10 +548,20 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
             else []
         ),
         *_labels_of(session),
+        *_hints_of(session, request.called),
         *([Content(f"step {step} of the flow")] if step is not None and request.wants is None else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
     return in_rows(parts, width)
+
+
+def _hints_of(session: SessionState | None, tool: str) -> list[Content]:
+    """Claims of the tool's server about it, where it has made any."""
+    known = None if session is None else session.hints.get(tool)
+    if known is None:
+        return []
+    differ = f"; claims differ: {', '.join(known.differ)}" if known.differ else ""
+    return [Content.assemble(("server claims ", MUTED), shown(hint_words(known.hints) + differ))]
 
 
 def _labels_of(session: SessionState | None) -> list[Content]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from ..decisions import ApprovedCall
 from ..errors import OPERATION_ABORTED, ToolError, describe
 from ..events import ToolProgress, ToolResultEvent

@@ -411,6 +411,9 @@ def _answer(
             if condition.operator in ("is", "from") and condition.root == "input":
                 # A field that the step does not fix may be there, and other values may be said.
                 return None
+            if condition.root == "hint":
+                # What the tool's server claims by then is the server's matter.
+                return None
             return holds(condition, value, surroundings)
         case Not(inner=inner):
             answer = _answer(inner, when, value, surroundings)

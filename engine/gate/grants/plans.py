@@ -264,7 +264,8 @@ def planned_difference(
                 return why
             if any(programs(net, call)) and not _tells_of(planned.when, net, call):
                 return reasons.OTHER_PROGRAM
-        if planned.when is not None and holds(planned.when, call.input, surroundings) is not True:
+        around = surroundings.about(call.tool_name)
+        if planned.when is not None and holds(planned.when, call.input, around) is not True:
             return reasons.NOT_AS_PLANNED
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from ...core.plan import PLAN
 from ...core.rule import ApprovalRule
 from ...net.net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled

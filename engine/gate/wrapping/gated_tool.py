@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from ...core.frozen import maker
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from ...net.net import Input, ToolCall
 from ..calls.contention import ThreadWait
 from ..edit_notice import with_notice

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from ...history.model.events import RequestMade
 from ...recording.protocol_requests import ProtocolRequest
 from ..protocol.framing import Payload, WireError, problems, read_json

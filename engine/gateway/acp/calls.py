@@ -21,7 +21,7 @@ from acp.schema import (
 )
 from pydantic import JsonValue
 
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from ...core.rule import UNCLEAR
 from ..client.agent_tools import shortened
 from ..hooks.events import output_text

@@ -25,6 +25,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from ...core.condition import Shell
+from ...core.hints import Hints
 from ...core.plan import PLAN, PLAN_NOTED, PlanStep, written_plan
 from ...gate.types import Blocked
 from ...gate.wrapping.failures import ResultClassifier, returned_failure
@@ -36,6 +37,7 @@ from ..protocol.agent_methods import (
     ENDED,
     EXPLAIN,
     GIVE_UP,
+    NOTE_HINTS,
     OPEN,
     PROMPT,
     REPORT_MESSAGE,
@@ -53,6 +55,7 @@ from ..protocol.agent_methods import (
     SessionEnded,
     SessionOpen,
     SessionParams,
+    ToolClaims,
     ToolResult,
     WithdrawCall,
 )
@@ -363,6 +366,17 @@ class AgentSession:
         await self._client.link.request(
             REPORT_MESSAGE, ReportMessage(session=self.id, role=role, text=text)
         )
+
+    async def note_hints(self, tool: str, hints: Hints) -> None:
+        """Say what a tool's MCP server claims of it, before its first call. Older servers ignore it."""
+        params = ToolClaims(session=self.id, tool=tool, hints={**hints})
+        try:
+            await self._client.link.request(
+                NOTE_HINTS, params, may_repeat=True, patience=self._client.patience
+            )
+        except RequestFailedError as error:
+            if error.code != Code.METHOD:
+                raise
 
     async def prompt(self) -> str:
         """Describe what the rules allow the model now, as text for its system prompt."""

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ...core.hints import Hints
 from ...core.plan import PlanStep
 from ...gate.types import Blocked
 from ...gate.wrapping.failures import ResultClassifier
@@ -245,6 +246,10 @@ class SyncAgentSession:
     def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""
         self._thread.wait(self._session.report_message(role, text))
+
+    def note_hints(self, tool: str, hints: Hints) -> None:
+        """Say what a tool's MCP server claims of it; see `AgentSession.note_hints`."""
+        self._thread.wait(self._session.note_hints(tool, hints))
 
     def prompt(self) -> str:
         """Describe what the rules allow the model now, as text for its system prompt."""

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from ...core.unique_keys import unique
+from ...core.json_values import unique
 from .transcript import failed, goes_on
 
 JsonObject = dict[str, object]

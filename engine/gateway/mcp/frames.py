@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from ...core.unique_keys import unique
+from ...core.json_values import unique
 from .results import is_object
 
 CALL: Final = "tools/call"

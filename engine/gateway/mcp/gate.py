@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ...core.json_values import RepeatedKeyError, unique
 from ...core.plan import PLAN, PLAN_DESCRIPTION, PLAN_SCHEMA
-from ...core.unique_keys import RepeatedKeyError, unique
 from .frames import (
     CALL,
     INVALID_PARAMS,

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from ...core.durations import format_duration
+from ...core.hints import Hints
 from ...core.plan import PLAN_NOTED
 from ...core.sanitize import visible
 from ..client.agent import AgentClient, AgentSession
@@ -150,6 +151,7 @@ class McpProxy:
         self._began: dict[McpCall, float] = {}
         self._opening: asyncio.Task[None] | None = None
         self._names = ToolNames()
+        self._noted: dict[str, Hints] = {}
         self._listing: asyncio.Task[None] | None = None
         self._list_ended = asyncio.Event()
         self._listing_time = listing
@@ -316,6 +318,8 @@ class McpProxy:
         if size + _ROOM > self._session.largest:
             reason = f"its input has {size} bytes; the gate takes {self._session.largest} at most"
             return self.gate.refusal_line(call, f"{call.name} was not run: {reason}")
+        if not call.own:
+            await self._note_hints(session, call)
         patience, wait = self._soon, self._wait
         if wait is None:
             wait = UNKEPT if call.token is None else inf
@@ -347,6 +351,13 @@ class McpProxy:
             await self._send_progress(call, began, answer.reason or "it needs approval")
             patience = self._often
         return None
+
+    async def _note_hints(self, session: AgentSession, call: McpCall) -> None:
+        """Have the gate know what the server claims of a tool, before it judges a call of that."""
+        hints = self._names.hints(call.name)
+        if self._noted.get(call.tool, {}) != hints:
+            await session.note_hints(call.tool, hints)
+            self._noted[call.tool] = hints
 
     async def _block_probe(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
         """Block the probe, whatever the rules say of it: the server has recorded it."""

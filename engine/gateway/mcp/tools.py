@@ -1,4 +1,4 @@
-"""Names of the tools that an MCP server lists: calls of other names are not passed on (G-66). No I/O.
+"""Tools that an MCP server lists, with its hints: calls of other names are not passed on (G-66). No I/O.
 
 Rules use the names that a server lists. A server that is lenient about names could run a listed tool
 under a spelling that no rule has.
@@ -13,7 +13,8 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from ...core.unique_keys import RepeatedKeyError, unique
+from ...core.hints import Hint, Hints, claimed_hints, differing_hints
+from ...core.json_values import RepeatedKeyError, unique
 from .frames import line_of
 from .results import is_object
 
@@ -34,7 +35,8 @@ class ToolNames:
         self.fault: str | None = None
         self._prefix: Final = f"interlock-tools-{new_id()}-"
         self._names: frozenset[str] = frozenset()
-        self._found: set[str] = set()
+        self._hints: dict[str, dict[Hint, bool]] = {}
+        self._found: dict[str, dict[Hint, bool]] = {}
         self._meta: Mapping[str, JsonValue] = {}
         self._requests = self._pages = 0
         self._pending: str | None = None
@@ -43,9 +45,13 @@ class ToolNames:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
+    def hints(self, name: str) -> Hints:
+        """Claims of the server about a tool in its last whole list."""
+        return self._hints.get(name, {})
+
     def request(self, meta: Mapping[str, JsonValue]) -> bytes:
         """Request for the first page of a new list, with the client's `_meta` where it has one."""
-        self._found, self._pages, self._meta = set(), 0, meta
+        self._found, self._pages, self._meta = {}, 0, meta
         self.fault, self._outdated = None, False
         return self._page(None)
 
@@ -88,8 +94,8 @@ class ToolNames:
             return None, True
         for tool in listed:
             name = tool.get("name") if is_object(tool) else None
-            if isinstance(name, str):
-                self._found.add(name)
+            if is_object(tool) and isinstance(name, str):
+                self._find(name, claimed_hints(tool.get("annotations")))
         cursor = result.get("nextCursor")
         if self._outdated:
             return self.request(self._meta), False
@@ -98,8 +104,14 @@ class ToolNames:
                 return self._page(cursor), False
             self._end(f"answered tools/list with more than {MOST_PAGES} pages")
             return None, True
-        self._names = frozenset(self._found)
+        self._names, self._hints = frozenset(self._found), self._found
         return None, True
+
+    def _find(self, name: str, hints: dict[Hint, bool]) -> None:
+        """Note a tool of the list; of one that it has twice only what both entries claim."""
+        known = self._found.setdefault(name, hints)
+        for differing in differing_hints(known, hints):
+            known.pop(differing, None)
 
     def note_late(self, seconds: float) -> None:
         """Note that no complete list came in this time; one that comes later is used all the same."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue, StrictBool, field_validator
 
 from ...core.condition import Shell, shell_named
+from ...core.hints import Hint
 from ...core.rights import Rights
 from ...core.rule import check_tool_name
 from ...recording.explanation import ExplanationView
@@ -127,6 +128,20 @@ class RulesPrompt(ServerMessage):
     text: str
 
 
+class ToolClaims(Payload):
+    """Claims of a tool's MCP server about it, in the tool's annotations; nobody checks them.
+
+    A hint that the server does not give is left out. Conditions such as `hint.read_only = true` ask for
+    them in the session's calls of the tool from here on, so this comes before the first of them. What
+    differs from an earlier claim in the session counts no more. An older server does not know the method,
+    nor rules that ask for hints.
+    """
+
+    session: str = _ID
+    tool: str = _NAME
+    hints: dict[Hint, StrictBool]
+
+
 class CallTool(Payload):
     """A tool call that the agent wants to make.
 
@@ -219,6 +234,9 @@ REPORT_MESSAGE = Method(
 PROMPT = Method(
     "session.prompt", "agent", SessionParams, RulesPrompt, "Describe what the nets allow the model now."
 )
+NOTE_HINTS = Method(
+    "tool.note_hints", "agent", ToolClaims, Nothing, "Record what a tool's MCP server claims of it."
+)
 CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Request a decision on a tool call.")
 END_TURN = Method(
     "session.end_turn",
@@ -247,6 +265,7 @@ AGENT_METHODS = (
     CLOSE,
     REPORT_MESSAGE,
     PROMPT,
+    NOTE_HINTS,
     CALL,
     WITHDRAW,
     GIVE_UP,

@@ -15,7 +15,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
-from ...core.unique_keys import RepeatedKeyError, check_unique
+from ...core.json_values import RepeatedKeyError, check_unique
 from ...history.model.fast_models import construct_model
 
 LONGEST_ID = 128

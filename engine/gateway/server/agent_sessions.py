@@ -32,6 +32,7 @@ from ..protocol.agent_methods import (
     SessionEnded,
     SessionOpen,
     SessionParams,
+    ToolClaims,
     ToolResult,
     WithdrawCall,
 )
@@ -270,6 +271,12 @@ class AgentSessions:
         """Record a message; a user's as reported by the agent, since no person has confirmed it."""
         session = self._session(identity, params.session)
         await self.hub.record_message(session.id, params.role, params.text, reported_by=identity.name)
+        return Nothing()
+
+    async def note_hints(self, identity: Identity, params: ToolClaims) -> Nothing:
+        """Record what a tool's MCP server claims of it."""
+        session = self._session(identity, params.session)
+        await self.hub.note_hints(session.id, params.tool, params.hints)
         return Nothing()
 
     async def prompt(self, identity: Identity, params: SessionParams) -> RulesPrompt:

@@ -44,6 +44,7 @@ CALL_TYPES = (
     "approval.decided",
     "approval.expired",
     "net.toggled",
+    "tool.hints",
 )
 """Events that bear on how calls are judged. The mode of a call is in its decision."""
 

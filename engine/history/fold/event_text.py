@@ -56,6 +56,7 @@ from ..model.events import (
     SessionResumed,
     SessionStatus,
     StepEnded,
+    ToolHints,
 )
 from ..model.records import AppliedRules, FlowStepped, GrantRecord, StepRecord
 from ..model.state import NetState, SessionState
@@ -131,6 +132,8 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return body.finish_reason, used, _by(body.via)
         case FlowStepped() as body:
             return step_headline(body)
+        case ToolHints() as body:
+            return body.tool, f"its server claims {hint_words(body.hints)}", differing_words(body)
         case CallWaits() as body:
             return f"call {body.call_id}", f"waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallLate() as body:
@@ -304,6 +307,21 @@ def _fused(body: ApprovalFused) -> str:
     if body.held is not None:
         runs = f"runs once the agent makes the call again, until {body.held:%H:%M:%S}"
     return f"approved by {by}{edited}{_reason_suffix(body.reason)}, {runs}"
+
+
+def hint_words(hints: Mapping[str, bool]) -> str:
+    """Claims about a tool, as rules would have them: `read_only = true, open_world = false`."""
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in hints.items()) or "nothing"
+
+
+def differing_words(body: ToolHints) -> str:
+    """Note on hints that a server claimed otherwise before; empty where there are none."""
+    if not body.differ:
+        return ""
+    return (
+        f"the server of {body.tool} claims {', '.join(body.differ)} otherwise than before in this "
+        "session: that counts no more, and rules that ask for it apply"
+    )
 
 
 def _late(body: CallLate) -> str:
@@ -566,6 +584,8 @@ def _call_changes(before: SessionState, event: JournalEvent, after: SessionState
         case MessageAdded(role="assistant", calls=calls):
             for call in calls:
                 yield f"proposed: {call.tool} (call {call.call_id})"
+        case ToolHints() as body:
+            yield f"{body.tool}: its server claims {hint_words(body.hints)}"
         case CallWaits() as body:
             yield f"call {body.call_id} waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallLate() as body:

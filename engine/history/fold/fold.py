@@ -53,12 +53,14 @@ from ..model.events import (
     SessionResumed,
     SessionStatus,
     StepEnded,
+    ToolHints,
 )
 from ..model.fast_models import copy_with
 from ..model.records import FlowStepped, NetRecord, StepRecord
 from ..model.state import (
     CallState,
     FlowState,
+    HintsState,
     NetState,
     PendingState,
     SessionState,
@@ -78,7 +80,7 @@ from .approvals import (
     requested,
     revoked,
 )
-from .event_text import dollars
+from .event_text import differing_words, dollars
 from .flow_steps import speaker, stepped
 from .markings import (
     ages,
@@ -193,6 +195,11 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             state.cost += body.cost
         case FlowStepped():
             stepped(state, event, body)
+        case ToolHints():
+            known = HintsState(hints=body.hints, differ=body.differ)
+            state.hints = {**state.hints, body.tool: known}
+            if body.differ:
+                say(state, "note", event.at, differing_words(body))
         case CallWaits():
             call = find_call(state, body.call_id, UNDECIDED)
             if call is not None:

@@ -205,6 +205,19 @@ class StepEnded(Record):
     via: str | None = None
 
 
+class ToolHints(Record):
+    """The server of a tool claims something of it, written before the first call by that claim (G-113).
+
+    `hints` are those that count from here on: true or false, by the names that rules have for them. Those
+    in `differ` were claimed otherwise before in this session, and count no more.
+    """
+
+    type: Literal["tool.hints"] = "tool.hints"
+    tool: str
+    hints: dict[str, bool]
+    differ: tuple[str, ...] = ()
+
+
 class CallWaits(Record):
     """A call waits until other calls are decided before anybody is asked about it (G-68).
 
@@ -746,6 +759,7 @@ EventBody = Annotated[
     | MessageWithdrawn
     | StepEnded
     | FlowStepped
+    | ToolHints
     | CallWaits
     | CallLate
     | CallRepeated

@@ -344,6 +344,13 @@ class FlowState(BaseModel):
         return {place: self.live.count(place) for place in self.flow.net.places}
 
 
+class HintsState(Record):
+    """Hints of one tool: those that count, and those of which its server's claims `differ`."""
+
+    hints: dict[str, bool]
+    differ: tuple[str, ...] = ()
+
+
 class SessionState(BaseModel):
     """All that is known of a session after its event number `seq`.
 
@@ -351,7 +358,8 @@ class SessionState(BaseModel):
     and its subagents'; `max_cost` is the most it may cost. `starters` says of the people it began or went
     on by what they did, `started_by` is who did so last, `task_by` who spoke in its last turn, `at_rest`
     that the next who speaks begins another turn. `labels` are its tools' names for people,
-    `session_labels` the words that people have given the session. `queued` is what people said and the
+    `session_labels` the words that people have given the session, `hints` what servers claim of their
+    tools. `queued` is what people said and the
     agent has not taken up yet, in the order it was said. `off` are the nets that people switched off,
     `shadowed` is who switched it to shadow mode, if anybody did; `changes` are those proposed that wait
     for others to agree. `frozen` is the freeze of all agents, while there is one. What the containers
@@ -384,6 +392,7 @@ class SessionState(BaseModel):
     tools: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     session_labels: tuple[str, ...] = ()
+    hints: dict[str, HintsState] = {}
     nets: dict[str, NetState] = {}
     values: dict[str, ValueState] = {}
     active: list[str] = []

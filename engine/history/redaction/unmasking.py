@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from ...core.json_equality import same_json
+from ...core.json_values import same_json
 from .spans import MASKED, behind_masks, holds_mask, masks_in
 
 

@@ -112,7 +112,8 @@ class TestCompletion:
         text = f"{RULES}block deploy when "
         words = [each.word for each in proposals("a.rules", text, 6, 19, seen) if each.kind == "field"]
         of_session = ["session.agent", "session.started_by", "session.labels"]
-        assert words == ["input.command", "input.to", "input.one", "input.two", *of_session]
+        of_tool = ["hint.read_only", "hint.destructive", "hint.idempotent", "hint.open_world"]
+        assert words == ["input.command", "input.to", "input.one", "input.two", *of_session, *of_tool]
 
     def test_proposes_files_to_use(self, tmp_path: Path) -> None:
         """Behind `use` stand the rules files of the folder, not those of scenarios."""

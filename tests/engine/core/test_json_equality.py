@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from interlock.engine.core.json_equality import same_json
+from interlock.engine.core.json_values import same_json
 
 
 class TestSameJson:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from interlock.engine.core.json_equality import same_json
+from interlock.engine.core.json_values import same_json
 from interlock.engine.recording.records import copied, json_input, own_input
 
 VALUES: st.SearchStrategy[JsonValue] = st.recursive(

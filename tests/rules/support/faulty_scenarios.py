@@ -19,7 +19,7 @@ MODE = "'enforce' or 'shadow'"
 def unknown(word: str) -> str:
     return (
         f"unknown keyword '{word}'. Expected 'use', 'scenario', 'call', 'expect', 'approve', 'deny', "
-        "'switch', 'mode', 'wait', 'say', 'session', or 'group'"
+        "'switch', 'mode', 'wait', 'say', 'session', 'group', or 'hint'"
     )
 
 

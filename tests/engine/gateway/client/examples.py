@@ -29,6 +29,9 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "session.close": ({"session": "bot-1"},),
     "session.report_message": ({"session": "bot-1", "role": "assistant", "text": "I deploy now."},),
     "session.prompt": ({"session": "bot-1"},),
+    "tool.note_hints": (
+        {"session": "bot-1", "tool": "bash", "hints": {"read_only": False, "open_world": True}},
+    ),
     "tool.call": ({"session": "bot-1", "call": "c1", "tool": "bash", "input": {"x": 1}, "wait": 5.0},),
     "tool.withdraw": ({"session": "bot-1", "call": "c1", "reason": "no longer"},),
     "tool.give_up": ({"session": "bot-1", "call": "c1", "reason": "nobody decided within 50 s"},),

@@ -1,0 +1,118 @@
+"""Hints of MCP servers: the gate has them before the first call, a changed one counts no more (G-113)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.gateway.client.connection import RequestFailedError
+from interlock.engine.gateway.mcp.tools import ToolNames
+from interlock.engine.gateway.protocol.framing import Code
+from interlock.engine.history.model.events import ToolHints
+
+from ..served import Served, served
+from .test_mcp_proxy import Ends, between, said, text
+
+RULES = "block fetch when not hint.read_only = true"
+CHANGED = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
+
+
+def claiming(ends: Ends, annotations: object, *more: object) -> None:
+    """Have the server list `fetch` with these annotations, once for each."""
+
+    async def lists(asked: dict[str, Any]) -> None:
+        tools = [{"name": "fetch", "annotations": each} for each in (annotations, *more)]
+        ends.pages.append(0)
+        await ends.answer(asked["id"], result={"tools": tools})
+
+    ends.lists = lists
+
+
+async def claims(server: Served) -> list[tuple[dict[str, bool], tuple[str, ...]]]:
+    [state] = await server.hub.sessions()
+    events = await server.hub.recorded(state.id)
+    return [(e.body.hints, e.body.differ) for e in events if isinstance(e.body, ToolHints)]
+
+
+class TestHints:
+    async def test_before_the_first_call(self, tmp_path: Path) -> None:
+        """What the server claims is recorded once, and the first call is judged by it."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            claiming(ends, {"readOnlyHint": True, "openWorldHint": False, "title": "Fetch"})
+            await ends.ran(1, "fetch")
+            await ends.ran(2, "fetch")
+            assert await claims(server) == [({"read_only": True, "open_world": False}, ())]
+
+    async def test_none(self, tmp_path: Path) -> None:
+        """Without annotations nothing is recorded, and a rule that asks for a hint applies."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            await ends.ask(1, "fetch")
+            assert "hint.read_only" in text(await ends.told(1))
+            assert await claims(server) == []
+
+    async def test_a_changed_one(self, tmp_path: Path) -> None:
+        """A server that changes a hint once its tool is trusted loses it, and operators read that."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            claiming(ends, {"readOnlyHint": True})
+            await ends.ran(1, "fetch")
+            claiming(ends, {"readOnlyHint": False})
+            await ends.line(CHANGED)
+            await ends.ask(2, "fetch")
+            text(await ends.told(2))
+            claiming(ends, {"readOnlyHint": True})
+            await ends.line(CHANGED)
+            await ends.ask(3, "fetch")
+            text(await ends.told(3))
+            assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
+            assert any("otherwise than before" in each for each in await said(server))
+
+    async def test_two_entries_of_one_name(self, tmp_path: Path) -> None:
+        """Of a tool that one list has twice only what both entries claim counts."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            claiming(ends, {"readOnlyHint": True, "openWorldHint": True}, {"openWorldHint": True})
+            await ends.ask(1, "fetch")
+            text(await ends.told(1))
+            assert await claims(server) == [({"open_world": True}, ())]
+
+    async def test_under_the_name_at_the_gate(self, tmp_path: Path) -> None:
+        """With `--prefix` the claims are about the tool that rules name."""
+        rules = RULES.replace("fetch", "web_fetch")
+        async with served(tmp_path, rules=rules) as server, between(server) as ends:
+            ends.gate._prefix = "web_"  # pyright: ignore[reportPrivateUsage]
+            claiming(ends, {"readOnlyHint": True})
+            await ends.ran(1, "fetch")
+            [state] = await server.hub.sessions()
+            assert list(state.hints) == ["web_fetch"]
+
+    async def test_a_gate_that_cannot_record_them(self, tmp_path: Path) -> None:
+        """No call is made while a claim is not recorded; an older server has no method for it."""
+        async with served(tmp_path, rules="block other") as server, between(server) as ends:
+            claiming(ends, {"readOnlyHint": True})
+            session = await ends.at_gate.opened()
+            link, failing = session._client.link, [Code.INTERNAL, Code.METHOD]  # pyright: ignore[reportPrivateUsage]
+            request = link.request
+
+            async def fails(method: Any, *args: Any, **more: Any) -> Any:
+                if method.name == "tool.note_hints":
+                    raise RequestFailedError(failing.pop(0), "no")
+                return await request(method, *args, **more)
+
+            link.request = fails  # type: ignore[method-assign]
+            await ends.ask(1, "fetch")
+            assert "could not judge fetch" in text(await ends.told(1))
+            assert ends.server == []
+            await ends.ran(2, "fetch")
+
+
+class TestList:
+    def test_an_incomplete_list_claims_nothing(self) -> None:
+        """Hints come from the last whole list."""
+        names = ToolNames(new_id=lambda: "x")
+        names.request({})
+        names.take(
+            b'{"id": "interlock-tools-x-1", "result": {"tools": [{"name": "a", "annotations": '
+            b'{"readOnlyHint": true}}], "nextCursor": "2"}}'
+        )
+        assert names.hints("a") == {}
+        names.take(b'{"id": "interlock-tools-x-2", "result": {"tools": []}}')
+        assert names.hints("a") == {"read_only": True}
