@@ -33,10 +33,9 @@ def claimed_hints(annotations: object) -> dict[Hint, bool]:
     return {name: value for name, in_mcp in HINTS.items() if isinstance(value := given.get(in_mcp), bool)}
 
 
-def differing_hints(before: Hints | Mapping[str, bool], claimed: Hints) -> tuple[Hint, ...]:
+def differing_hints(before: Mapping[str, bool], claimed: Hints) -> tuple[Hint, ...]:
     """The hints that two claims about one tool differ in, one that is only in one of them included."""
-    known = {**before}
-    return tuple(name for name in HINTS if known.get(name) is not claimed.get(name))
+    return tuple(name for name in HINTS if before.get(name) is not claimed.get(name))
 
 
 @dataclass(frozen=True, slots=True)

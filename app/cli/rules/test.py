@@ -61,6 +61,7 @@ LINES = (
     (('say "text"',), "a person says this"),
     (("session agent NAME", "session started_by NAME"), "a field of the session, from here on"),
     (("session labels NAME …",), "all labels of the session, from here on"),
+    (("hint TOOL read_only true …",), "all that the tool's server claims, from here on"),
     (("expect allow",), "the last call ran without approval, or was approved"),
     (("expect ask",), "the last call needs approval and waits"),
     (

@@ -110,7 +110,7 @@ class ToolNames:
     def _find(self, name: str, hints: dict[Hint, bool]) -> None:
         """Note a tool of the list; of one that it has twice only what both entries claim."""
         known = self._found.setdefault(name, hints)
-        for differing in differing_hints(known, hints):
+        for differing in differing_hints({**known}, hints):
             known.pop(differing, None)
 
     def note_late(self, seconds: float) -> None:
