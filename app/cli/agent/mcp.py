@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ....engine.core.durations import parse_time
 from ...config.arguments import refuse
+from .mcp_login import is_action, run_action
 
 if TYPE_CHECKING:
     from ....engine.gateway.mcp.gate import McpGate
@@ -26,7 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.epilog = (
         "Where Interlock's server is and its token come from INTERLOCK_URL and INTERLOCK_TOKEN, or "
-        "from this user's files."
+        "from this user's files. `interlock mcp login URL` logs in at a server that wants OAuth, for "
+        "--url; `interlock mcp logout URL` ends that."
     )
     parser.add_argument("server", metavar="COMMAND", nargs="*", help="the server's command, after --")
     # Named otherwise than it is written: INTERLOCK_URL is where Interlock's own server is.
@@ -81,6 +83,10 @@ def run(args: argparse.Namespace) -> int:
         for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "wait")
     }
     url, command = typed["mcp_url"], args.server
+    if is_action(command):
+        if any(value is not None for value in typed.values()):
+            return refuse("mcp", f"{command[0]} takes the URL of the server, and no option")
+        return run_action(*command)
     try:
         if (url is None) == (not command):
             raise ValueError("expected either a command after -- or --url")

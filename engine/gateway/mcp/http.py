@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue, ValidationError
 
+from ..protocol.address import is_safe
 from .frames import CALL, error_line
 from .gate import McpGate
 from .proxy import McpProxy, ProxySession, report
@@ -163,8 +164,16 @@ async def _stop_signal() -> None:
 
 
 def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
-    """An HTTP client that answers for an unreachable server, so that the conversation goes on."""
+    """An HTTP client that answers for an unreachable server, so that the conversation goes on.
+
+    It sends the token of this user's login at the server, unless the headers have an authorization.
+    """
     import httpx2
+
+    from .logins import LoginFile, StoredLogin, login_command
+
+    own = any(name.lower() == "authorization" for name in headers)
+    auth = None if own or not is_safe(url) else StoredLogin(LoginFile(url), report)
 
     # Without what may be secret in it: a model may read this.
     parts = urlsplit(url)
@@ -183,9 +192,11 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
                 await response.aclose()
                 reason = (
                     f"the MCP server at {address} wants another authorization ({response.status_code}): "
-                    "put its token in the environment, say as MCP_TOKEN, and start interlock mcp with "
+                    f"log in with `{login_command(address)}`; or put its token in the environment, say "
+                    "as MCP_TOKEN, and start interlock mcp with "
                     "--header 'Authorization: Bearer ${MCP_TOKEN}'"
                 )
+                report(reason)
                 return _error_response(response.status_code, reason)
             return response
 
@@ -195,4 +206,4 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
 
     # No limit for reading: how long a call may take is the client's to say.
     timeout = httpx2.Timeout(CONNECT, read=None)
-    return httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=Answering())
+    return httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=Answering(), auth=auth)

@@ -6,7 +6,6 @@ All of it fails closed: what cannot be fetched, read or checked raises a `Provid
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import time
 from collections.abc import Callable, Collection
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictFloat, StrictInt, ValidationError
 
 from ...core.sanitize import visible
+from ..protocol.address import is_safe
 from .answers import HEADERS, TIMEOUT, bounding_hook, in_time
 
 if TYPE_CHECKING:
@@ -107,30 +107,13 @@ def checked_issuer(url: str) -> str:
     parts = urlsplit(url)
     if any(each.isspace() for each in url) or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError(f"expected a URL like https://id.example.com, found {url!r}")
-    if not _is_safe(url):
+    if not is_safe(url):
         raise ValueError(
             f"expected https://, found {url!r}: without TLS anybody on the way could be anybody; http:// "
             "is "
             "for a provider at an address of this machine only"
         )
     return url
-
-
-def _is_safe(url: str) -> bool:
-    """Tell whether nobody can listen in on the way to a URL, or answer in its place."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    if parts.scheme == "https":
-        return bool(host)
-    if parts.scheme != "http":
-        return False
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Provider:
@@ -154,7 +137,7 @@ class Provider:
                 "is your provider, write it so in [oidc] issuer"
             )
         for each in found.endpoints:
-            if not _is_safe(each):
+            if not is_safe(each):
                 raise ProviderError(
                     f"{self.issuer}: its discovery document names {visible(each)}: expected https://"
                 )

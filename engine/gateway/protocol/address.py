@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
     import ssl
@@ -115,6 +115,35 @@ def addressed(url: str) -> str:
     if parts.scheme != "ws" or parts.hostname != "localhost":
         return url
     return parts._replace(netloc=_joined("127.0.0.1", parts.port or 80)).geturl()
+
+
+def is_safe(url: str) -> bool:
+    """Tell whether nobody can listen in on the way to a URL of HTTP, or answer in its place."""
+    parts = _split(url)
+    if parts is None:
+        return False
+    return bool(parts.hostname) if parts.scheme == "https" else is_loopback_url(url)
+
+
+def is_loopback_url(url: str) -> bool:
+    """Tell whether a URL of HTTP, with TLS or without, leads to this machine."""
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https"):
+        return False
+    host = parts.hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return parts
 
 
 def check_private(url: str) -> None:

@@ -1,0 +1,327 @@
+"""Logins at MCP servers that want OAuth, at a server and an authorization server of the official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import format_exception
+
+import httpx2
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.gateway.mcp.logins import (
+    LoginFile,
+    McpLogin,
+    McpLoginError,
+    StoredLogin,
+    check_address,
+    log_in,
+    log_out,
+)
+from interlock.engine.gateway.protocol.tokens import TokenError
+
+from ..served import served
+from .test_mcp import program, session, text
+
+SERVER = Path(__file__).parent / "oauth_server.py"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+@dataclass
+class Vault:
+    """The server, and the files by which it is ordered about and says what it did."""
+
+    url: str
+    directory: Path
+
+    @property
+    def file(self) -> LoginFile:
+        return LoginFile(self.url, self.directory / "config")
+
+    def order(self, text: str) -> None:
+        (self.directory / "orders").write_text(text)
+
+    def log(self) -> list[str]:
+        file = self.directory / "log"
+        return file.read_text().splitlines() if file.exists() else []
+
+    async def login(self) -> McpLogin:
+        found = await log_in(self.file, Browser())
+        assert found is not None
+        return found
+
+    async def ask(self, clock: float = 0.0) -> tuple[int, list[str]]:
+        """The status of a request with the stored login, at a time, and what was reported."""
+        reported: list[str] = []
+        auth = StoredLogin(self.file, reported.append, lambda: clock or time.time())
+        async with httpx2.AsyncClient(auth=auth) as http:
+            answer = await http.post(self.url, json=INITIALIZE, headers=ACCEPT)
+        return answer.status_code, reported
+
+
+class Browser:
+    """Opens what it is shown, and follows where it leads; `strays` come to the same port before."""
+
+    def __init__(self, *strays: str, paste: bool = False) -> None:
+        self._strays = strays
+        self._paste = paste
+        self.pasted: asyncio.Queue[str] = asyncio.Queue()
+        self.statuses: list[int] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def __call__(self, address: str) -> None:
+        self._task = asyncio.create_task(self._open(address))
+
+    async def _open(self, address: str) -> None:
+        async with httpx2.AsyncClient() as http:
+            back = (await http.get(address)).headers["location"]
+            base = back.partition("?")[0]
+            for stray in self._strays:
+                self.statuses.append((await http.get(stray.format(base=base))).status_code)
+            if self._paste:
+                await self.pasted.put("http://127.0.0.1/callback?code=x&state=wrong")
+                await self.pasted.put(back)
+            else:
+                self.statuses.append((await http.get(back)).status_code)
+
+    async def end(self) -> None:
+        """Wait until it has read its last page."""
+        assert self._task is not None
+        await self._task
+
+    async def lines(self) -> AsyncGenerator[str]:
+        while True:
+            yield await self.pasted.get()
+
+
+@pytest.fixture
+async def vault(tmp_path: Path) -> AsyncGenerator[Vault]:
+    async with running(tmp_path) as found:
+        yield found
+
+
+@asynccontextmanager
+async def running(directory: Path) -> AsyncGenerator[Vault]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(SERVER)),
+        stdout=asyncio.subprocess.PIPE,
+        env={"OAUTH_ORDERS": str(directory / "orders"), "OAUTH_LOG": str(directory / "log")},
+    )
+    try:
+        assert process.stdout is not None
+        port = int(await process.stdout.readline())
+        yield Vault(f"http://127.0.0.1:{port}/mcp", directory)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+class TestLogin:
+    async def test_is_kept_for_its_owner(self, vault: Vault) -> None:
+        """The tokens stand in a file of mode 0600, and are for this server alone (RFC 8707)."""
+        login = await vault.login()
+        assert login.resource == vault.url
+        assert login.issuer == login.token_endpoint.removesuffix("/token") + "/"
+        assert vault.file.path.stat().st_mode & 0o777 == 0o600
+        assert vault.file.read() == login
+        assert vault.log() == [f"code {vault.url}"]
+        assert await vault.ask() == (200, [])
+        # Neither a log nor an error shows them.
+        assert login.access_token.get_secret_value() not in repr(login)
+
+    async def test_takes_no_answer_of_strangers(self, vault: Vault) -> None:
+        """What comes to the port without the state of this login is refused, and waited past."""
+        strays = ("{base}?code=x&state=y", "{base}?error=access_denied", "{base}x", "{base}")
+        browser = Browser(*strays)
+        assert await log_in(vault.file, browser) is not None
+        await browser.end()
+        assert browser.statuses == [400, 400, 400, 400, 200]
+
+    async def test_by_a_browser_elsewhere(self, vault: Vault) -> None:
+        """The address where it ended may be pasted."""
+        browser = Browser(paste=True)
+        assert await log_in(vault.file, browser, browser.lines()) is not None
+        assert browser.statuses == []
+
+    async def test_refused(self, vault: Vault) -> None:
+        """Who is refused is told, and nothing is kept."""
+        vault.order("deny")
+        with pytest.raises(McpLoginError, match="refused: access_denied"):
+            await vault.login()
+        assert vault.file.read() is None
+
+    @pytest.mark.parametrize("url", ["http://shop.example/mcp", "http://127.0.0.1.example/mcp"])
+    async def test_never_without_tls(self, url: str, tmp_path: Path) -> None:
+        """Without TLS only a server of this machine is logged in at."""
+        with pytest.raises(McpLoginError, match="expected https"):
+            await log_in(LoginFile(url, tmp_path), print)
+
+    def test_leads_nowhere_else(self) -> None:
+        """A server elsewhere leads neither to plain HTTP nor to what listens on this machine."""
+        check_address("https://id.example/authorize?state=x", local=False)
+        check_address("http://127.0.0.1:99/authorize", local=True)
+        for url in ("http://id.example/a", "javascript:alert(1)", "file:///etc/passwd", "https://"):
+            with pytest.raises(McpLoginError, match="expected https"):
+                check_address(url, local=True)
+        for url in ("http://127.0.0.1:99/token", "https://localhost/token", "http://[::1]/token"):
+            with pytest.raises(McpLoginError, match="is on this machine"):
+                check_address(url, local=False)
+
+
+class TestUse:
+    async def test_is_renewed_before_its_end(self, vault: Vault) -> None:
+        """One that has ended is renewed for the same server, by one of all that use it."""
+        first = await vault.login()
+        later = time.time() + 3600
+        found = await asyncio.gather(*(vault.ask(later - number) for number in range(3)))
+        assert found == [(200, [])] * 3
+        assert vault.log() == [f"code {vault.url}", f"renewed {vault.url}"]
+        again = vault.file.read()
+        assert again is not None
+        assert again.access_token != first.access_token
+        assert vault.file.path.stat().st_mode & 0o777 == 0o600
+
+    async def test_is_renewed_when_refused(self, vault: Vault) -> None:
+        """A token that the server takes no more is renewed once, and the request sent again."""
+        await vault.login()
+        vault.order("forget")
+        assert await vault.ask() == (200, [])
+        assert len(vault.log()) == 2
+
+    async def test_that_cannot_be_renewed(self, vault: Vault) -> None:
+        """Then the server's refusal stays, and nobody is asked to log in there and then."""
+        await vault.login()
+        vault.order("refuse")
+        status, reported = await vault.ask()
+        assert status == 401
+        assert "could not be renewed (400)" in reported[0]
+
+    async def test_goes_to_its_server_alone(self, vault: Vault) -> None:
+        """A request to another origin carries no token."""
+        await vault.login()
+        auth = StoredLogin(vault.file, print)
+        seen: list[httpx2.Request] = []
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            seen.append(request)
+            return httpx2.Response(200)
+
+        async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(answer)) as http:
+            await http.get("http://127.0.0.1:1/mcp")
+            await http.get(vault.url)
+        assert [("authorization" in request.headers) for request in seen] == [False, True]
+
+    async def test_a_file_that_others_can_read(self, vault: Vault) -> None:
+        """It is not used, and the reason is told."""
+        await vault.login()
+        vault.file.path.chmod(0o644)
+        status, reported = await vault.ask()
+        assert status == 401
+        assert "others may read or write it" in reported[0]
+
+    async def test_a_file_of_another_server(self, vault: Vault) -> None:
+        """A login that was put in place of another one is none, nor is one that is renewed in clear."""
+        login = await vault.login()
+        for change in ({"url": "https://shop.example/mcp"}, {"token_endpoint": "http://id.example/t"}):
+            vault.file.write(login.model_copy(update=change))
+            with pytest.raises(TokenError, match="interlock mcp login"):
+                vault.file.read()
+
+    async def test_through_the_gate(self, vault: Vault, tmp_path: Path) -> None:
+        """`interlock mcp --url` uses it; without one its answer names the command."""
+        async with served(tmp_path, rules="block other") as server:
+            with pytest.raises(BaseExceptionGroup) as error:
+                async with session(program(server, tmp_path, "--url", vault.url)):
+                    pass
+            assert f"interlock mcp login {vault.url}" in "".join(format_exception(error.value))
+            await vault.login()
+            async with session(program(server, tmp_path, "--url", vault.url)) as client:
+                assert text(await client.call_tool("read", {})) == "42"
+
+
+class TestLogout:
+    async def test_removes_and_revokes(self, vault: Vault) -> None:
+        """The file is gone, and the tokens are of no use at the server."""
+        vault.order("secret")
+        await vault.login()
+        login, fault = await log_out(vault.file)
+        assert login is not None
+        assert fault is None
+        assert vault.log()[-1] == f"revoked {vault.url}"
+        assert not vault.file.path.exists()
+        assert await log_out(vault.file) == (None, None)
+
+    async def test_without_the_server(self, tmp_path: Path) -> None:
+        """Where the server cannot be asked the file is gone all the same, which is said."""
+        async with running(tmp_path) as vault:
+            await vault.login()
+        login, fault = await log_out(vault.file)
+        assert login is not None
+        assert fault
+        assert not vault.file.path.exists()
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (["login", "http://shop.example/mcp"], "expected https"),
+            (["--prefix", "x_", "login", "https://shop.example/mcp"], "and no option"),
+        ],
+    )
+    def test_errors(
+        self,
+        line: list[str],
+        said: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        assert main(["mcp", *line]) != 0
+        assert said in capsys.readouterr().err
+
+    def test_logout_of_nobody(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """There is nothing to do, which is said."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        assert main(["mcp", "logout", "https://shop.example/mcp"]) == 0
+        assert "There is no login at https://shop.example/mcp" in capsys.readouterr().out
+
+    async def test_shows_the_address(self, vault: Vault, tmp_path: Path) -> None:
+        """`interlock mcp login` says where to log in, on stderr, and what comes next."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "interlock.app.cli", "mcp", "login", vault.url),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")},
+        )
+        assert process.stderr is not None
+        assert process.stdout is not None
+        while not (line := (await process.stderr.readline()).decode().strip()).startswith("http"):
+            assert process.returncode is None
+        async with httpx2.AsyncClient(follow_redirects=True) as http:
+            assert "Logged in" in (await http.get(line)).text
+        out = (await process.stdout.read()).decode()
+        assert await process.wait() == 0
+        assert f"Logged in at {vault.url}" in out
+        assert f"interlock mcp --url {vault.url}" in out
+        assert await vault.ask() == (200, [])
