@@ -59,6 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="offer the tool interlock_plan, for rules that require human-approval before plan",
     )
     parser.add_argument(
+        "--inform",
+        action="store_true",
+        default=None,
+        help="have a client that can show forms (elicitation) tell its user when a call waits for an "
+        "operator; they can stop waiting there, and decide nothing",
+    )
+    parser.add_argument(
         "--wait",
         metavar="TIME",
         help="how long a call waits for an operator at most, e.g. 5m, or never for no limit "
@@ -80,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     # that no rule means them.
     typed = {
         name: getattr(args, name) if name in args.typed else None
-        for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "wait")
+        for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "inform", "wait")
     }
     url, command = typed["mcp_url"], args.server
     if is_action(command):
@@ -99,7 +106,9 @@ def run(args: argparse.Namespace) -> int:
             from .mcp_probe import self_test
 
             return asyncio.run(self_test(_own_line(typed, command)))
-        gate = McpGate(prefix=typed["prefix"] or "", plans=bool(typed["plans"]))
+        gate = McpGate(
+            prefix=typed["prefix"] or "", plans=bool(typed["plans"]), inform=bool(typed["inform"])
+        )
         wait = None if typed["wait"] is None else _waiting_time(typed["wait"])
         return asyncio.run(_run(url, command, headers, gate, typed["name"], typed["session"], wait))
     except OSError as error:

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from ...core.json_values import RepeatedKeyError, unique
 from ...core.plan import PLAN, PLAN_DESCRIPTION, PLAN_SCHEMA
+from ...core.sanitize import visible
 from .frames import (
     CALL,
     INVALID_PARAMS,
@@ -55,6 +56,22 @@ _LOOK: Final = (
     "What was called may have run: look what was done before you call it again, and tell whoever "
     "maintains that server"
 )
+_QUESTION: Final = "interlock-waiting-"
+_GOES_ON: Final = (
+    "It goes on by itself when they decide; you cannot decide it here. Close this to go on waiting."
+)
+_LONGEST_QUESTION: Final = 2_000
+_STOP_SCHEMA: Final[Message] = {
+    "type": "object",
+    "properties": {
+        "stop": {
+            "type": "boolean",
+            "title": "Stop waiting",
+            "description": "Withdraw the call: it is not made, and the agent is told so.",
+            "default": False,
+        }
+    },
+}
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo", "clientCapabilities"))
 
@@ -75,6 +92,10 @@ class McpCall:
     edited: bool = False
     given_up: bool = False
     progress_count: int = 0
+    question: str | None = None
+    """Id of the request by which the client's user is told that it waits, while that is open."""
+    stopped: bool = False
+    """True if the client's user wants it to wait no more."""
     own: bool = False
     """True for a call that Interlock answers itself, which the server never sees."""
     takes_more: bool = False
@@ -115,6 +136,13 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A pending call that the client's user no longer wants to wait for; it is to be answered."""
+
+    call: McpCall
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """Result of a call, for the gate; `request_id` is the id of the request that was answered."""
 
@@ -123,7 +151,7 @@ class Settle:
     request_id: Id
 
 
-Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Settle
+Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Stop | Settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +172,12 @@ _TIMED_OUT = re.compile(r"\btimed?[ -]?out\b", re.IGNORECASE)
 """The reason of a cancellation where the client waited for too long, as the usual clients word it."""
 
 
+def _shows_forms(capabilities: JsonValue) -> bool:
+    """Tell whether a client can show forms; one that names no mode can."""
+    found = capabilities.get("elicitation") if is_object(capabilities) else None
+    return is_object(found) and (not found or "form" in found)
+
+
 class _Members(tuple[tuple[str, JsonValue], ...]):
     """The members of an object, repeated keys included."""
 
@@ -162,7 +196,7 @@ class McpGate:
     """One client's conversation with one server. `prefix` is put before the tools' names at the gate.
 
     With `plans` the client finds the tool `interlock_plan` among the server's, in place of one of that
-    name.
+    name. With `inform` a client that can show forms tells its user that a call waits.
     """
 
     def __init__(
@@ -170,11 +204,15 @@ class McpGate:
         *,
         prefix: str = "",
         plans: bool = False,
+        inform: bool = False,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         self.client = self.server = ""
         self._prefix = prefix
         self._plans = plans
+        self._inform = inform
+        self._shows_forms = False
+        self._questions: dict[str, McpCall] = {}
         self._new_id = new_id
         self._open: dict[Key, _Request] = {}
         self._unfinished: dict[str, McpCall] = {}
@@ -198,6 +236,9 @@ class McpGate:
 
     def _message(self, message: Message, line: bytes) -> tuple[Step, ...]:
         if "method" not in message:
+            own = message.get("id")
+            if isinstance(own, str) and own.startswith(_QUESTION):
+                return self._take_answer(own, message)
             return (ToServer(line),)
         if message["method"] == CALL:
             return self._call(message)
@@ -277,6 +318,8 @@ class McpGate:
                 info = params.get("clientInfo")
                 if method == "initialize" and is_object(info):
                     self.client = self.client or _name(info)
+                if method == "initialize":
+                    self._shows_forms = _shows_forms(params.get("capabilities"))
                 self._note_client(params.get("_meta"))
             self._open[key_of(message["id"])] = request
         return ()
@@ -355,6 +398,35 @@ class McpGate:
             "message": message,
         }
         return line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    # The client's user, who may stop waiting: a decision it is never, since the client is the agent's
+
+    def question(self, call: McpCall, reason: str) -> bytes | None:
+        """Request that tells the client's user what a call waits for; `None` where that is not wanted."""
+        if not self._inform or not self._shows_forms or call.question is not None:
+            return None
+        call.question = f"{_QUESTION}{self._new_id()}"
+        self._questions[call.question] = call
+        text = f"{visible(call.name)} waits for an operator of Interlock: {visible(reason)}. {_GOES_ON}"
+        params: Message = {"message": text[:_LONGEST_QUESTION], "requestedSchema": _STOP_SCHEMA}
+        request: Message = {"jsonrpc": "2.0", "id": call.question, "method": "elicitation/create"}
+        return line_of({**request, "params": params})
+
+    def end_question(self, call: McpCall) -> bytes | None:
+        """Notice that takes the request back where it is still open."""
+        if call.question is None or self._questions.pop(call.question, None) is None:
+            return None
+        params: Message = {"requestId": call.question, "reason": "it waits no more"}
+        return line_of({"jsonrpc": "2.0", "method": CANCELLED_NOTICE, "params": params})
+
+    def _take_answer(self, question: str, message: Message) -> tuple[Step, ...]:
+        """Take the user's answer: only the box that says so stops anything, all else changes nothing."""
+        call, result = self._questions.pop(question, None), message.get("result")
+        if call is None or call.state != "waiting" or not is_object(result):
+            return ()
+        content = result.get("content")
+        stops = is_object(content) and content.get("stop") is True
+        return (Stop(call),) if result.get("action") == "accept" and stops else ()
 
     # From the server
 

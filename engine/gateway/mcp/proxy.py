@@ -31,6 +31,7 @@ from .gate import (
     McpGate,
     Settle,
     Step,
+    Stop,
     ToClient,
     ToServer,
     Withdraw,
@@ -56,6 +57,8 @@ UNKEPT: Final = 50.0
 """Seconds for which a call waits whose client gets no progress: most give up after a minute."""
 LISTING: Final = 20.0
 """Seconds for the server's list of tools; a call that needs it is refused after them."""
+STOPPED: Final = "the client's user stopped waiting for an operator"
+"""Reason of a call that was withdrawn at the client."""
 _ROOM: Final = 4096
 """Bytes of a frame in addition to a call's input."""
 _WIDEST: Final = 6
@@ -181,6 +184,11 @@ class McpProxy:
                     self._spawn(self._leave(call, task))
                 elif task is not None:
                     task.cancel()
+            case Stop(call):
+                task = self._call_tasks.get(call)
+                if task is not None and call.state == "waiting":
+                    call.stopped = True
+                    task.cancel()
             case Settle():
                 self._spawn(self._settle_quietly(step))
 
@@ -251,13 +259,23 @@ class McpProxy:
                 line = await self._refuse_unlisted(session, call)
         except asyncio.CancelledError:
             if session is not None:
-                await asyncio.shield(self._spawn(self._withdraw(session, call)))
-            raise
+                why = STOPPED if call.stopped else "the client cancelled it"
+                await asyncio.shield(self._spawn(self._withdraw(session, call, why)))
+            if not call.stopped:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            line = self.gate.refusal_line(call, f"{call.name} was not made: {STOPPED}.")
         except Errors as error:
             line = self.gate.refusal_line(call, undecided_reason(call, error))
         except Exception as error:
             report(f"{call.name} was not judged: {type(error).__name__}: {error}")
             line = self.gate.refusal_line(call, undecided_reason(call, error))
+        finally:
+            ended = self.gate.end_question(call)
+            if ended is not None:
+                self._spawn(self._send(ended))
         if line is None:
             return
         if call.state == "sent":
@@ -348,7 +366,11 @@ class McpProxy:
                 return self._decision_line(call, answer)
             if patience >= left:
                 return await self._give_up(session, call, wait, answer.reason)
-            await self._send_progress(call, began, answer.reason or "it needs approval")
+            reason = answer.reason or "it needs approval"
+            await self._send_progress(call, began, reason)
+            question = self.gate.question(call, reason)
+            if question is not None:
+                await self._to_client(question)
             patience = self._often
         return None
 
@@ -428,9 +450,14 @@ class McpProxy:
         if line is not None:
             await self._to_client(line)
 
-    async def _withdraw(self, session: AgentSession, call: McpCall) -> None:
+    async def _send(self, line: bytes) -> None:
+        await self._to_client(line)
+
+    async def _withdraw(
+        self, session: AgentSession, call: McpCall, why: str = "the client cancelled it"
+    ) -> None:
         with suppress(*Errors):
-            await session.withdraw(call.gate_id, "the client cancelled it")
+            await session.withdraw(call.gate_id, why)
         with suppress(*Errors):
             # If it was allowed at the same moment, the record has to say that it was not made.
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)

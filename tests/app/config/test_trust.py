@@ -111,9 +111,9 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval approval_protocol as at
     certificate changed_nets claimed config connect db digest dry_run each fill force format header
-    headless idle_exit input_file junit key kind label lift live log logout messages metrics name
+    headless idle_exit inform input_file junit key kind label lift live log logout messages metrics name
     no_backtest no_labels no_qr older_than open out overlap owner plans prefix project proposed quiet
-    reason resume reveal schema self_test session since test timeout token_file tools to trace_arguments
+    reason resume reveal schema self_test session since test timeout to token_file tools trace_arguments
     trust unasked unmasked url wait yes
 """
 NEVER = _NEVER.split()

@@ -49,13 +49,14 @@ class Ends:
         wait: float | None = None,
         *,
         plans: bool = False,
+        inform: bool = False,
     ) -> None:
         self.client: list[dict[str, Any]] = []
         self.server: list[dict[str, Any]] = []
         self.tools: list[str] = []
         self.pages: list[int] = []
         self.lists: Callable[[dict[str, Any]], Awaitable[None]] = self._list
-        self.gate = McpGate(plans=plans)
+        self.gate = McpGate(plans=plans, inform=inform)
         self.at_gate = ProxySession(lambda: "bot", session=session, client=connect)
         self.proxy = McpProxy(
             self.gate,
@@ -144,8 +145,9 @@ async def between(
     wait: float | None = None,
     *,
     plans: bool = False,
+    inform: bool = False,
 ) -> AsyncGenerator[Ends]:
-    ends = Ends(server.agent_client, session, listing, wait, plans=plans)
+    ends = Ends(server.agent_client, session, listing, wait, plans=plans, inform=inform)
     try:
         yield ends
     finally:

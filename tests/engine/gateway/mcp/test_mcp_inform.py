@@ -1,0 +1,119 @@
+"""Clients that show their user what a call waits for: they may stop waiting, and decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..served import Served, served, until
+from .test_mcp_proxy import ASKING, Ends, between, calls, text, waiting
+
+FORMS: dict[str, object] = {"elicitation": {}}
+
+
+async def greet(ends: Ends, capabilities: Mapping[str, object]) -> None:
+    params = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "c"}}
+    await ends.send(id="hello", method="initialize", params=params)
+    ends.server.clear()
+
+
+async def asked(ends: Ends) -> dict[str, Any]:
+    """The question that the client's user is shown."""
+
+    async def found() -> list[dict[str, Any]]:
+        return [each for each in ends.client if each.get("method") == "elicitation/create"]
+
+    return (await until(found))[-1]
+
+
+async def reply(ends: Ends, question: dict[str, Any], **result: object) -> None:
+    await ends.send(id=question["id"], result=result)
+
+
+async def wait_shown(server: Served, ends: Ends) -> dict[str, Any]:
+    """A call that waits, and its question."""
+    await greet(ends, FORMS)
+    await ends.ask(1, "deploy")
+    await waiting(server)
+    return await asked(ends)
+
+
+class TestInform:
+    async def test_says_what_it_waits_for(self, tmp_path: Path) -> None:
+        """The form has one box, which is not ticked; once decided it is taken back."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
+            question = await wait_shown(server, ends)
+            assert "deploy waits for an operator" in question["params"]["message"]
+            assert question["params"]["requestedSchema"]["properties"]["stop"]["default"] is False
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            assert (await ends.forwarded())["params"]["name"] == "deploy"
+
+            async def taken_back() -> bool:
+                return any(
+                    each.get("method") == "notifications/cancelled"
+                    and each["params"]["requestId"] == question["id"]
+                    for each in ends.client
+                )
+
+            await until(taken_back)
+
+    async def test_stops_waiting(self, tmp_path: Path) -> None:
+        """The ticked box withdraws the request; the call is answered and never made."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
+            question = await wait_shown(server, ends)
+            await reply(ends, question, action="accept", content={"stop": True})
+            assert "stopped waiting" in text(await ends.told(1))
+            assert not await server.hub.approvals()
+            assert ends.server == []
+            assert [call.status for call in await calls(server)] == ["skipped"]
+            # Its answer again is for nothing.
+            await reply(ends, question, action="accept", content={"stop": True})
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            {"action": "accept", "content": {"stop": False}},
+            {"action": "accept", "content": {"stop": "true", "approve": True}},
+            {"action": "accept", "content": {}},
+            {"action": "accept"},
+            {"action": "decline", "content": {"stop": True}},
+            {"action": "cancel"},
+        ],
+    )
+    async def test_decides_nothing(self, tmp_path: Path, result: dict[str, object]) -> None:
+        """Whatever else the client answers, the request stays open, and the server sees none of it."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
+            question = await wait_shown(server, ends)
+            await reply(ends, question, **result)
+            request = await waiting(server)
+            assert ends.server == []
+            await server.hub.decide(request, approved=False, by="ada")
+            assert "deploy" in text(await ends.told(1))
+
+    @pytest.mark.parametrize(
+        ("inform", "capabilities"),
+        [(False, FORMS), (True, {}), (True, {"elicitation": {"url": {}}}), (True, {"elicitation": None})],
+    )
+    async def test_asks_nobody_else(
+        self, tmp_path: Path, inform: bool, capabilities: dict[str, object]
+    ) -> None:
+        """Without `--inform`, or where the client shows no forms, it is sent no question."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, inform=inform) as ends:
+            await greet(ends, capabilities)
+            await ends.ask(1, "deploy", _meta={"progressToken": "t"})
+
+            async def twice() -> bool:
+                return sum("it needs approval" in each["message"] for each in ends.progress()) >= 2
+
+            await until(twice)
+            assert not [each for each in ends.client if each.get("method") == "elicitation/create"]
+
+    async def test_the_servers_own_questions_pass(self, tmp_path: Path) -> None:
+        """A client's answers to its server are the server's, under whatever id that asked."""
+        async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
+            await greet(ends, FORMS)
+            await ends.send(id="waiting-1", result={"action": "accept", "content": {"stop": True}})
+            assert [each["id"] for each in ends.server] == ["waiting-1"]
