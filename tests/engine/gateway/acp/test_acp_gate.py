@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from interlock.engine.history.model.events import ApprovalRequested, CallDecided, CallResult
 
@@ -299,3 +300,15 @@ class TestCallsWithoutQuestion:
         [decided] = await world.events(CallDecided)
         assert (decided.outcome, decided.mode) == ("block", "shadow")
         assert await world.notes() == []
+
+
+class TestFeedback:
+    def test_has_no_field_in_the_protocol(self) -> None:
+        """A refusal's reason stands in `_meta`; where this fails the protocol may have a field for it."""
+        outcome = {name for kind in (AllowedOutcome, DeniedOutcome) for name in kind.model_fields}
+        assert outcome == {"outcome", "option_id", "field_meta"}
+        assert set(RequestPermissionResponse.model_fields) == {"outcome", "field_meta"}
+        answer = RequestPermissionResponse.model_validate(
+            {"outcome": {"outcome": "cancelled"}, "_meta": {"interlock": {"reason": "no"}}}
+        )
+        assert answer.field_meta == {"interlock": {"reason": "no"}}
