@@ -8,6 +8,7 @@ from .logs.reader import conversations
 from .recording import (
     Recorded,
     RecordedCall,
+    RecordedHints,
     RecordedOpening,
     RecordedOutcome,
     RecordedReplacement,
@@ -41,6 +42,7 @@ __all__ = [
     "LogError",
     "Recorded",
     "RecordedCall",
+    "RecordedHints",
     "RecordedOpening",
     "RecordedOutcome",
     "RecordedOutcomeView",

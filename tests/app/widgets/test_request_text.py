@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from interlock.app.widgets.approval.request import request_text
 from interlock.engine.history.model.records import ExtensionRecord
-from interlock.engine.history.model.state import ApprovalState, SessionState
+from interlock.engine.history.model.state import ApprovalState, HintsState, SessionState
 
 from ..support.scenes import deploy_request
 
@@ -285,3 +285,16 @@ class TestPlan:
         request = deploy_request(tool="plan", called="plan", input=value)
         rows = [line.plain.strip() for line in request_text(request, None, NOW, 76, 60).lines]
         assert ("with anything else before and behind" in " ".join(rows)) is said
+
+
+class TestHints:
+    def test_are_shown_as_claims(self) -> None:
+        """G-113: operators read what a tool's server claims, and that it claims otherwise than before."""
+        known = HintsState(hints={"read_only": True}, differ=("destructive",))
+        request = deploy_request()
+        session = SessionState(id=request.session, hints={request.called: known})
+        text = request_text(request, session, NOW, 100, 60, expanded=True)
+        shown = " ".join(" ".join(line.plain for line in text.lines).split())
+        assert "server claims read_only = true; claims differ: destructive" in shown
+        bare = request_text(request, SessionState(id=request.session), NOW, 100, 60, expanded=True)
+        assert "server claims" not in "\n".join(line.plain for line in bare.lines)
