@@ -4,7 +4,7 @@ agent = gate_agent(AssistantAgent("releaser", model_client=client, tools=[deploy
 result = await agent.run(task="Ship it")
 """
 
-# autogen-core needs an older protobuf than traces do, so the development environment does not have it.
+# autogen-core holds protobuf at 5, so the development environment does not have it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations

@@ -184,6 +184,9 @@ class _GatedAgents:
         executor.original_tools, executor.tools = bound, tools
         executor.tools_names = get_tool_names(tools)
         executor.tools_description = render_text_description_and_args(tools)
+        # It keeps tools of an earlier run, perhaps from before there was a gate.
+        executor._step_executor = None
+        executor._setup_native_tools()
         if executor.tools_handler is not None:
             # A result that another call has left there would be given without asking.
             executor.tools_handler.cache = None

@@ -342,6 +342,25 @@ class TestCrew:
             gate_crew(crew_of(agent), RULED)
 
 
+class TestPlans:
+    def test_steps(self) -> None:
+        """The steps of a plan call gated tools, also where the agent has run before it had a gate."""
+        tools = Tools()
+        agent = agent_of(tools_of(tools))
+
+        def functions() -> list[Any]:
+            agent.create_agent_executor(tools=tools_of(tools), task=crew_of(agent).tasks[0])
+            executor: Any = agent.agent_executor
+            executor._setup_native_tools()
+            steps = executor._ensure_step_executor()
+            return [steps._available_functions["rm"], executor._available_functions["rm"]]
+
+        functions()
+        gate_agent(agent, RULED)
+        assert all("Tool 'rm' blocked" in str(run(path="/")) for run in functions())
+        assert tools.ran == []
+
+
 class TestAgent:
     @pytest.mark.parametrize("native", [True, False])
     def test_alone(self, native: bool) -> None:
