@@ -128,6 +128,20 @@ export interface SessionParams {
 }
 
 /**
+ * Claims of a tool's MCP server about it, in the tool's annotations; nobody checks them.
+ *
+ * A hint that the server does not give is left out. Conditions such as `hint.read_only = true` ask for
+ * them in the session's calls of the tool from here on, so this comes before the first of them. What
+ * differs from an earlier claim in the session counts no more. An older server does not know the method,
+ * nor rules that ask for hints.
+ */
+export interface ToolClaims {
+  session: string;
+  tool: string;
+  hints: Record<string, boolean>;
+}
+
+/**
  * Result of an allowed call; `output` is what the model reads. Repeating it changes nothing.
  *
  * `unknown` says that it may have run or not, as after a tool that was cut off: it counts as an error in
@@ -304,6 +318,7 @@ export interface Methods {
   "session.close": { params: SessionParams; result: Nothing };
   "session.report_message": { params: ReportMessage; result: Nothing };
   "session.prompt": { params: SessionParams; result: RulesPrompt };
+  "tool.note_hints": { params: ToolClaims; result: Nothing };
   "tool.call": { params: CallTool; result: CallAnswer };
   "tool.withdraw": { params: WithdrawCall; result: Nothing };
   "tool.give_up": { params: GiveUp; result: GivenUp };
@@ -320,6 +335,7 @@ export const RESULTS: Readonly<Record<keyof Methods, string>> = {
   "session.close": "Nothing",
   "session.report_message": "Nothing",
   "session.prompt": "RulesPrompt",
+  "tool.note_hints": "Nothing",
   "tool.call": "CallAnswer",
   "tool.withdraw": "Nothing",
   "tool.give_up": "GivenUp",
