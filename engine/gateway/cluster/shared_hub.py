@@ -50,6 +50,8 @@ EVERY = 0.5
 """Seconds after which a server looks at the journal even though no bell rang."""
 AT_ONCE = 100
 """Sessions of ended servers that are taken over at once."""
+READ_AT_ONCE = 8
+"""Of these, sessions whose records are read at a time."""
 TIDY_SECONDS = 600.0
 """Time between two removals of what counts no longer: answered acts, used limits."""
 ANSWER_SECONDS = 15.0
@@ -233,16 +235,25 @@ class SharedHub(Hub):
         What was asked is withdrawn, and is asked again by whoever goes on. Of several servers one comes
         first. Raises `JournalError` where the database does not answer.
         """
-        for session in await asyncio.to_thread(self._journal.orphans, AT_ONCE):
+        found = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
+        for session in found:
             self._left_open.setdefault(session, asyncio.Event())
-        for session, ended in list(self._left_open.items()):
-            with self._live.left_open(session) as free:
-                if free:
-                    await self._end_left_open(session)
-            # One that is being resumed may yet stay as it was left.
-            if free or session in self._live:
-                self._left_open.pop(session, None)
-                ended.set()
+        if len(found) >= AT_ONCE:
+            self._orphans_due = 0.0
+        # Many are read at a time, and what they end with is written together.
+        room = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def take(session: str, ended: asyncio.Event) -> None:
+            async with room:
+                with self._live.left_open(session) as free:
+                    if free:
+                        await self._end_left_open(session)
+                # One that is being resumed may yet stay as it was left.
+                if free or session in self._live:
+                    self._left_open.pop(session, None)
+                    ended.set()
+
+        await asyncio.gather(*(take(*each) for each in self._left_open.items()))
 
     async def _end_left_open(self, session: str) -> None:
         try:

@@ -8,6 +8,7 @@ this fold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from weakref import WeakValueDictionary
 
 from ...core.people import Part, is_among
 from ...core.value_key import split_key
@@ -359,13 +360,27 @@ def _spoken(state: SessionState, by: str | None) -> None:
     state.at_rest = state.phase != "running"
 
 
+_known: WeakValueDictionary[tuple[str, str], NetRecord] = WeakValueDictionary()
+
+
+def _shared(record: NetRecord) -> NetRecord:
+    """The record that other sessions have of the same net: thousands of sessions have the same few."""
+    key = record.key, record.name
+    known = _known.get(key)
+    if known is not None and known == record:
+        return known
+    _known[key] = record
+    return record
+
+
 def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
     """Nets where they start."""
     nets: dict[str, NetState] = {}
     for record in records:
         if record.key in nets:
             raise impossible(event, f"net '{record.key}' is listed twice")
-        nets[record.key] = NetState(net=record, active=False, marking=initial_marking(record))
+        net = _shared(record)
+        nets[record.key] = NetState(net=net, active=False, marking=initial_marking(net))
     return nets
 
 
