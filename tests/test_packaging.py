@@ -53,6 +53,7 @@ FRAMEWORKS = {
     "google.adk": "google_adk",
     "llama_index": "llama_index",
     "smolagents": "smolagents",
+    "strands": "strands",
 }
 """Modules of adapters by the package of their framework, which may not be in the environment."""
 

@@ -79,6 +79,33 @@ def ag2() -> object:
     return TestConfig(call, "done", raise_tool_errors=False)
 
 
+def strands() -> object:
+    """A model class of Strands."""
+    from strands.models import Model
+
+    class FakeModel(Model):
+        calls = iter([GIVEN])
+
+        def update_config(self, **_: Any) -> None: ...
+
+        def get_config(self) -> Any:
+            return {}
+
+        def structured_output(self, *_: Any, **__: Any) -> Any: ...
+
+        async def stream(self, *_: Any, **__: Any) -> Any:
+            given = next(self.calls, None)
+            start = {} if given is None else {"toolUse": {"toolUseId": "c1", "name": "deploy"}}
+            part = {"text": "done"} if given is None else {"toolUse": {"input": json.dumps(given)}}
+            yield {"messageStart": {"role": "assistant"}}
+            yield {"contentBlockStart": {"start": start}}
+            yield {"contentBlockDelta": {"delta": part}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn" if given is None else "tool_use"}}
+
+    return FakeModel()
+
+
 MODELS: dict[str, Callable[[], object]] = {
     "ag2": ag2,
     "google-adk": google_adk,
@@ -86,6 +113,7 @@ MODELS: dict[str, Callable[[], object]] = {
     "openai-agents": openai_agents,
     "pydantic-ai": pydantic_ai,
     "smolagents": smolagents,
+    "strands": strands,
 }
 
 

@@ -171,6 +171,15 @@ ROWS = (
         "arguments; told in the result",
         "tools that the provider or a client runs; subtasks; agents in the background or elsewhere",
     ),
+    Row(
+        "strands",
+        "Strands",
+        "strands-agents",
+        "that of the session manager, or `thread=`, else the agent",
+        "`interrupt`; `ask_again`",
+        "arguments; told in the result",
+        "tools in the model's settings; A2A agents",
+    ),
 )
 
 

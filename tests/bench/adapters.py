@@ -146,12 +146,48 @@ def _ag2() -> tuple[Turn, Turn]:
     return lambda: run(bare), lambda: run(gated)
 
 
+def _strands() -> tuple[Turn, Turn]:
+    from strands import Agent, tool
+    from strands.models import Model
+
+    from interlock.adapters.strands import GateHooks
+
+    class FakeModel(Model):
+        def update_config(self, **_: Any) -> None: ...
+
+        def get_config(self) -> Any:
+            return {}
+
+        def structured_output(self, *_: Any, **__: Any) -> Any: ...
+
+        async def stream(self, messages: Any, *_: Any, **__: Any) -> Any:
+            yield {"messageStart": {"role": "assistant"}}
+            calls = CALLS if len(messages) == 1 else 0
+            for number in range(calls):
+                use = {"toolUseId": f"c{number}", "name": "look"}
+                yield {"contentBlockStart": {"start": {"toolUse": use}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"text": "a"}'}}}}
+                yield {"contentBlockStop": {}}
+            yield {"contentBlockDelta": {"delta": {"text": "done"}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use" if calls else "end_turn"}}
+
+    tools, gate = [tool(look)], _gate()
+
+    def run(*hooks: Any) -> Coroutine[object, object, object]:
+        agent = Agent(model=FakeModel(), tools=[*tools], hooks=[*hooks], callback_handler=None)
+        return agent.invoke_async("go")
+
+    return run, lambda: run(GateHooks(gate))
+
+
 FRAMEWORKS: dict[str, Callable[[], tuple[Turn, Turn]]] = {
     "agents": _openai_agents,
     "pydantic_ai": _pydantic_ai,
     "langchain": _langchain,
     "google.adk": _google_adk,
     "ag2": _ag2,
+    "strands": _strands,
 }
 
 

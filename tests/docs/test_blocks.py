@@ -227,6 +227,7 @@ PROVIDED: Mapping[str, set[str]] = {
     "docs/how-to/adapters/openai-agents.md": {"model"},
     "docs/how-to/adapters/pydantic-ai.md": {"model"},
     "docs/how-to/adapters/smolagents.md": {"model"},
+    "docs/how-to/adapters/strands.md": {"model"},
     "docs/how-to/server.md": {"ask_model", "deploy", "messages", "run_tests"},
     "docs/how-to/flows.md": {*vars(agents), *vars(flows), *vars(release_flow)},
 }
