@@ -15,6 +15,7 @@ from statistics import median, quantiles
 
 from interlock.engine.gateway.client.agent import AgentClient, AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.cluster.shared_hub import EVERY
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.state import ApprovalState
@@ -46,6 +47,7 @@ def measure() -> Iterator[Line]:
     with _database() as database:
         yield from asyncio.run(_answers(PostgresLocation(database.url, "answers")))
         yield from asyncio.run(_round_trips(PostgresLocation(database.url, "trips")))
+        yield from asyncio.run(_beside(PostgresLocation(database.url, "beside")))
         yield from asyncio.run(_many(PostgresLocation(database.url, "many")))
     yield "processors", float(os.cpu_count() or 1), ""
 
@@ -153,6 +155,35 @@ async def _alone(journal: Journal, names: list[str], turn: int) -> float:
     begun = time.perf_counter()
     await asyncio.gather(*(call(each) for each in range(len(names))))
     return rounds * len(names) / (time.perf_counter() - begun)
+
+
+async def _beside(place: PostgresLocation) -> list[Line]:
+    """What agents that wait at one server cost it and another one, and both cost the database."""
+    with ExitStack() as processes:
+        secrets = processes.enter_context(tempfile.TemporaryDirectory())
+        one, other = _servers(processes, place, 2, secrets)
+        idle = await _transactions(place)
+        before = one.memory(), other.memory()
+        async with _waiting([one, other]):
+            await _until(place, _WAITING, AGENTS)
+            await asyncio.sleep(2 * EVERY)
+            own, foreign = (b - a for a, b in zip(before, (one.memory(), other.memory()), strict=True))
+            full = await _transactions(place)
+    return [
+        (f"memory for an agent that waits, of {AGENTS}", own / AGENTS / 1000, "kB"),
+        ("the same at another server, which shows it", foreign / AGENTS / 1000, "kB"),
+        ("transactions of a server without agents", idle / 2, "1/s"),
+        (f"the same while {AGENTS} agents wait", full / 2, "1/s"),
+    ]
+
+
+async def _transactions(place: PostgresLocation) -> float:
+    """Transactions a second in the database, of which one asks for their number."""
+    asked = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+    await asyncio.sleep(2)
+    first, begun = _count(place, asked), time.perf_counter()
+    await asyncio.sleep(8)
+    return (_count(place, asked) - first - 1) / (time.perf_counter() - begun)
 
 
 async def _many(place: PostgresLocation) -> list[Line]:
