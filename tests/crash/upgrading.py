@@ -10,11 +10,12 @@ from pathlib import Path
 
 from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.verify import check_file, verify_journal
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
+from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.journal.session_index import SessionLine
 
 from . import disk, planted

@@ -1,4 +1,4 @@
-"""`interlock journal`: a whole journal in another place, in a file or in PostgreSQL, and backups."""
+"""`interlock journal`: a whole journal in another place, its backup, and its upgrade to this version."""
 
 from __future__ import annotations
 
@@ -34,12 +34,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     backup = add_command(parts, "backup", "copy a journal's file while somebody writes it")
     backup.add_argument("file", metavar="FILE", type=Path, help="where to; it must not exist")
     add_database(backup)
+    upgrade = add_command(parts, "upgrade", "bring an older journal's tables up to this version")
+    add_database(upgrade)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy a journal, or make a backup, and print what was copied. Returns the exit code."""
+    """Run the part of `journal` that `args` names, and print what was done. Returns the exit code."""
     if args.part == "backup":
         return _back_up(args)
+    if args.part == "upgrade":
+        return _upgrade(args)
     from ....engine.core.sanitize import visible
     from ....engine.history.audit.copying import copy_journal
     from ....engine.history.errors import JournalError
@@ -71,6 +75,28 @@ def _back_up(args: argparse.Namespace) -> int:
         return refuse("journal backup", error)
     what = f"{count(found.sessions, 'session')}, {count(found.events, 'event')}"
     print(f"Backed up {what} to {visible(str(args.file))}. Every chain was checked there.")
+    return 0
+
+
+def _upgrade(args: argparse.Namespace) -> int:
+    from ....engine.core.sanitize import visible
+    from ....engine.history.errors import JournalError
+    from ....engine.history.journal.maintenance import upgrade
+
+    try:
+        done = upgrade(database(args))
+    except JournalError as error:
+        return refuse("journal upgrade", error)
+    if done.before == done.found.revision:
+        print(f"The journal has schema {visible(done.before)}; nothing was changed.")
+        return 0
+    print(f"Upgraded the journal from schema {visible(done.before)} to {visible(done.found.revision)}.")
+    older = ", ".join(done.found.compatible)
+    print(
+        f"Servers of schema {visible(older)} may go on beside it."
+        if older
+        else "No older version can use it any more."
+    )
     return 0
 
 

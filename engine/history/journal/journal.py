@@ -126,13 +126,14 @@ class Journal:
     ) -> Journal:
         """Open the journal at `path` for writing; create it, and its directory, if there is none.
 
-        An older one is upgraded after a copy was made. Raises `JournalError`, naming the file and the
-        remedy, for a file that is no journal, is damaged, comes from a newer version, cannot be written,
-        or is being written by another process. Such a file is left as it was.
+        An older one is upgraded: a file after a copy was made, a database's tables in one transaction.
+        Raises `JournalError`, naming the file and the remedy, for a file that is no journal, is damaged,
+        comes from a newer version that does not let this one go on, cannot be written, or is being
+        written by another process. Such a file is left as it was.
         """
         path = absolute(path)
         if not isinstance(path, Path):
-            return cls._open_database(path, clock)
+            return cls._open_database(path, clock, schema)
         shown = name_of(path)
         try:
             path = path.resolve()
@@ -157,15 +158,15 @@ class Journal:
             raise
 
     @classmethod
-    def _open_database(cls, location: PostgresLocation, clock: Clock) -> Journal:
+    def _open_database(cls, location: PostgresLocation, clock: Clock, schema: Schema) -> Journal:
         from ..postgres.connection import driver, unreachable
         from ..postgres.counters import UseCounters
         from ..postgres.schema import prepare as prepare_schema
         from ..postgres.server import ServerLease
         from ..postgres.writer import PostgresWriter
 
-        prepare_schema(location)
-        lease = ServerLease.take(location)
+        prepare_schema(location, schema)
+        lease = ServerLease.take(location, schema)
         try:
             counters = UseCounters(lease)
             journal = cls(location, lease, PostgresWriter(location, lease, counters), clock)

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from ...core.sanitize import visible
 from ..audit.attestation import vouch_in
@@ -20,16 +21,43 @@ from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import Location, absolute
+from ..database.revisions import Recorded, recorded
 from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
 from ..postgres.connection import PostgresConnection, stored_row
 from ..postgres.maintenance import changing_database, lock_sessions
+from ..postgres.schema import prepare as prepare_database
 from .lock import WriteLock
 from .rows import session_events
 from .schema import inspect, name_of, prepare, reading
 from .session_index import SessionLine
 from .writer import connect_writing
+
+
+class Upgrade(NamedTuple):
+    """A journal's revision before an upgrade, and what it says since then."""
+
+    before: str
+    found: Recorded
+
+
+def upgrade(path: Location) -> Upgrade:
+    """Bring a journal up to this version, if it is older.
+
+    Raises `JournalError` when there is none, and as `prepare` does.
+    """
+    path = absolute(path)
+    age, before = inspect(path)
+    if age == "fresh":
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db JOURNAL")
+    if age == "older" and isinstance(path, Path):
+        with changing(path):
+            pass
+    elif age == "older" and not isinstance(path, Path):
+        prepare_database(path)
+    with reading(path) as connection:
+        return Upgrade(before or "", recorded(connection))
 
 
 @contextmanager

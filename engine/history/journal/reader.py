@@ -55,8 +55,8 @@ def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -
         )
     if age == "older":
         raise JournalError(
-            f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
-            f"{schema.newest}; a copy is kept."
+            f"Journal '{shown}' has the older schema {found}, and this version needs {schema.newest}. "
+            "Upgrade it: interlock journal upgrade"
         )
     return HistoryReader(path)
 

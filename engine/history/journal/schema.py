@@ -9,7 +9,6 @@ import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -17,6 +16,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.connection import Connection
 from ..database.location import Location, absolute
+from ..database.revisions import VERSION_TABLE, Recorded, Schema, migrated, recorded
 from ..errors import JournalError
 
 BUSY_SECONDS = 5.0
@@ -25,24 +25,7 @@ BUSY_SECONDS = 5.0
 RETIRED = ("0001", "0002", "0003", "0004", "0005")
 """Revisions from before the first release, which are not upgraded."""
 
-VERSION_TABLE = (
-    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
-    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-)
-MIGRATIONS = Path(__file__).parents[1] / "migrations"
 MAGIC = b"SQLite format 3\x00"
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """The revisions this version knows, oldest first, and the scripts that make them."""
-
-    known: tuple[str, ...] = (sql.REVISION,)
-    scripts: Path = MIGRATIONS
-
-    @property
-    def newest(self) -> str:
-        return self.known[-1]
 
 
 CURRENT = Schema()
@@ -58,14 +41,15 @@ def name_of(path: Location) -> str:
 def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
     """Find the age of a journal, `fresh` (nothing yet), `older` or `current`, and its revision.
 
-    Reads only. Raises `JournalError` for a file that is not a database, not a journal, damaged,
-    written by a newer version, or unreadable.
+    One of a newer revision that lets this version go on beside it is `current`. Reads only. Raises
+    `JournalError` for a file that is not a database, not a journal, damaged, written by a newer version
+    that does not let this one go on, or unreadable.
     """
     path = absolute(path)
     if not isinstance(path, Path):
         from ..postgres.schema import inspect as inspect_schema
 
-        return inspect_schema(path)
+        return inspect_schema(path, schema)
     shown = name_of(path)
     try:
         if not path.exists():
@@ -114,25 +98,33 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
             f"Journal '{shown}' does not say which version wrote it. "
             "It was left as it is; restore a backup, or choose another file."
         )
-    found = [
-        str(revision) for (revision,) in connection.execute("SELECT version_num FROM alembic_version")
-    ]
-    if found and found[0] in RETIRED:
+    found = recorded(connection)
+    if found.revision in RETIRED:
         raise JournalError(
-            f"Journal '{shown}' has schema {found[0]}, of a version before the first release, which this "
-            "version does not read. It was left as it is; use the version that wrote it, or choose "
-            "another file."
+            f"Journal '{shown}' has schema {found.revision}, of a version before the first release, "
+            "which this version does not read. It was left as it is; use the version that wrote it, or "
+            "choose another file."
         )
-    if len(found) != 1 or found[0] not in schema.known:
-        raise JournalError(
-            f"Journal '{shown}' has schema {visible(', '.join(found)) or 'none'}; this version knows "
-            f"schemas up to {schema.newest}. It was left as it is; use the newer Interlock that wrote it."
-        )
-    if found[0] != schema.newest:
-        return "older", found[0]
+    age = age_of(found, shown, schema)
+    if age == "older":
+        return age, found.revision
     for statement in sql.FIRST_ROWS:
         connection.execute(statement).fetchall()
-    return "current", found[0]
+    return age, found.revision
+
+
+def age_of(found: Recorded, shown: str, schema: Schema) -> Literal["older", "current"]:
+    """The age of a journal of a recorded revision. Raises `JournalError` where it is not known."""
+    if found.revision == schema.newest or schema.newest in found.compatible:
+        return "current"
+    if found.revision in schema.known:
+        return "older"
+    beside = f" It lets servers of schema {' and '.join(found.compatible)} go on beside it."
+    raise JournalError(
+        f"Journal '{shown}' has schema {visible(found.revision) or 'none'}; this version knows "
+        f"schemas up to {schema.newest}.{visible(beside) if found.compatible else ''} "
+        "It was left as it is; use the newer Interlock that wrote it."
+    )
 
 
 def damaged(path: Path, error: sqlite3.Error) -> str:
@@ -182,7 +174,8 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     """Create the journal at `path`, or upgrade an older one after copying it to `<file>.<revision>.bak`.
 
     Only for the process that holds the write lock. Raises `JournalError`; the file is then as it was.
-    For one in PostgreSQL: `postgres.schema.prepare`.
+    One that a newer version wrote, and lets this one go on with, stays as it is. For one in PostgreSQL:
+    `postgres.schema.prepare`.
     """
     age, found = inspect(path, schema)
     if age == "current":
@@ -272,12 +265,9 @@ def _copy(path: Path, revision: str) -> Path:
 
 def _migrate(path: Path, schema: Schema) -> None:
     """Run alembic in one transaction: all of the upgrade happens, or none."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util.exc import CommandError
     from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.engine import Connection as EngineConnection
-    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+    from sqlalchemy.exc import DBAPIError
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
@@ -288,17 +278,12 @@ def _migrate(path: Path, schema: Schema) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     event.listen(engine, "begin", begin)
-    config = Config()
-    config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
     try:
         with engine.begin() as connection:
-            config.attributes.update(connection=connection, schema=sql.SCHEMA)
-            command.upgrade(config, "head")
+            migrated(connection, schema, sql.SCHEMA, name_of(path))
     except DBAPIError as error:
         cause = error.orig
         raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error
-    except (SQLAlchemyError, CommandError) as error:
-        raise JournalError(f"Cannot bring journal '{name_of(path)}' up to date: {error}.") from error
     finally:
         engine.dispose()
 

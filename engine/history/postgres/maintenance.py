@@ -43,13 +43,15 @@ def changing_database(
 ) -> Generator[PostgresConnection, None, None]:
     """A connection in one transaction, which is durable when the context ends and undone when it raises.
 
-    Servers go on meanwhile; `lock_sessions` says which sessions can be changed. Raises `JournalError`
+    Older tables are brought up to date first. Servers go on meanwhile; `lock_sessions` says which
+    sessions can be changed. Raises `JournalError`
     when there is no journal (unless `create`), and for whatever PostgreSQL says.
     """
     psycopg = driver()
-    if create:
+    age, _ = inspect(location)
+    if create or age == "older":
         prepare(location)
-    elif inspect(location)[0] == "fresh":
+    elif age == "fresh":
         raise JournalError(f"There is no journal at '{location}' yet. Name another: --db JOURNAL")
     try:
         connection = connect(location, name="interlock maintenance")

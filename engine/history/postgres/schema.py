@@ -1,20 +1,40 @@
-"""Identity, age and creation of a journal's schema in PostgreSQL."""
+"""Identity, age, creation and upgrade of a journal's schema in PostgreSQL.
+
+Of several servers that start one makes or upgrades the tables, in one transaction, and the others find
+them. No server begins while that happens, and none goes on that may not use what comes of it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
+from ..database.revisions import VERSION_TABLE, Recorded, Schema, migrated, recorded
 from ..errors import JournalError
-from .connection import PostgresConnection, connect, driver, unreachable
+from ..journal.schema import CURRENT, Age, age_of, name_of
+from .connection import NOW, PostgresConnection, connect, driver, unreachable
 from .pool import reading
 
-_VERSION_TABLE = (
-    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
-    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection as EngineConnection
+
+LOCK_SECONDS = 2.0
+"""Time for which an upgrade waits for a table, and everybody who writes waits behind it."""
+TURN_SECONDS = 60.0
+"""Time for which a server waits for another one that makes or upgrades the tables."""
+SILENT_SECONDS = 10.0
+"""Time after which a server whose lease is over, and which does not renew it, counts as ended."""
+UPGRADE = "interlock journal upgrade --db URL"
+_LOCK_CLASS = sql.APPLICATION_ID
+_TURN = f"pg_advisory_xact_lock{{}}({_LOCK_CLASS}, hashtext(current_schema()))"
+_ALIVE = (
+    f"SELECT id, name, version, lease, lease < {NOW} FROM server WHERE ended IS NULL ORDER BY started"
 )
+_END = f"UPDATE server SET ended = {NOW} WHERE id = ? AND lease = ? AND ended IS NULL"
+
 _FUNCTIONS = (
     # Numbers such as NaN, which Python writes, are none of this JSON.
     r"""
@@ -50,18 +70,19 @@ _FUNCTIONS = (
 """Functions on an event's body that the statements call; SQLite has them from Python."""
 
 
-def inspect(location: PostgresLocation) -> tuple[Literal["fresh", "current"], str | None]:
-    """Find the age of a schema, and its revision. Reads only.
+def inspect(location: PostgresLocation, schema: Schema = CURRENT) -> tuple[Age, str | None]:
+    """Find the age of a schema, and its revision; see `journal.schema.inspect`. Reads only.
 
-    Raises `JournalError` for one that holds other tables, is of another version, or cannot be reached.
+    Raises `JournalError` for one that holds other tables, is of a version that does not let this one go
+    on, or cannot be reached.
     """
     with reading(location) as connection:
-        return _age(connection, location)
+        return _age(connection, location, schema)
 
 
 def _age(
-    connection: PostgresConnection, location: PostgresLocation
-) -> tuple[Literal["fresh", "current"], str | None]:
+    connection: PostgresConnection, location: PostgresLocation, schema: Schema
+) -> tuple[Age, str | None]:
     rows = connection.execute(
         "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
         "WHERE nspname = ? AND relkind IN ('r', 'p', 'v', 'm') ORDER BY relname",
@@ -76,22 +97,46 @@ def _age(
             f"Schema '{location.schema}' of '{location}' holds other tables ({listed}). It was left as "
             "it is; name another for the journal: ?schema=NAME"
         )
-    found = [str(each) for (each,) in connection.execute("SELECT version_num FROM alembic_version")]
-    if found != [sql.REVISION]:
+    found = recorded(connection)
+    return age_of(found, str(location), schema), found.revision
+
+
+def enter(connection: PostgresConnection, location: PostgresLocation, schema: Schema) -> None:
+    """Begin to use the tables, in a transaction that says so to whoever wants to upgrade them.
+
+    Raises `JournalError` where they were upgraded meanwhile, and do not let this version go on.
+    """
+    connection.execute(f"SELECT {_TURN.format('_shared')}")
+    age, found = _age(connection, location, schema)
+    if age != "current":
         raise JournalError(
-            f"Journal '{location}' has schema {visible(', '.join(found)) or 'none'}; this version knows "
-            f"{sql.REVISION}. It was left as it is; use the Interlock that wrote it."
+            f"Journal '{location}' has schema {found or 'none'} now, and this version needs "
+            f"{schema.newest}. It was changed while this server started: start it again."
         )
-    return "current", found[0]
 
 
-def prepare(location: PostgresLocation) -> None:
-    """Create the journal's tables, in one transaction, unless they are there. Raises `JournalError`.
+def version_text(version: str, schema: Schema) -> str:
+    """A server's version in the list of servers, with the schema that it knows."""
+    return f"{version} (schema {schema.newest})"
 
-    Of two servers that do so at once one makes them, and the other finds them.
+
+def _revision_of(version: str) -> str:
+    """The schema that a server knows; one that does not say is from before the second."""
+    _, _, said = version.partition("(schema ")
+    return said.removesuffix(")") or "0006"
+
+
+def prepare(location: PostgresLocation, schema: Schema = CURRENT) -> None:
+    """Create the journal's tables, or upgrade older ones, in one transaction. Raises `JournalError`.
+
+    Nothing is changed then. Tables of a newer version that lets this one go on stay as they are.
     """
     psycopg = driver()
-    if inspect(location)[0] == "current":
+    age, _ = inspect(location, schema)
+    if age == "current":
+        return
+    if age == "older" or schema != CURRENT:
+        _upgrade(location, schema, age)
         return
     try:
         connection = connect(location)
@@ -99,7 +144,7 @@ def prepare(location: PostgresLocation) -> None:
             with cast("Any", connection.raw).transaction():
                 for statement in (
                     f"CREATE SCHEMA IF NOT EXISTS {location.schema}",
-                    _VERSION_TABLE,
+                    VERSION_TABLE,
                     *sql.POSTGRESQL_SCHEMA,
                     *_FUNCTIONS,
                     f"INSERT INTO alembic_version VALUES ('{sql.REVISION}')",
@@ -108,5 +153,122 @@ def prepare(location: PostgresLocation) -> None:
         finally:
             connection.close()
     except psycopg.Error as error:
-        if inspect(location)[0] != "current":
+        if inspect(location, schema)[0] != "current":
             raise unreachable(location, error) from error
+
+
+# Upgrades
+
+
+class _Server(NamedTuple):
+    """A server that has not ended; `silent`: its lease is over."""
+
+    id: str
+    name: str
+    version: str
+    lease: int
+    silent: bool
+
+
+def _upgrade(location: PostgresLocation, schema: Schema, age: Age) -> None:
+    """Run the migrations, if nobody else has meanwhile. Raises `JournalError`."""
+    from sqlalchemy import NullPool, create_engine
+    from sqlalchemy.exc import DBAPIError
+
+    def plain() -> Any:
+        raw = connect(location, name="interlock upgrade").raw
+        raw.autocommit = False
+        return raw
+
+    psycopg = driver()
+    if age == "older":
+        _end_silent(location)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=plain, poolclass=NullPool, use_native_hstore=False
+    )
+    role = "?"
+    try:
+        with engine.begin() as connection:
+            role = str(connection.exec_driver_sql("SELECT current_user").scalar_one())
+            if age == "fresh":
+                connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {location.schema}")
+            _upgrade_in(connection, location, schema)
+    except DBAPIError as error:
+        raise _refused(location, schema, role, cast("Exception", error.orig)) from error
+    except psycopg.Error as error:
+        raise _refused(location, schema, role, error) from error
+    finally:
+        engine.dispose()
+
+
+def _upgrade_in(connection: EngineConnection, location: PostgresLocation, schema: Schema) -> None:
+    raw = PostgresConnection(cast("Any", connection.connection.dbapi_connection))
+    # Nothing is read before: who waits here must not hold what the one before wants to change.
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(TURN_SECONDS * 1000)}ms'")
+    raw.execute(f"SELECT {_TURN.format('')}")
+    age, _ = _age(raw, location, schema)
+    if age == "current":
+        return
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
+    tables = (*sql.POSTGRESQL_SCHEMA, *_FUNCTIONS)
+    found = migrated(connection, schema, tables, name_of(location))
+    if age == "older":
+        _require_compatible(raw, location, found)
+
+
+def _require_compatible(
+    connection: PostgresConnection, location: PostgresLocation, found: Recorded
+) -> None:
+    """Raise `JournalError` where a server runs that could not go on with the tables as they are now."""
+    allowed = {found.revision, *found.compatible}
+    running = [_Server(*row) for row in connection.execute(_ALIVE)]
+    others = [each for each in running if _revision_of(each.version) not in allowed]
+    if others:
+        listed = visible("; ".join(f"{each.name}, {each.version}" for each in others))
+        raise JournalError(
+            f"Journal '{location}' was not upgraded to schema {found.revision}: servers run that cannot "
+            f"go on beside it ({listed}). End all of them, then start this one again: this upgrade does "
+            "not let two versions run side by side."
+        )
+
+
+def _end_silent(location: PostgresLocation) -> None:
+    """Say of servers that do not renew their leases, though they are over, that they have ended.
+
+    Only who looks on for a time can tell. Raises `JournalError`.
+    """
+    seen: dict[str, int] | None = None
+    until = time.monotonic() + SILENT_SECONDS
+    while True:
+        with reading(location) as connection:
+            silent = {
+                each.id: each.lease
+                for each in (_Server(*row) for row in connection.execute(_ALIVE))
+                if each.silent
+            }
+            seen = silent if seen is None else {i: n for i, n in seen.items() if silent.get(i) == n}
+            if not seen:
+                return
+            if time.monotonic() > until:
+                for server, lease in seen.items():
+                    connection.execute(_END, (server, lease))
+                return
+        time.sleep(0.2)
+
+
+def _refused(location: PostgresLocation, schema: Schema, role: str, error: Exception) -> JournalError:
+    """The error for an upgrade that PostgreSQL did not take."""
+    state = getattr(error, "sqlstate", None)
+    said = visible(" ".join(str(error).split()))
+    begins = f"Journal '{location}' was not upgraded to schema {schema.newest}, and is as it was: "
+    if state == "42501":
+        return JournalError(
+            f"{begins}role '{visible(role)}' may not change its tables ({said}). Run as the role that "
+            f"owns them: {UPGRADE}. Then give this role its rights again, and start this server again."
+        )
+    if state == "55P03":
+        return JournalError(
+            f"{begins}something holds one of its tables, such as a long question, a backup or another "
+            f"upgrade ({said}). Servers go on. Try again when that has ended: {UPGRADE}"
+        )
+    return unreachable(location, error)

@@ -17,13 +17,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..batches.writer import SessionOwner
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
+from ..database.revisions import Schema
 from ..errors import JournalDisturbed, JournalError
+from ..journal.schema import CURRENT
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
+from .schema import enter, version_text
 
 LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
@@ -153,8 +156,11 @@ class ServerLease:
         self._thread.start()
 
     @classmethod
-    def take(cls, location: PostgresLocation) -> ServerLease:
-        """Register as a server and take a lane. Raises `JournalError`."""
+    def take(cls, location: PostgresLocation, schema: Schema = CURRENT) -> ServerLease:
+        """Register as a server and take a lane.
+
+        Raises `JournalError`, also where the tables are no longer ones that this version knows.
+        """
         psycopg = driver()
         seconds = LEASE_SECONDS
         own = secrets.token_hex(8)
@@ -163,7 +169,10 @@ class ServerLease:
             connection = connect(location, patience=PATIENCE)
             try:
                 begun = now()
-                connection.execute(_REGISTER, (own, _name(), _version(), ms))
+                with cast("Any", connection.raw).transaction():
+                    enter(connection, location, schema)
+                    said = version_text(_version(), schema)
+                    connection.execute(_REGISTER, (own, _name(), said, ms))
                 row: Any = None
                 while row is None:
                     row = connection.execute(_TAKE_LANE, (own,)).fetchone()

@@ -22,10 +22,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from interlock.engine.history.database.compiled import REVISION
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema
 from interlock.engine.history.database.tables import JOURNAL
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
+from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.model.events import SessionStatus
 
 from ..support.recording import opening

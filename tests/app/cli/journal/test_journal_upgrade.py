@@ -1,0 +1,60 @@
+"""`interlock journal upgrade`: an older journal's tables as this version has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.history.database.location import Location
+from tests.support import postgres
+from tests.support.migrations import EXPANDING, journal_at, schema_with, version_of
+
+pytestmark = pytest.mark.sqlite("both databases are named here")
+
+
+@pytest.fixture(params=["file", "database"])
+def older(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Location]:
+    """A journal of this version, for a next one to upgrade."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
+    if request.param == "file":
+        location: Location = tmp_path / "journal.db"
+    else:
+        location = postgres.fresh_location()
+    journal_at(location, schema_with(tmp_path / "made"), "0006")
+    monkeypatch.setenv("INTERLOCK_DB", postgres.named(location))
+    yield location
+    if not isinstance(location, Path):
+        postgres.drop(location)
+
+
+class TestUpgrade:
+    def test_says_what_it_did(
+        self, older: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """It names both schemas and who may go on, and a second time changes nothing."""
+        with version_of(schema_with(tmp_path, EXPANDING)):
+            assert main(["history"]) == 2
+            assert "interlock journal upgrade" in capsys.readouterr().err
+            assert main(["journal", "upgrade"]) == 0
+            assert capsys.readouterr().out.splitlines() == [
+                "Upgraded the journal from schema 0006 to 0007.",
+                "Servers of schema 0006 may go on beside it.",
+            ]
+            assert main(["journal", "upgrade"]) == 0
+            assert "schema 0007; nothing was changed" in capsys.readouterr().out
+
+    def test_of_none_is_an_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """No journal is made where there is none."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        monkeypatch.setenv("INTERLOCK_DB", str(tmp_path / "none.db"))
+        assert main(["journal", "upgrade"]) == 2
+        assert "There is no journal" in capsys.readouterr().err
+        assert not (tmp_path / "none.db").exists()

@@ -1,0 +1,264 @@
+"""Migrations, in both databases: what they keep, which older servers may go on, and what stops them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema, recorded
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.schema import CURRENT, inspect, reading
+from interlock.engine.history.postgres import schema as postgres_schema
+from interlock.engine.history.postgres.connection import connect
+from interlock.engine.history.postgres.server import ServerLease
+from tests.support import postgres
+from tests.support.migrations import (
+    CONTRACTING,
+    EXPANDING,
+    Place,
+    journal_at,
+    prepare,
+    problems_after,
+    schema_with,
+)
+
+from ..support.recording import decided, opening
+
+pytestmark = pytest.mark.sqlite("both databases are named here")
+
+OLDER = [each for each in CURRENT.known if each != CURRENT.newest]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Empty places for journals, in a file and in a database."""
+    if request.param == "sqlite":
+        yield lambda name: tmp_path / f"{name}.db"
+        return
+    made: list[PostgresLocation] = []
+
+    def schema(_: str) -> Location:
+        made.append(postgres.fresh_location())
+        return made[-1]
+
+    yield schema
+    for each in made:
+        postgres.drop(each)
+
+
+@pytest.fixture
+def expanded(tmp_path: Path) -> Schema:
+    """The schema of a next version, beside which servers of this one may go on."""
+    return schema_with(tmp_path, EXPANDING)
+
+
+@pytest.fixture
+def contracted(tmp_path: Path) -> Schema:
+    """The schema of the version after that, beside which no older server may go on."""
+    return schema_with(tmp_path, EXPANDING, CONTRACTING)
+
+
+class TestMigrations:
+    @pytest.mark.parametrize("revision", OLDER)
+    def test_keep_everything(self, place: Place, revision: str) -> None:
+        """A journal of each earlier revision becomes what a new one is, with all that it held."""
+        assert problems_after(place("older"), place("fresh"), CURRENT, revision) == []
+
+    def test_of_the_next_versions_keep_everything(self, place: Place, contracted: Schema) -> None:
+        """What checks future migrations checks one that adds and one that takes away."""
+        assert problems_after(place("older"), place("fresh"), contracted, "0006") == []
+
+    def test_that_lose_something_are_found(self, place: Place, tmp_path: Path) -> None:
+        """A migration that changes an event, or makes another table than a new journal has, is named."""
+        faulty = EXPANDING + "    op.execute(\"UPDATE event SET body = '{}' WHERE seq = 2\")\n"
+        found = problems_after(place("older"), place("fresh"), schema_with(tmp_path, faulty), "0006")
+        assert "or others" in found[0]
+
+    def test_have_the_columns_types_of_the_tables(self, tmp_path: Path, expanded: Schema) -> None:
+        """A new column's text has PostgreSQL's order of bytes, and its number 64 bits."""
+        location = postgres.fresh_location()
+        try:
+            prepare(location, expanded)
+            with reading(location) as connection:
+                found = connection.execute(
+                    "SELECT column_name, data_type, collation_name FROM information_schema.columns "
+                    "WHERE table_schema = ? AND column_name IN ('team', 'minutes') ORDER BY 1",
+                    (location.schema,),
+                ).fetchall()
+            assert found == [("minutes", "bigint", None), ("team", "text", "C")]
+        finally:
+            postgres.drop(location)
+
+
+class TestRange:
+    def test_of_a_journal_that_says_none_is_its_own_revision(self, place: Place) -> None:
+        """A journal of this version names no other, and is current for it alone."""
+        location = place("new")
+        prepare(location, CURRENT)
+        with reading(location) as connection:
+            assert recorded(connection) == (CURRENT.newest, ())
+
+    def test_lets_older_servers_go_on(self, place: Place, expanded: Schema) -> None:
+        """This version writes and reads beside a newer one that lets it, and changes no table."""
+        location = place("newer")
+        prepare(location, expanded)
+        assert inspect(location) == ("current", "0007")
+        with Journal.open(location) as journal:
+            journal.write("s", opening(), decided("c1", "test"))
+        assert len(list(open_reader(location).events("s"))) == 2
+        with Journal.open(location, schema=expanded) as journal:
+            journal.write("t", opening())
+        with reading(location) as connection:
+            assert recorded(connection) == ("0007", ("0006",))
+
+    def test_ends_with_a_migration_that_does_not_allow_it(self, place: Place, contracted: Schema) -> None:
+        """An older version says which schema it found, and leaves the journal as it is."""
+        location = place("newer")
+        prepare(location, contracted)
+        for opened in (Journal.open, open_reader):
+            with pytest.raises(
+                JournalError, match="has schema 0008; this version knows schemas up to 0006"
+            ):
+                opened(location)
+        with reading(location) as connection:
+            assert recorded(connection) == ("0008", ())
+
+    def test_of_another_revision_counts_for_nothing(self, place: Place, expanded: Schema) -> None:
+        """What was said of one revision does not hold for what something else made of it."""
+        location = place("newer")
+        prepare(location, expanded)
+        with_writer = connect(location) if isinstance(location, PostgresLocation) else None
+        statement = "UPDATE alembic_version SET version_num = '0009'"
+        if with_writer is not None:
+            with_writer.execute(statement)
+            with_writer.close()
+        else:
+            import sqlite3
+
+            with sqlite3.connect(location) as file:
+                file.execute(statement)
+        with pytest.raises(JournalError, match="has schema 0009"):
+            inspect(location)
+
+
+class TestUpgradeOfADatabase:
+    @pytest.fixture
+    def older(self, postgresql: PostgresLocation) -> PostgresLocation:
+        """A journal of this version, before an upgrade."""
+        journal_at(postgresql, CURRENT, "0006")
+        return postgresql
+
+    def test_is_done_by_one_of_many(self, older: PostgresLocation, expanded: Schema) -> None:
+        """Servers of the next version that start at the same moment all find one upgraded journal."""
+        problems: list[Exception] = []
+
+        def start() -> None:
+            try:
+                Journal.open(older, schema=expanded).close()
+            except Exception as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert problems == []
+        assert inspect(older, expanded) == ("current", "0007")
+
+    def test_waits_behind_nobody_for_long(
+        self, older: PostgresLocation, expanded: Schema, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where somebody reads a table for long it gives up, and can be tried again; writers go on."""
+        monkeypatch.setattr(postgres_schema, "LOCK_SECONDS", 0.1)
+        reader = connect(older)
+        reader.raw.execute("BEGIN")
+        reader.raw.execute("SELECT count(*) FROM session")
+        with pytest.raises(JournalError, match=r"holds one of its tables.*Try again.*journal upgrade"):
+            prepare(older, expanded)
+        with Journal.open(older) as journal:
+            journal.write("s", opening())
+        reader.close()
+        prepare(older, expanded)
+        assert inspect(older, expanded) == ("current", "0007")
+
+    def test_happens_whole_or_not_at_all(self, older: PostgresLocation, tmp_path: Path) -> None:
+        """What a failed upgrade had done already is undone."""
+        schema = schema_with(tmp_path, EXPANDING + '    op.execute("SELECT 1 / 0")\n')
+        with pytest.raises(JournalError, match="division by zero"):
+            prepare(older, schema)
+        assert inspect(older) == ("current", "0006")
+        with reading(older) as connection:
+            assert recorded(connection) == ("0006", ())
+
+    def test_is_the_owners(self, older: PostgresLocation, expanded: Schema) -> None:
+        """A role that may not change the tables is told which command their owner runs."""
+        admin = connect(older)
+        role = f"{older.schema}_server"
+        admin.raw.execute(f"CREATE ROLE {role} LOGIN".encode())
+        admin.raw.execute(f"GRANT USAGE ON SCHEMA {older.schema} TO {role}".encode())
+        admin.raw.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {older.schema} TO {role}".encode())
+        try:
+            url = older.url.replace("postgresql://interlock@", f"postgresql://{role}@")
+            with pytest.raises(JournalError, match=f"'{role}' may not change.*interlock journal upgrade"):
+                prepare(PostgresLocation(url, older.schema), expanded)
+        finally:
+            admin.raw.execute(f"DROP OWNED BY {role}".encode())
+            admin.raw.execute(f"DROP ROLE {role}".encode())
+            admin.close()
+        assert inspect(older) == ("current", "0006")
+
+    def test_lets_allowed_servers_run_on(self, older: PostgresLocation, expanded: Schema) -> None:
+        """A server that runs goes on through an upgrade beside which it may."""
+        with Journal.open(older) as journal:
+            journal.write("s", opening())
+            prepare(older, expanded)
+            journal.write("s", decided("c1", "test"))
+        assert len(list(open_reader(older).events("s"))) == 2
+
+    def test_is_refused_while_others_run(self, older: PostgresLocation, contracted: Schema) -> None:
+        """One beside which older servers may not go on waits until these have ended."""
+        with Journal.open(older):
+            with pytest.raises(JournalError, match=r"servers run that cannot.*schema 0006.*End all"):
+                prepare(older, contracted)
+            assert inspect(older) == ("current", "0006")
+        prepare(older, contracted)
+        assert inspect(older, contracted) == ("current", "0008")
+
+    def test_counts_out_who_is_silent(
+        self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A killed server, whose lease nobody renews, does not keep the upgrade waiting for ever."""
+        monkeypatch.setattr(postgres_schema, "SILENT_SECONDS", 0.3)
+        admin = connect(older)
+        admin.execute(
+            "INSERT INTO server (id, name, version, started, lease) VALUES ('dead', 'it', '1', 1, 1)"
+        )
+        prepare(older, contracted)
+        assert admin.execute("SELECT ended IS NOT NULL FROM server").fetchall() == [(True,)]
+        admin.close()
+
+    def test_while_a_server_starts(self, older: PostgresLocation, contracted: Schema) -> None:
+        """A server that looked before an upgrade and begins after it says so, and is not registered."""
+        prepare(older, contracted)
+        with pytest.raises(JournalError, match="has schema 0008"):
+            ServerLease.take(older)
+        with reading(older) as connection:
+            assert connection.number("SELECT count(*) FROM server") == 0
+
+
+def test_every_revision_has_its_script() -> None:
+    """What this version knows is what its scripts make, in their order."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config).walk_revisions()
+    assert tuple(each.revision for each in scripts)[::-1] == CURRENT.known

@@ -1,0 +1,226 @@
+"""Journals of an earlier revision in either database, and what a migration has to keep of them.
+
+`problems_after` runs the migrations of a schema on one and says what is wrong with what they leave:
+`tests/engine/history/database/test_migrations.py` runs it for every revision that there is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.database import compiled as sql
+from interlock.engine.history.database.location import Location, PostgresLocation
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema, migrated
+from interlock.engine.history.errors import FoldError, JournalError
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.reader import HistoryReader
+from interlock.engine.history.journal.schema import CURRENT
+from interlock.engine.history.journal.schema import prepare as prepare_file
+from interlock.engine.history.postgres.schema import _FUNCTIONS
+from interlock.engine.history.postgres.schema import prepare as prepare_database
+
+DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"
+"""A journal of the first release: three sessions that its host left open when it was killed."""
+
+EXPANDING = """
+import sqlalchemy as sa
+from alembic import op
+
+from interlock.engine.history.migrations.columns import NUMBER, TEXT
+
+revision = "0007"
+down_revision = "0006"
+compatible = ("0006",)
+
+
+def upgrade():
+    op.add_column("session", sa.Column("team", TEXT, nullable=True))
+    op.add_column("decision", sa.Column("minutes", NUMBER, nullable=True))
+    op.create_table(
+        "team",
+        sa.Column("name", TEXT, primary_key=True),
+        sa.Column("members", NUMBER, nullable=False),
+    )
+"""
+"""A migration beside which older servers go on: it only adds what they do not need."""
+
+CONTRACTING = """
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade():
+    op.drop_table("team")
+"""
+"""A migration beside which no older server goes on: it takes away what these use."""
+
+
+def schema_with(folder: Path, *migrations: str) -> Schema:
+    """The present schema with further `migrations`, whose scripts are put into a folder."""
+    scripts = folder / "scripts"
+    shutil.copytree(MIGRATIONS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    known = list(Schema().known)
+    for number, text in enumerate(migrations, int(known[-1]) + 1):
+        known.append(f"{number:04}")
+        (scripts / "versions" / f"{known[-1]}.py").write_text(text)
+    return Schema(known=tuple(known), scripts=scripts)
+
+
+def engine_of(location: Location) -> sa.Engine:
+    """SQLAlchemy on a journal, in whose schema statements are."""
+    if isinstance(location, Path):
+        return sa.create_engine(f"sqlite:///{location}", poolclass=sa.NullPool)
+    import psycopg
+
+    found = location
+
+    def connect() -> Any:
+        return psycopg.connect(found.url, options=f"-c search_path={found.schema}")
+
+    return sa.create_engine(
+        "postgresql+psycopg://", creator=connect, poolclass=sa.NullPool, use_native_hstore=False
+    )
+
+
+def journal_at(location: Location, schema: Schema, revision: str) -> None:
+    """Make a journal of a revision by the migrations up to there, with the sessions of `DUMP`."""
+    database = isinstance(location, PostgresLocation)
+    tables = (*sql.POSTGRESQL_SCHEMA, *_FUNCTIONS) if database else sql.SCHEMA
+    with closing(sqlite3.connect(":memory:")) as dump:
+        dump.executescript(DUMP.read_text())
+        with engine_of(location).begin() as connection:
+            if isinstance(location, PostgresLocation):
+                connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {location.schema}"))
+            migrated(connection, schema, tables, str(location), revision)
+            for table in ("session", "event", "decision"):
+                _fill(connection, dump, table, database=database)
+            if database:
+                connection.execute(
+                    sa.text(
+                        "INSERT INTO owner SELECT DISTINCT ON (session) session, NULL, 1, seq, hash "
+                        "FROM event ORDER BY session, seq DESC"
+                    )
+                )
+                connection.execute(sa.text("INSERT INTO lane SELECT 0, NULL, max(cursor) FROM event"))
+
+
+def _fill(connection: sa.Connection, dump: sqlite3.Connection, table: str, *, database: bool) -> None:
+    cursor = dump.execute(f"SELECT * FROM {table}")
+    names = [column[0] for column in cursor.description]
+    columns = ", ".join(f'"{name}"' for name in names)
+    marks = ", ".join(f":{name}" for name in names)
+    for row in cursor.fetchall():
+        values = dict(zip(names, row, strict=True))
+        if database and "imported" in values:
+            values["imported"] = bool(values["imported"])
+        connection.execute(sa.text(f"INSERT INTO {table} ({columns}) VALUES ({marks})"), values)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Content of a journal whatever its revision: its events in order, and each session's line."""
+
+    events: Sequence[tuple[Any, ...]]
+    lines: Sequence[tuple[Any, ...]]
+
+
+def kept(location: Location) -> Kept:
+    """Read it all."""
+    with engine_of(location).connect() as connection:
+
+        def rows(statement: str) -> list[tuple[Any, ...]]:
+            return [tuple(row) for row in connection.execute(sa.text(statement))]
+
+        return Kept(
+            rows("SELECT cursor, session, seq, at, type, body FROM event ORDER BY cursor"),
+            rows("SELECT id, agent, status, events, calls, blocked, waiting FROM session ORDER BY id"),
+        )
+
+
+def tables_of(location: Location) -> dict[str, object]:
+    """The tables of a journal, as its database describes them."""
+    schema = location.schema if isinstance(location, PostgresLocation) else None
+    found: dict[str, object] = {}
+    with engine_of(location).connect() as connection:
+        inspector = sa.inspect(connection)
+        for table in sorted(inspector.get_table_names(schema)):
+            columns = [
+                (each["name"], str(each["type"]), each["nullable"])
+                for each in inspector.get_columns(table, schema)
+            ]
+            indexes = [json.dumps(each, default=str) for each in inspector.get_indexes(table, schema)]
+            # The place of a column is not its migration's, and the schema is the test's.
+            indexes = sorted(each.replace(f"{schema}.", "") for each in indexes)
+            found[table] = sorted(columns), indexes
+    return found
+
+
+def prepare(location: Location, schema: Schema) -> None:
+    """Upgrade a journal, or make one."""
+    if isinstance(location, Path):
+        prepare_file(location, schema)
+    else:
+        prepare_database(location, schema)
+
+
+@contextmanager
+def version_of(schema: Schema) -> Iterator[None]:
+    """Have this process be of the version that knows a schema: all its parts share one value of it."""
+    before = {name: getattr(CURRENT, name) for name in ("known", "scripts")}
+    try:
+        for name in before:
+            object.__setattr__(CURRENT, name, getattr(schema, name))
+        yield
+    finally:
+        for name, value in before.items():
+            object.__setattr__(CURRENT, name, value)
+
+
+def problems_after(location: Location, fresh: Location, schema: Schema, revision: str) -> list[str]:
+    """Find what is wrong with a journal of `revision` once the migrations of `schema` ran on it.
+
+    `fresh` is an empty place, for what a journal is that begins with the newest revision.
+    """
+    journal_at(location, schema, revision)
+    before = kept(location)
+    prepare(location, schema)
+    prepare(fresh, schema)
+    found: list[str] = []
+    after = kept(location)
+    if after.events != before.events:
+        found.append(f"it held {len(before.events)} events and holds {len(after.events)}, or others")
+    if after.lines != before.lines:
+        found.append("the lines of its sessions are others")
+    upgraded, made = tables_of(location), tables_of(fresh)
+    found += [
+        f"table '{name}' is {upgraded.get(name)}, and in a new journal {made.get(name)}"
+        for name in sorted(upgraded.keys() | made.keys())
+        if upgraded.get(name) != made.get(name)
+    ]
+    with version_of(schema):
+        checks = list(verify_journal(location))
+    found += [f"{each.session}: {each.fault.message}" for each in checks if each.fault]
+    reader = HistoryReader(location)
+    for line in reader.sessions(limit=None):
+        try:
+            if fold(reader.events(line.id)).seq != line.events:
+                found.append(f"{line.id} has other events than its line says")
+        except (FoldError, JournalError) as error:
+            found.append(f"{line.id} makes no sense: {error}")
+    return found
+
+
+Place = Callable[[str], Location]
+"""Gives empty places for journals, by a name."""
