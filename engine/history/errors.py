@@ -40,6 +40,10 @@ class SessionDiverged(SessionRefused):
     """The database no longer has what it acknowledged of `session`: the session takes nothing more."""
 
 
+class SessionNewer(SessionRefused):
+    """A `session` has events of a newer version, so that this one cannot know what it may do with it."""
+
+
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
     """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from.
 

@@ -403,14 +403,14 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         return await asyncio.to_thread(self._recorded, session_id)
 
     def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
-        reader = self._journal.reader()
+        reader = self._journal.reader().showing()
         return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)
 
     async def page(self, session_id: str, after: int, limit: int) -> tuple[str, list[JournalEvent]]:
         """A recorded session's whole id, and its first `limit` events after its event number `after`."""
 
         def read() -> tuple[str, list[JournalEvent]]:
-            reader = self._journal.reader()
+            reader = self._journal.reader().showing()
             found = reader.session(session_id).id
             events = reader.events(found, after=after, limit=limit)
             return found, [self.redaction.event(event) for event in events]
@@ -420,7 +420,8 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
         """The next events of all sessions behind `after`, about `limit` of them, as they may be shown."""
         cursor = after.in_lane(0)
-        found = await asyncio.to_thread(lambda: self._journal.reader().since(cursor, limit))
+        reader = self._journal.reader().showing()
+        found = await asyncio.to_thread(reader.since, cursor, limit)
         return [self.redaction.event(event) for event in found]
 
     async def positions(self) -> Positions:

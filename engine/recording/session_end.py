@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 
-from ..history.errors import FoldError
+from ..history.errors import FoldError, SessionNewer
 from ..history.fold.flow_steps import DIED, LEFT
 from ..history.fold.fold import fold
-from ..history.journal.journal import Journal
+from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import EventBody, JournalEvent, SessionStatus
 from ..history.model.records import Kind
 from ..history.model.state import SessionState, SessionSummary
 from .resume_checks import ResumeError, withdrawals
+
+log = logging.getLogger(__name__)
 
 ENDED = ("done", "failed")
 CLOSED = "the session was closed"
@@ -19,21 +22,33 @@ SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
 
 
 def end_left_open(journal: Journal) -> None:
-    """End the sessions of a process that died, for the only one that writes the journal now."""
+    """End the sessions of a process that died, for the only one that writes the journal now.
+
+    What a newer version recorded stays open.
+    """
     for line in journal.reader().unfinished():
-        end_session_left_open(journal, line)
+        try:
+            end_session_left_open(journal, line)
+        except SessionNewer as error:
+            log.warning("%s", error)
 
 
 def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[JournalEvent, ...]:
     """End the session of a process that died: its questions withdrawn, it itself failed.
 
-    Returns what was recorded. Raises `JournalError`, also where another server has the session.
+    Returns what was recorded. Raises `SessionNewer` where a newer version recorded some of it, and
+    `JournalError`, also where another server has the session.
     """
     questions: list[EventBody] = []
-    seq = line.events
-    if line.waiting:
+    events: list[JournalEvent] = []
+    try:
         events = list(journal.reader().events(line.id))
-        seq = events[-1].seq
+    except JournalError as error:
+        # A damaged record is ended all the same, where that leaves nothing open.
+        if line.waiting or isinstance(error, SessionNewer):
+            raise
+    seq = events[-1].seq if events else line.events
+    if line.waiting:
         with suppress(FoldError):  # a record that makes no sense is ended all the same
             questions = withdrawals(fold(events))
     died = SessionStatus(status="failed", error=DIED)

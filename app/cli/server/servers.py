@@ -32,13 +32,13 @@ def run(args: argparse.Namespace) -> int:
     """List them. Returns the exit code; 1 where no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
-    from ....engine.history.postgres.server_list import list_servers
+    from ....engine.history.postgres.server_list import left_sessions, list_servers
 
     try:
         journal = database(args)
         if isinstance(journal, Path):
             return refuse("servers", ValueError(ONLY_ONE.format(journal)), BAD_INPUT)
-        servers = list_servers(journal)
+        servers, left = list_servers(journal), left_sessions(journal)
     except JournalError as error:
         return refuse("servers", error)
     if args.json:
@@ -47,6 +47,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"No server writes {visible(str(journal))}. Start one with: interlock serve --db URL")
     else:
         _print(servers)
+    if not args.json:
+        for each in left:
+            print(f"Session {visible(each.session)} has no server: {each.reason}.")
     return 0 if any(each.ended is None for each in servers) else FAILED
 
 

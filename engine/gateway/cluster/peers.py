@@ -10,7 +10,7 @@ from ...approvals.request_order import longest_first
 from ...history.database.connection import ALL_ROWS
 from ...history.errors import FoldError
 from ...history.fold.fold import new_state
-from ...history.journal.reader import HistoryReader
+from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent, SessionOpened
 from ...history.model.state import ApprovalState, SessionState
 from ...history.postgres.server import ServerLease
@@ -19,6 +19,8 @@ from ...history.redaction.redaction import Redaction
 from ...recording.masked_view import MaskedSessionState
 from ...recording.session_end import ENDED
 
+NO_SERVER = "no server: a newer version has to go on with it"
+"""Name of the server of a session that no server of this version takes."""
 AT_ONCE = 1000
 """Events of one lane that are read at once."""
 
@@ -28,9 +30,10 @@ log = logging.getLogger(__name__)
 class PeerSessions:
     """States of sessions at other servers, folded from the journal. `look` brings them up to date."""
 
-    def __init__(self, lease: ServerLease, reader: HistoryReader, redaction: Redaction) -> None:
+    def __init__(self, lease: ServerLease, journal: Journal, redaction: Redaction) -> None:
         self._lease = lease
-        self._reader = reader
+        self._journal = journal
+        self._reader = journal.reader().showing()
         self._redaction = redaction
         self._seen: dict[int, int] | None = None
         self._views: dict[str, MaskedSessionState] = {}
@@ -47,7 +50,8 @@ class PeerSessions:
             behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
             found, self._seen = await asyncio.to_thread(self._reader.since_positions, behind, AT_ONCE)
             listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
-            self._servers = {each.session: each for each in listed}
+            left = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.left)
+            self._servers = {each.session: each for each in (*left, *listed)}
             for event in found:
                 tell(await self._take(event))
             if not found:

@@ -81,7 +81,7 @@ class SharedHub(Hub):
         assert isinstance(journal.lock, ServerLease)
         super().__init__(journal, **options)
         self._lease = journal.lock
-        self._peers = PeerSessions(self._lease, journal.reader(), self.redaction)
+        self._peers = PeerSessions(self._lease, journal, self.redaction)
         self._acts = Acts(self._lease)
         self._rung = asyncio.Event()
         self._looked = asyncio.Condition()
@@ -99,6 +99,7 @@ class SharedHub(Hub):
         self.warn_operators: Callable[[str], object] = _ignore
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
+        self._said_left: frozenset[str] = frozenset()
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -236,6 +237,7 @@ class SharedHub(Hub):
         first. Raises `JournalError` where the database does not answer.
         """
         found = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
+        self._say_left()
         for session in found:
             self._left_open.setdefault(session, asyncio.Event())
         if len(found) >= AT_ONCE:
@@ -271,10 +273,17 @@ class SharedHub(Hub):
             self._hand_over(self.redaction.event(event))
         self.taken_over(line)
 
+    def _say_left(self) -> None:
+        """Say, once of each, which sessions wait for a server of a newer version, and why."""
+        left = self._journal.left
+        for session in left.keys() - self._said_left:
+            self.warn_operators(f"session '{session}' stays open without a server: {left[session]}")
+        self._said_left = frozenset(left)
+
     # What all servers have
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
-        reader = self._journal.reader()
+        reader = self._journal.reader().showing()
         found, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
         return [self.redaction.event(event) for event in found]
 
@@ -314,12 +323,13 @@ class SharedHub(Hub):
         """Resume an external agent's session; one that another server has comes here first.
 
         The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
-        the other server does not let it go.
+        the other server does not let it go, or has recorded what this version does not know.
         """
         if (ended := self._left_open.get(session_id)) is not None:
             await ended.wait()
         owner = await asyncio.to_thread(self._journal.owner, session_id)
         if owner is not None and owner.id != self._lease.id:
+            await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
             await self._fetch(session_id)
         resumed = await super().resume_external(session_id, agent, config, driver=driver)
         self._peers.forget(resumed)

@@ -78,6 +78,11 @@ class BatchWriter(ABC):
         """Sessions, taken by this, that did not end and whose servers did; `None` without servers."""
         return None
 
+    @property
+    def left(self) -> Mapping[str, str]:
+        """Sessions that `orphans` last left to a server of a newer version, with the reason for each."""
+        return {}
+
     def owner(self, session: str) -> SessionOwner | None:
         """The living server that owns a session."""
         return None

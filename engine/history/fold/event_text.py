@@ -49,6 +49,7 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    NewerEvent,
     RequestMade,
     RequestStep,
     RulesReplaced,
@@ -209,6 +210,8 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"{what}{_reason_suffix(body.reason)}", _by(body.by)
         case LimitRaised() as body:
             return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
+        case NewerEvent() as body:
+            return body.name, "of a newer version, not shown"
 
 
 def _switched_by(body: NetToggled | ModeChanged) -> str:

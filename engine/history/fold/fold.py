@@ -47,6 +47,7 @@ from ..model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    NewerEvent,
     RequestMade,
     RequestStep,
     RulesReplaced,
@@ -156,7 +157,8 @@ def apply(state: SessionState, event: JournalEvent) -> None:
 
     Raises `FoldError` for an event that cannot follow: another session's, a number left out or repeated,
     a step that is not enabled, a result for nothing pending, an answer to nothing asked, a message that
-    does not wait. The state is then unchanged.
+    does not wait. The state is then unchanged. Of a `newer` session, what follows from something unknown
+    is passed over.
     """
     if event.session != state.id:
         raise impossible(event, f"it is not of session '{state.id}'")
@@ -164,8 +166,9 @@ def apply(state: SessionState, event: JournalEvent) -> None:
         raise impossible(event, f"event {state.seq + 1} was expected")
     try:
         _apply(state, event)
-    except NetError as error:
-        raise impossible(event, str(error)) from error
+    except (FoldError, NetError) as error:
+        if not state.newer:
+            raise (error if isinstance(error, FoldError) else impossible(event, str(error))) from error
     state.seq = event.seq
     state.updated = event.at
     state.status = shown_status(state.phase, len(state.approvals))
@@ -248,6 +251,10 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             switches.frozen(state, event, body)
         case FreezeLifted():
             switches.lifted(state, event, body)
+        case NewerEvent():
+            state.newer = True
+            said = f"event {event.seq} is of a newer version and not shown: {body.name}"
+            say(state, "note", event.at, said)
         case LimitRaised():
             state.max_cost = body.max_cost
             why = "" if body.reason is None else f": {body.reason}"

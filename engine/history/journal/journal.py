@@ -34,6 +34,7 @@ from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .read_connections import Connections
 from .reader import HistoryReader
+from .rows import known_event
 from .schema import CURRENT, Schema, inspect, name_of, prepare
 from .writer import Writer
 
@@ -95,7 +96,7 @@ class Journal:
         self._writer = writer
         self._clock = clock
         self._connections = Connections(path) if isinstance(path, Path) else None
-        self._reader = HistoryReader(path, connections=self._connections)
+        self._reader = HistoryReader(path, self._connections, made=known_event)
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
         self._queue: list[_Waiter] = []
@@ -240,7 +241,10 @@ class Journal:
         self._lock.name_server(url)
 
     def reader(self) -> HistoryReader:
-        """Reads what is durable in this journal's file; any thread may use it."""
+        """Reads what is durable in this journal's file; any thread may use it.
+
+        It raises `SessionNewer` for what a newer version recorded: who writes acts on what it reads.
+        """
         return self._reader
 
     # Sessions of other servers
@@ -250,7 +254,8 @@ class Journal:
 
         At most `limit`, and their subagents' beside: call it until none is left. From then on they are
         this journal's to go on with or to end. Where servers share a database, no session is given to two
-        of them; set `on_servers_ended` before the first call. Raises `JournalError`.
+        of them, and one that a newer version recorded is `left` to a server of that; set
+        `on_servers_ended` before the first call. Raises `JournalError`.
         """
         found = self._writer.orphans(limit)
         if found is None:
@@ -258,6 +263,11 @@ class Journal:
         with self._mutex:
             self._forget_heads(found)
         return found
+
+    @property
+    def left(self) -> Mapping[str, str]:
+        """Sessions without a server that this one does not take, with the reason: see `orphans`."""
+        return self._writer.left
 
     def owner(self, session: str) -> SessionOwner | None:
         """The living server that has a session, this one or another; `None` where nobody has it.

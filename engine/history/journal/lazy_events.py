@@ -9,7 +9,7 @@ from typing import overload
 
 from ..database.location import Location
 from ..model.events import JournalEvent
-from .rows import EventRow, event_of
+from .rows import EventMaker, EventRow, event_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 """Texts that JSON writes as they are, or with a `\\u` in them."""
@@ -52,10 +52,11 @@ class LazyEvents(CachedEvents):
     at one that cannot be understood raises `JournalError`.
     """
 
-    def __init__(self, rows: Sequence[EventRow], path: Location) -> None:
+    def __init__(self, rows: Sequence[EventRow], path: Location, made: EventMaker = event_of) -> None:
         super().__init__(len(rows))
         self.rows = rows
         self._path = path
+        self._event = made
 
     def bearing_on(self, call_id: str) -> Iterator[int]:
         """The indexes of events that may be about a call, and of those that open or resume the session or
@@ -69,4 +70,4 @@ class LazyEvents(CachedEvents):
                 yield index
 
     def _make(self, index: int) -> JournalEvent:
-        return event_of(self.rows[index], self._path)
+        return self._event(self.rows[index], self._path)

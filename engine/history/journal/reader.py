@@ -30,7 +30,7 @@ from ..postgres.server import owner_of
 from .lazy_events import LazyEvents
 from .lock import is_written
 from .read_connections import Connections
-from .rows import PAGE, event_of
+from .rows import PAGE, EventMaker, event_of, shown_event
 from .schema import CURRENT, Schema, inspect, name_of, reading
 from .session_index import SessionLine
 
@@ -72,12 +72,23 @@ class ConversationLine:
 
 
 class HistoryReader:
-    """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file."""
+    """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file.
 
-    def __init__(self, path: Location, connections: Connections | None = None) -> None:
+    `made` makes its events: `known_event` for whoever acts on them.
+    """
+
+    def __init__(
+        self, path: Location, connections: Connections | None = None, *, made: EventMaker = event_of
+    ) -> None:
         self.path: Location = path
+        self._connections = connections
+        self._event = made
         self.connection = partial(reading, path) if connections is None else connections.reading
         """A connection for questions of other modules."""
+
+    def showing(self) -> HistoryReader:
+        """A reader for whoever only looks: events of newer versions stand there by their types."""
+        return HistoryReader(self.path, self._connections, made=shown_event)
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
@@ -164,7 +175,7 @@ class HistoryReader:
             with self.connection() as connection:
                 rows = connection.execute(sql.SELECT_EVENTS, (session, after, size)).fetchall()
             for row in rows:
-                yield event_of(row, self.path)
+                yield self._event(row, self.path)
             if len(rows) < size:
                 return
             after = rows[-1][2]
@@ -177,7 +188,7 @@ class HistoryReader:
         """
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_SINCE, (cursor, ALL_ROWS, limit)).fetchall()
-        return [event_of(row, self.path) for row in rows]
+        return [self._event(row, self.path) for row in rows]
 
     def positions(self) -> LaneCursors:
         """The last cursor of each lane, from which `since_positions` goes on."""
@@ -194,7 +205,7 @@ class HistoryReader:
         """
         with self.connection() as connection:
             rows, after, _ = rows_behind(connection, sql.SELECT_SINCE, behind, limit)
-        return [event_of(row, self.path) for row in rows], after
+        return [self._event(row, self.path) for row in rows], after
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""
@@ -205,7 +216,7 @@ class HistoryReader:
         """All events of a session as of now, in order, each understood when it is looked at."""
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_EVENTS, (session, 0, ALL_ROWS)).fetchall()
-        return LazyEvents(rows, self.path)
+        return LazyEvents(rows, self.path, self._event)
 
     def talks(self) -> list[ConversationLine]:
         """Sessions in which something was said, the latest said first."""
@@ -218,7 +229,7 @@ class HistoryReader:
 
     def _first_text(self, connection: Connection, session: str) -> str:
         for row in connection.execute(sql.SELECT_MESSAGES, (session,)):
-            body = event_of(row, self.path).body
+            body = self._event(row, self.path).body
             if isinstance(body, MessageAdded) and body.role == "user":
                 return body.text or ""
         return ""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias, TypeVar, get_args
+from typing import Protocol, TypeAlias, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
+from ...core.sanitize import visible
 from ..database.compiled import SELECT_EVENTS, LinkedRow
 from ..database.connection import Connection
 from ..database.location import Location
-from ..errors import JournalError
-from ..model.events import EventBody, JournalEvent, event_body
+from ..errors import JournalError, SessionNewer
+from ..model.events import EventBody, JournalEvent, NewerEvent, event_body
 from ..model.fast_models import construct_model
 from ..model.times import from_ms
 from .schema import name_of
@@ -26,6 +28,13 @@ EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 _READERS: dict[str, type[EventBody]] = {
     kind.model_fields["type"].default: kind for kind in get_args(get_args(EventBody)[0])
 }
+
+
+class EventMaker(Protocol):
+    """Makes the event of a row of the journal at a path. Raises `JournalError` where it cannot."""
+
+    def __call__(self, row: EventRow, path: Location, /) -> JournalEvent: ...
+
 
 _Row = TypeVar("_Row", EventRow, LinkedRow)
 
@@ -63,8 +72,68 @@ def _body(kind: str, text: str) -> EventBody:
     return event_body.validate_json(text)
 
 
+def unknown_part(kind: str, text: str) -> str | None:
+    """Name what of an event this version does not know: its type, a field or a value; `None` for none."""
+    reader = _READERS.get(kind)
+    if reader is None or reader is NewerEvent:
+        return f"'{visible(kind)}'"
+    try:
+        reader.model_validate_json(text, extra="forbid")
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False, include_input=False, include_context=False)
+        return f"'{kind}' with '{visible('.'.join(map(str, first['loc'])))}'"
+    return None
+
+
+def known_event(row: EventRow, path: Location) -> JournalEvent:
+    """The event in a row, for whoever acts on it: all of it is known to this version.
+
+    Raises `SessionNewer` for one that is known in part, else as `event_of`.
+    """
+    *_, session, seq, _, kind, text = row
+    part = unknown_part(kind, text)
+    if part is None:
+        return event_of(row, path)
+    if not _is_body(kind, text):
+        event_of(row, path)
+    raise SessionNewer(newer_record(session, seq, part), session=session)
+
+
+def newer_record(session: str, seq: int, part: str) -> str:
+    """The error for a session whose event `seq` this version does not know, or only in part."""
+    return (
+        f"Session '{visible(session)}' has events that this version does not know: event {seq}, {part}. "
+        "A newer Interlock recorded them, or somebody changed them. The session was left as it is; go on "
+        "with it at a server of that version."
+    )
+
+
+def shown_event(row: EventRow, path: Location) -> JournalEvent:
+    """The event in a row, for whoever only looks: one that cannot be read stands there by its type."""
+    cursor, session, seq, at, kind, text = row
+    try:
+        return event_of(row, path)
+    except JournalError:
+        if not _is_body(kind, text):
+            raise
+    body = NewerEvent(name=kind)
+    return JournalEvent(cursor=cursor, session=session, seq=seq, at=from_ms(at), body=body)
+
+
+def _is_body(kind: str, text: str) -> bool:
+    """Tell whether a text is the body of some event of this type, be it one that is not known here."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError, TypeError):
+        return False
+    return isinstance(found, dict) and cast("dict[str, object]", found).get("type") == kind
+
+
 def event_of(row: EventRow, path: Location) -> JournalEvent:
-    """The event in a row. Raises `JournalError` naming file and event when it cannot be understood."""
+    """The event in a row. Raises `JournalError` naming file and event when it cannot be understood.
+
+    Fields that this version does not know are left out.
+    """
     cursor, session, seq, at, kind, text = row
     try:
         body = _body(kind, text)

@@ -750,6 +750,16 @@ class FreezeLifted(Record):
     reason: str = ""
 
 
+class NewerEvent(Record):
+    """An event of another version, as this one shows it: its type, and nothing of what it says.
+
+    It is never recorded: what the database has stays as it is, for a version that knows it.
+    """
+
+    type: Literal["newer"] = "newer"
+    name: str
+
+
 EventBody = Annotated[
     SessionOpened
     | SessionResumed
@@ -790,7 +800,8 @@ EventBody = Annotated[
     | ChangeDropped
     | LimitRaised
     | FreezeBegan
-    | FreezeLifted,
+    | FreezeLifted
+    | NewerEvent,
     Field(discriminator="type"),
 ]
 

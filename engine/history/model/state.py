@@ -362,9 +362,10 @@ class SessionState(BaseModel):
     tools. `queued` is what people said and the
     agent has not taken up yet, in the order it was said. `off` are the nets that people switched off,
     `shadowed` is who switched it to shadow mode, if anybody did; `changes` are those proposed that wait
-    for others to agree. `frozen` is the freeze of all agents, while there is one. What the containers
-    hold (nets, calls, entries) is replaced, never changed in place, so a copy of the containers is a copy
-    of the state.
+    for others to agree. `frozen` is the freeze of all agents, while there is one. A `newer` session has
+    events of a newer version: it is shown as far as it is known, and nobody acts on it here. What the
+    containers hold (nets, calls, entries) is replaced, never changed in place, so a copy of the
+    containers is a copy of the state.
     """
 
     id: str
@@ -411,6 +412,7 @@ class SessionState(BaseModel):
     cost: float = 0.0
     max_cost: float | None = None
     flow: FlowState | None = None
+    newer: bool = False
 
     @property
     def wanting(self) -> frozenset[str]:

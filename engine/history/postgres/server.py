@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, cast
@@ -85,27 +85,44 @@ SELECT session, NULL, 0, seq, hash FROM event WHERE session = ? ORDER BY seq DES
 ON CONFLICT (session) DO NOTHING RETURNING session
 """
 _UNFINISHED = "status NOT IN ('done', 'failed') AND NOT imported"
-_CLAIM_ORPHANS = f"""
+_ORPHANS = f"""
 WITH RECURSIVE root AS (
-    SELECT owner.session FROM owner JOIN session ON session.id = owner.session
+    SELECT owner.session, session.opened, session.rowid FROM owner
+    JOIN session ON session.id = owner.session
     WHERE {_UNFINISHED} AND {_FREE} AND NOT EXISTS (
         SELECT FROM session AS above JOIN owner AS held ON held.session = above.id
         WHERE session.kind = 'child' AND above.id = session.parent
-            AND above.status NOT IN ('done', 'failed') AND held.server IS DISTINCT FROM %s)
-    ORDER BY session.opened, session.rowid LIMIT %s FOR UPDATE OF owner SKIP LOCKED
+            AND above.status NOT IN ('done', 'failed') AND held.server IS DISTINCT FROM ?)
+    ORDER BY session.opened, session.rowid LIMIT ?
 ), family AS (
-    SELECT session FROM root UNION
-    SELECT session.id FROM family JOIN session ON session.parent = family.session
+    SELECT session AS root, session FROM root UNION
+    SELECT family.root, session.id FROM family JOIN session ON session.parent = family.session
     WHERE session.kind = 'child' AND {_UNFINISHED}
+)
+SELECT family.root, owner.session, owner.epoch, owner.seq FROM family
+JOIN owner ON owner.session = family.session JOIN session ON session.id = family.session
+WHERE {_FREE} ORDER BY session.opened, session.rowid
+"""
+"""Subagents' sessions go with that of their parent: the nets that judge them are there."""
+# A session that somebody took or added to since it was looked at is left to the next look.
+_CLAIM_ORPHANS = f"""
+WITH wanted AS (
+    SELECT * FROM unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bigint[]))
+    AS wanted(root, session, epoch, seq)
+), root AS (
+    SELECT owner.session FROM owner JOIN wanted ON wanted.session = owner.session
+    WHERE wanted.root = wanted.session AND owner.epoch = wanted.epoch AND owner.seq = wanted.seq
+        AND {_FREE} FOR UPDATE OF owner SKIP LOCKED
 ), claimed AS (
-    UPDATE owner SET server = %s, epoch = epoch + 1 FROM family
-    WHERE owner.session = family.session AND {_FREE}
+    UPDATE owner SET server = ?, epoch = owner.epoch + 1
+    FROM wanted JOIN root ON root.session = wanted.root
+    WHERE owner.session = wanted.session AND owner.epoch = wanted.epoch AND owner.seq = wanted.seq
+        AND {_FREE}
     RETURNING owner.session, owner.epoch, owner.seq, owner.hash, {DURABLE}
 )
 SELECT claimed.session, claimed.epoch, claimed.seq, claimed.hash FROM claimed
 JOIN session ON session.id = claimed.session ORDER BY session.opened, session.rowid
 """
-"""Subagents' sessions go with that of their parent: the nets that judge them are there."""
 _OWNER = """
 SELECT server.id, server.name, server.url FROM owner JOIN server ON server.id = owner.server
 WHERE owner.session = ? AND server.ended IS NULL
@@ -125,6 +142,18 @@ class Ownership(NamedTuple):
     epoch: int
     seq: int
     hash: bytes
+
+
+class Orphan(NamedTuple):
+    """A session without a server, which goes with the one at the `root` of its family.
+
+    `epoch` and `seq` say when it was looked at: any change of it changes one of them.
+    """
+
+    root: str
+    session: str
+    epoch: int
+    seq: int
 
 
 class ServerLease:
@@ -260,12 +289,17 @@ class ServerLease:
             row = connection.execute(_CLAIM, values).fetchone()  # it came from another journal
         return None if row is None else Ownership(int(row[0]), int(row[1]), bytes(row[2]))
 
-    def claim_orphans(self, connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
-        """Take sessions that did not end and that no living server owns, the oldest first.
+    def claim_orphans(
+        self, connection: PostgresConnection, wanted: Sequence[Orphan]
+    ) -> dict[str, Ownership]:
+        """Take sessions that `orphans` gave, the oldest first.
 
-        At most `limit`, and their subagents' beside. What another server takes just now is left to it.
+        What another server takes just now, or has added to, is left to it.
         """
-        rows = connection.raw.execute(_CLAIM_ORPHANS.encode(), (self.id, limit, self.id)).fetchall()
+        if not wanted:
+            return {}
+        columns = [[*column] for column in zip(*wanted, strict=True)]
+        rows = connection.execute(_CLAIM_ORPHANS, (*columns, self.id)).fetchall()
         return {str(row[0]): Ownership(int(row[1]), int(row[2]), bytes(row[3])) for row in rows}
 
     def let_go(self, connection: PostgresConnection, session: str) -> None:
@@ -361,6 +395,15 @@ class ServerLease:
                     connection.execute(then, (self.id,))
             finally:
                 connection.close()
+
+
+def orphans(connection: PostgresConnection, server: str, limit: int) -> list[Orphan]:
+    """Sessions that did not end and that no living server owns, the oldest first, for `server` to take.
+
+    At most `limit`, and their subagents' beside.
+    """
+    rows = connection.execute(_ORPHANS, (server, limit))
+    return [Orphan(str(root), str(session), int(epoch), int(seq)) for root, session, epoch, seq in rows]
 
 
 def owner_of(connection: PostgresConnection, session: str) -> SessionOwner | None:

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from ..database.location import PostgresLocation
 from .connection import NOW
+from .orphans import LeftSession, left_part
 from .pool import reading
+from .server import orphans
 
 _OLDEST_LISTED_MS = 24 * 3600 * 1000
 _SERVERS = f"""
@@ -49,6 +51,13 @@ def list_servers(location: PostgresLocation) -> list[ServerLine]:
     """The servers that write a database, and those that ended within a day. Raises `JournalError`."""
     with reading(location) as connection:
         return [ServerLine(*row) for row in connection.execute(_SERVERS, (_OLDEST_LISTED_MS,))]
+
+
+def left_sessions(location: PostgresLocation, limit: int = 1000) -> list[LeftSession]:
+    """Sessions without a server that one of this version would not take. Raises `JournalError`."""
+    with reading(location) as connection:
+        found = (left_part(connection, each) for each in orphans(connection, "", limit))
+        return [each for each in found if each is not None]
 
 
 def live_elsewhere(location: PostgresLocation, server: str) -> list[PeerSession]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +27,7 @@ from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import PostgresConnection, connect, driver, storable, unreachable
 from .counters import UseCounters
+from .orphans import Orphanage
 from .server import Ownership, ServerLease, owner_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class PostgresWriter(BatchWriter):
         self._counters = counters
         self._rows = _Rows(lease)
         self._orphans: dict[str, Ownership] = {}
+        self._orphanage = Orphanage(lease)
         self._connection: PostgresConnection | None = None
         self._asked: PostgresConnection | None = None
         self._away: str | None = None
@@ -472,9 +474,13 @@ class PostgresWriter(BatchWriter):
 
     def orphans(self, limit: int) -> list[str]:
         with self._questions() as connection:
-            found = self._lease.claim_orphans(connection, limit)
+            found = self._orphanage.claim(connection, limit)
         self._orphans.update(found)
         return [*found]
+
+    @property
+    def left(self) -> Mapping[str, str]:
+        return {session: each.reason for session, each in self._orphanage.left.items()}
 
     def owner(self, session: str) -> SessionOwner | None:
         with self._questions() as connection:

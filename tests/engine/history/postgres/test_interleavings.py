@@ -97,11 +97,16 @@ class TestAppendAndClaim:
         values = append_values(one, HELLO, session="s")
         end(one)
         first.run(APPEND, values)
-        orphans = server._CLAIM_ORPHANS.replace("%s", "?"), (lease(other).id, 9, lease(other).id)
-        assert second.run(*orphans) == []
+
+        def claim(seen: int) -> list[tuple[Any, ...]]:
+            return second.run(server._CLAIM_ORPHANS, (["s"], ["s"], [1], [seen], lease(other).id))
+
+        assert claim(1) == []
         first.commit()
         second.commit()
-        assert [row[:3] for row in second.run(*orphans)] == [("s", 2, 2)]
+        # What was looked at is not what is there: the next look finds it.
+        assert claim(1) == []
+        assert [row[:3] for row in claim(2)] == [("s", 2, 2)]
 
 
 class TestTwoAppends:

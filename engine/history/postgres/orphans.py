@@ -1,0 +1,64 @@
+"""Sessions of servers that have ended: taken by one that knows their records whole, else left alone.
+
+What a newer version recorded can change what everything after it means. So a server reads a session's
+record before it takes it, and leaves one that it does not know whole to a server that does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..database.compiled import SELECT_EVENTS
+from ..journal.rows import in_pages, unknown_part
+from .connection import PostgresConnection
+from .server import Orphan, Ownership, ServerLease, orphans
+
+
+class LeftSession(NamedTuple):
+    """A session that is left to a newer server: its first event that this version does not know."""
+
+    session: str
+    seq: int
+    part: str
+
+    @property
+    def reason(self) -> str:
+        """The reason in words, to follow the session's name."""
+        return (
+            f"event {self.seq}, {self.part}, is not known to this version, so that a server of a newer "
+            "one has to go on with it"
+        )
+
+
+class Orphanage:
+    """The orphans as one server sees them. `left` are those it does not take, by their ids."""
+
+    def __init__(self, lease: ServerLease) -> None:
+        self._lease = lease
+        self._seen: dict[Orphan, LeftSession] = {}
+        self.left: dict[str, LeftSession] = {}
+
+    def claim(self, connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
+        """Take sessions, at most `limit` and their subagents' beside, whose records are known whole."""
+        # Those that stay come up in each look, and must not keep the others from it.
+        listed = orphans(connection, self._lease.id, limit + len(self.left))
+        found = {each: self._seen.get(each) or left_part(connection, each) for each in listed}
+        self._seen = {each: left for each, left in found.items() if left is not None}
+        families = {each.root: left for each, left in self._seen.items()}
+        self.left = {each.session: families[each.root] for each in listed if each.root in families}
+        wanted = [each for each in listed if each.root not in families]
+        roots = [*dict.fromkeys(each.root for each in wanted)][:limit]
+        return self._lease.claim_orphans(connection, [each for each in wanted if each.root in roots])
+
+
+def left_part(connection: PostgresConnection, orphan: Orphan) -> LeftSession | None:
+    """The first event of a session that this version does not know; `None` where it knows all."""
+
+    def page(after: float, size: int) -> list[tuple[int, str, int, int, str, str]]:
+        return connection.execute(SELECT_EVENTS, (orphan.session, after, size)).fetchall()
+
+    for _, _, seq, _, kind, text in in_pages(page):
+        part = unknown_part(kind, text)
+        if part is not None:
+            return LeftSession(orphan.session, seq, part)
+    return None

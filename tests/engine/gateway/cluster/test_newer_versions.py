@@ -1,0 +1,151 @@
+"""Servers of two versions on one database: what the older one does with what only the newer one knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import SessionNewer
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import NewerEvent, SessionOpened
+from interlock.engine.history.model.records import Record
+from interlock.engine.history.postgres.pool import reading
+from tests.support.newer import NEWER, SessionPaused
+from tests.support.postgres import named
+
+from ...history.support.recording import decided, opening
+from ...support.external_agent import AGENT, resumed
+from .test_shared_hub import RULES, becomes, hub_on
+
+
+@pytest.fixture
+async def older(postgresql: PostgresLocation) -> AsyncIterator[SharedHub]:
+    """A server of this version."""
+    hub = await hub_on(postgresql)
+    try:
+        yield hub
+    finally:
+        await hub.close()
+
+
+@pytest.fixture
+def newer(postgresql: PostgresLocation, older: SharedHub) -> Journal:
+    """The journal of a server of the next version; closed by the test, or ended with the database."""
+    return Journal.open(postgresql)
+
+
+def owner(location: PostgresLocation, session: str) -> str | None:
+    """The server that has a session, as the database says."""
+    with reading(location) as connection:
+        [(server,)] = connection.execute(
+            "SELECT server FROM owner WHERE session = ?", (session,)
+        ).fetchall()
+    return server
+
+
+async def listed(hub: SharedHub, session: str) -> bool:
+    """Tell whether a server lists a session."""
+    return session in [each.id for each in await hub.sessions()]
+
+
+class TestOlderServer:
+    async def test_goes_on_following(self, older: SharedHub, newer: Journal) -> None:
+        """An event of another type keeps it from nothing: it shows it, and what comes after it."""
+        heard = older.subscribe()
+        await asyncio.to_thread(newer.write, "s", opening(), SessionPaused(), decided("c1", "test"))
+        await asyncio.to_thread(newer.write, "t", opening())
+        await becomes(lambda: listed(older, "t"))
+        state = await older.session("s")
+        assert state.newer
+        assert "c1" in state.calls
+        bodies = []
+        async with asyncio.timeout(20):
+            async for event in heard:
+                bodies.append(event.body)
+                if len(bodies) == 4:
+                    break
+        assert bodies[1] == NewerEvent(name="session.paused")
+        assert isinstance(bodies[3], SessionOpened)
+        await asyncio.to_thread(newer.close)
+
+    @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
+    async def test_leaves_it_to_a_newer_one(
+        self,
+        older: SharedHub,
+        newer: Journal,
+        postgresql: PostgresLocation,
+        capsys: pytest.CaptureFixture[str],
+        body: Record,
+        part: str,
+    ) -> None:
+        """It takes what it knows and says why it does not take the rest, which its consoles list."""
+        said: list[str] = []
+        older.warn_operators = said.append
+        await asyncio.to_thread(newer.write, "known", opening())
+        await asyncio.to_thread(newer.write, "s", opening(), body)
+        await asyncio.to_thread(newer.close)
+
+        async def taken() -> bool:
+            return owner(postgresql, "known") == older._lease.id and bool(said)
+
+        await becomes(taken)
+        assert owner(postgresql, "s") is None
+        assert said == [
+            f"session 's' stays open without a server: event 2, {part}, is not known to this version, so "
+            "that a server of a newer one has to go on with it"
+        ]
+        await becomes(lambda: listed(older, "s"))
+        assert "newer version" in (older.server_of("s") or "")
+        assert [each.status for each in await older.history() if each.id == "s"] != ["failed"]
+        assert await asyncio.to_thread(main, ["servers", "--db", named(postgresql)]) == 0
+        assert f"Session s has no server: event 2, {part}" in capsys.readouterr().out
+
+    async def test_leaves_whole_families(
+        self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
+    ) -> None:
+        """A session whose subagent's record it does not know is left with it, and both stay open."""
+        child = opening().model_copy(update={"kind": "child", "parent": "s", "parent_call": "c1"})
+        await asyncio.to_thread(newer.write, "s", opening())
+        await asyncio.to_thread(newer.write, "s/1", child, SessionPaused())
+        await asyncio.to_thread(newer.close)
+
+        async def left() -> bool:
+            return sorted(older._journal.left) == ["s", "s/1"]
+
+        await becomes(left)
+        assert owner(postgresql, "s") is None
+        assert owner(postgresql, "s/1") is None
+
+    async def test_takes_no_agent_of_it(
+        self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
+    ) -> None:
+        """An agent that comes with such a session is refused, and its server keeps the session."""
+        outside = opening().model_copy(update={"kind": "outside", "agent": AGENT.name})
+        await asyncio.to_thread(newer.write, "robin-1", outside, SessionPaused())
+        before = owner(postgresql, "robin-1")
+        with pytest.raises(SessionNewer, match="does not know"):
+            await resumed(older, rules=RULES)
+        assert before is not None
+        assert owner(postgresql, "robin-1") == before
+        await asyncio.to_thread(newer.close)
+
+    async def test_is_not_kept_from_others_by_many(
+        self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
+    ) -> None:
+        """More sessions that it leaves than it takes at once do not hide those that it can take."""
+        for number in range(7):
+            await asyncio.to_thread(newer.write, f"s{number}", opening(), SessionPaused())
+        await asyncio.to_thread(newer.write, "known", opening())
+        await asyncio.to_thread(newer.close)
+        with Journal.open(postgresql) as another:
+            taken: list[str] = []
+            for _ in range(4):
+                taken += another.orphans(2)
+            assert len(another.left) >= 6
+        assert taken in (["known"], [])  # the server of the fixture may have been first
+        assert owner(postgresql, "s0") is None

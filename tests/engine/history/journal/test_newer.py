@@ -1,0 +1,84 @@
+"""Sessions that a newer version recorded: shown as far as they are known, and not acted on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.errors import JournalError, SessionNewer
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import NewerEvent
+from interlock.engine.history.model.records import Record
+from interlock.engine.hub.hub import Hub
+from tests.support.newer import NEWER, SessionPaused
+
+from ..support.recording import decided, opening, result
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
+class TestWhoeverActs:
+    def test_reads_none_of_it(self, path: Path, body: Record, part: str) -> None:
+        """An unknown type, field or value is an error that names it, and says where to go on."""
+        with Journal.open(path) as journal:
+            journal.write("s", opening(), body)
+            with pytest.raises(SessionNewer, match="at a server of that version") as refused:
+                list(journal.reader().events("s"))
+        assert f"does not know: event 2, {part}" in str(refused.value)
+        assert refused.value.session == "s"
+
+    async def test_leaves_the_session_open(self, path: Path, body: Record, part: str) -> None:
+        """A hub of this version ends what its host left open, but not that, and shows it all the same."""
+        with Journal.open(path) as journal:
+            journal.write("s", opening(), body)
+            journal.write("t", opening())
+            before = journal.reader().count("s")
+        hub = Hub.open(path)
+        try:
+            with open_reader(path).connection() as connection:
+                rows = connection.execute("SELECT id, status FROM session ORDER BY id").fetchall()
+            assert rows[1] == ("t", "failed")
+            assert rows[0][1] != "failed"
+            assert len(await hub.recorded("s")) == before
+        finally:
+            await hub.close()
+
+
+class TestWhoeverLooks:
+    def test_sees_its_type(self, path: Path) -> None:
+        """An event of another type stands in its place, and the session's state says that it does."""
+        with Journal.open(path) as journal:
+            journal.write("s", opening(), SessionPaused(), decided("c1", "test"))
+            events = list(journal.reader().showing().events("s"))
+        assert [each.seq for each in events] == [1, 2, 3]
+        assert events[1].body == NewerEvent(name="session.paused")
+        assert "session.paused" in headline(events[1])
+        state = fold(events)
+        assert state.newer
+        assert "c1" in state.calls
+
+    def test_passes_over_what_follows_from_it(self, path: Path) -> None:
+        """An event that makes no sense without an unknown one is passed over."""
+        with Journal.open(path) as journal:
+            journal.write("s", opening(), SessionPaused(), result("c9", "test", fired=[("n", "t")]))
+            state = fold(journal.reader().showing().events("s"))
+        assert state.seq == 3
+
+    def test_damage_stays_damage(self, path: Path) -> None:
+        """A body that is none is no event of a newer version, for nobody."""
+        with Journal.open(path) as journal:
+            journal.write("s", opening(), decided("c1", "test"))
+        import sqlite3
+
+        with sqlite3.connect(path) as file:
+            file.execute("UPDATE event SET body = '{' WHERE seq = 2")
+        with pytest.raises(JournalError, match="cannot be read"):
+            list(open_reader(path).showing().events("s"))

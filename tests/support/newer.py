@@ -1,0 +1,41 @@
+"""Events as a next version of Interlock records them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from interlock.engine.history.model.events import CallDecided, MessageAdded
+from interlock.engine.history.model.records import Record
+from tests.engine.history.support.recording import decided
+
+
+class SessionPaused(Record):
+    """An event of a type that only the next version knows."""
+
+    type: Literal["session.paused"] = "session.paused"
+    until: str = "noon"
+
+
+class UrgentDecision(CallDecided):
+    """An event of a known type with a field that only the next version knows."""
+
+    urgency: str = "high"
+
+
+class Narrated(MessageAdded):
+    """An event of a known type with a value that only the next version knows."""
+
+    role: Literal["narrator"] = "narrator"  # type: ignore[assignment]
+
+
+def urgent(call_id: str, tool: str) -> UrgentDecision:
+    """A call that was allowed, with the new field."""
+    return UrgentDecision(**decided(call_id, tool).model_dump())
+
+
+NEWER = {
+    "session.paused": (SessionPaused(), "'session.paused'"),
+    "urgency": (urgent("c1", "test"), "'call.decided' with 'urgency'"),
+    "narrator": (Narrated(), "'message' with 'role'"),
+}
+"""Each kind of what a newer version records, and how this one names it."""
