@@ -27,7 +27,7 @@ from ..gate.name_changes import takes_from
 from ..gate.reasons import rejected
 from ..gate.types import ChosenEdit, Mode, OpenQuestion
 from ..history.fold.event_text import dollars
-from ..history.fold.flow_steps import DIED
+from ..history.fold.flow_steps import DIED, HANDED_OVER
 from ..history.fold.fold import FoldError, fold
 from ..history.fold.markings import skill_net
 from ..history.model.events import (
@@ -496,7 +496,7 @@ def undecided(
 
 def host_died(state: SessionState) -> bool:
     """True if a recorded session neither ended nor failed by itself."""
-    return state.phase in ("running", "idle") or state.error == DIED
+    return state.phase in ("running", "idle") or state.error in (DIED, HANDED_OVER)
 
 
 def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:

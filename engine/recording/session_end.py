@@ -51,6 +51,8 @@ def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[Journ
     if line.waiting:
         with suppress(FoldError):  # a record that makes no sense is ended all the same
             questions = withdrawals(fold(events))
+    if seq != line.events:
+        raise JournalError(f"Session '{line.id}' went on meanwhile; it was left as it is.")
     died = SessionStatus(status="failed", error=DIED)
     return journal.write(line.id, *questions, died, after=seq)
 

@@ -28,6 +28,7 @@ class CallFreeze:
         self._current = None if log is None else log.read()
         self.followed = self._current
         """The freeze that the log last had, where other servers write it, too."""
+        self._held = False
         self._lifted = asyncio.Event()
         self.turn = asyncio.Lock()
         """Held by who freezes or lifts: one at a time."""
@@ -37,6 +38,16 @@ class CallFreeze:
     def current(self) -> FreezeRecord | None:
         """The freeze in force."""
         return self._current
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether calls wait, for the end of a freeze or of this hub."""
+        return self._held or self._current is not None
+
+    def hold(self) -> None:
+        """Have every call wait from now on, as this hub ends; no record says so."""
+        self._held = True
+        self._lifted.clear()
 
     def begin(self, freeze: FreezeRecord) -> None:
         """Have every call wait from this moment on."""
@@ -48,12 +59,13 @@ class CallFreeze:
         """Let the calls go on."""
         # The next freeze here is another one, whose end no end of this one is.
         self._current = self.followed = None
-        self._lifted.set()
+        if not self._held:
+            self._lifted.set()
         self.on_change(None)
 
     async def wait_for_end(self) -> None:
         """Return when nothing is frozen."""
-        while self._current is not None:
+        while self.holds:
             await self._lifted.wait()
 
     async def finish(self, work: Coroutine[None, None, T]) -> T:

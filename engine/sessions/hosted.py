@@ -316,7 +316,7 @@ class HostedSession:
         `None` where something has to be switched back, or the gate set back, before, where other servers
         have to be asked for uses, and while all agents are frozen: `decide`.
         """
-        if self.freeze.current is not None or self.switching.is_late() or self.ledger.is_ahead:
+        if self.freeze.holds or self.switching.is_late() or self.ledger.is_ahead:
             return None
         reached = self.manager.try_decide(call, self._answerers)
         return None if isinstance(reached, PendingUses) else reached
@@ -497,7 +497,7 @@ class HostedSession:
             if self.switching.is_late():
                 await self.switching.catch_up()
             await self.ledger.catch_up()
-            if self.freeze.current is None:
+            if not self.freeze.holds:
                 return
 
     @property

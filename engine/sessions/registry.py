@@ -27,6 +27,7 @@ from ..approvals.withdrawals import Tasks
 from ..core.condition import Surroundings
 from ..core.plan import ConditionReader
 from ..gate.shared_uses import Reservations, SharedUses
+from ..history.fold.flow_steps import HANDED_OVER
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.shared_uses import recorded_uses
 from ..history.logs.freeze_log import FreezeLog
@@ -62,6 +63,7 @@ from ..recording.resume_checks import (
 from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_kind, ending
 from .config import SessionConfig, surroundings_of
 from .errors import ExternalSessionError, UnknownSessionError
+from .external import ExternalSession
 from .freeze import CallFreeze
 from .hosted import HostedSession, Publish
 from .imports import check_imported, endings, own_config, reported
@@ -342,6 +344,39 @@ class SessionRegistry:
             raise
         finally:
             self._changing.discard(session_id)
+
+    async def hand_over(self) -> None:
+        """End the sessions of external agents as ones that go on at another server; their calls run on.
+
+        Those whose agent is a process of this one's, which ends, are left. What cannot be recorded is
+        ended by the other server.
+        """
+
+        async def leave(hosted: ExternalSession) -> None:
+            hosted.leaving = HANDED_OVER
+            try:
+                await _stop(hosted, HANDED_OVER)
+                await hosted.questions.withdrawals.pause()
+                questions = withdrawals(hosted.state, HANDED_OVER)
+                ended = SessionStatus(status="failed", error=HANDED_OVER)
+                await hosted.sending.withdraw(CLOSED, *questions, ended)
+            except JournalError as error:
+                log.warning("Session '%s' ends at another server: %s", hosted.id, error)
+            hosted.switching.disarm()
+            self._hosted.pop(hosted.id, None)
+            await self._close_runtime(hosted)
+
+        leaving = [each for each in self if isinstance(each, ExternalSession) and each.prompts is None]
+        await asyncio.gather(*map(leave, leaving))
+
+    def at_work(self) -> bool:
+        """Tell whether a tool runs here. Calls that wait for subagents, which resume, are none."""
+        waits = {(each.state.parent, each.state.parent_call) for each in self if each.kind == "child"}
+        return any(
+            call.status == "running" and (hosted.id, call.call_id) not in waits
+            for hosted in self
+            for call in hosted.state.calls.values()
+        )
 
     async def close_all(self) -> list[JournalError]:
         """Stop every agent and end every session; what could not be recorded."""

@@ -61,6 +61,8 @@ DEAF = (
     f"at other servers is seen within {EVERY:g} s, not at once"
 )
 HEARS = "the database passes notifications on again"
+DRAIN_SECONDS = 30.0
+"""Time that tools get to come to their end before a server that ends hands its sessions over."""
 HAND_OVER = "session.hand_over"
 """Method by which one server asks another for the session of an agent that has come to it."""
 MOVED = "the server that the agent went to"
@@ -99,6 +101,7 @@ class SharedHub(Hub):
         self.warn_operators: Callable[[str], object] = _ignore
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
+        self._ends = False
         self._said_left: frozenset[str] = frozenset()
 
     async def share(self) -> None:
@@ -128,13 +131,16 @@ class SharedHub(Hub):
         raise JournalDisturbed(problem)
 
     async def close(self) -> None:
+        hands_over = await self._drain()
         if self._following is not None:
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
         for each in list(self._acting.values()):
             each.cancel()
-        hands_over = await self._hand_over_all()
+        if hands_over:
+            await asyncio.to_thread(self._journal.hand_over)
+            self._ring()
         try:
             await super().close()
         except (SessionElsewhere, JournalDisturbed) as error:
@@ -147,10 +153,12 @@ class SharedHub(Hub):
                 self._bell.ring()
                 await asyncio.to_thread(self._bell.close)
 
-    async def _hand_over_all(self) -> bool:
-        """Leave the sessions as they are to other servers, if there are any; false where there are none.
+    async def _drain(self) -> bool:
+        """Bring what runs here to where another server can go on; false where there is none.
 
-        They take them at once. What was asked is asked again there, and no session is closed.
+        Nothing is decided any more. Tools that run come to their end, for a time; calls of external
+        agents run on. Meanwhile what others ask of sessions here is done. What was asked is asked again
+        at another server, and no session is closed.
         """
         if self._journal.disturbed is not None:
             return False
@@ -160,8 +168,13 @@ class SharedHub(Hub):
             return False
         if all(each.ended is not None or each.id == self._lease.id for each in servers):
             return False
-        await asyncio.to_thread(self._journal.hand_over)
-        self._ring()
+        self._ends = True
+        self._live.freeze.hold()
+        await self._live.hand_over()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while self._live.at_work():  # noqa: ASYNC110 - the sessions say nothing of it
+                    await asyncio.sleep(EVERY / 10)
         return True
 
     # Following
@@ -190,7 +203,7 @@ class SharedHub(Hub):
         await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
-        if time.monotonic() >= self._orphans_due and self._lease.holds():
+        if time.monotonic() >= self._orphans_due and self._lease.holds() and not self._ends:
             self._orphans_due = time.monotonic() + self._lease.seconds / 4
             await self.take_over()
         await self.follow_freeze()
@@ -266,6 +279,8 @@ class SharedHub(Hub):
         except JournalError:
             # Another server may have come first; what is still left open comes up again.
             log.info("session '%s' was not taken over", session, exc_info=True)
+            with suppress(JournalError):
+                await asyncio.to_thread(self._journal.release, session)
             return
         self._peers.forget(session)
         for event in events:
@@ -338,7 +353,15 @@ class SharedHub(Hub):
     async def _fetch(self, session_id: str) -> None:
         """Have the server that owns a session close and release it, as before a restart."""
         act = uuid4().hex
-        answer, _ = await self._ask(act, session_id, HAND_OVER, "{}", {})
+        asking = asyncio.ensure_future(self._ask(act, session_id, HAND_OVER, "{}", {}))
+        while not (await asyncio.wait([asking], timeout=EVERY))[0]:
+            owner = await asyncio.to_thread(self._journal.owner, session_id)
+            if owner is None or owner.id == self._lease.id:  # it ended meanwhile, and lets all go
+                asking.cancel()
+                await asyncio.to_thread(self._acts.withdraw, act)
+                self._peers.forget(session_id)
+                return
+        answer, _ = asking.result()
         if answer is None:
             where = self.server_of(session_id) or "another server"
             raise JournalError(f"{where}, which has session '{session_id}', does not let it go")

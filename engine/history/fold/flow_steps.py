@@ -122,9 +122,11 @@ STOPPED = "the run was stopped"
 LEFT = "left after step"
 DIED = "the process that hosted this session ended without closing it"
 
+HANDED_OVER = "the server that had this session ended, and handed it over to the others"
+
 
 def is_stopped(session: SessionState | SessionSummary) -> bool:
     """Tell whether this is a run that was stopped or left, or whose host died; it can be resumed."""
     error = session.error or ""
     ended = session.kind == "flow" and session.status == "failed"
-    return ended and (error == DIED or error.startswith((STOPPED, LEFT)))
+    return ended and (error in (DIED, HANDED_OVER) or error.startswith((STOPPED, LEFT)))

@@ -83,7 +83,7 @@ from .approvals import (
     revoked,
 )
 from .event_text import differing_words, dollars
-from .flow_steps import speaker, stepped
+from .flow_steps import HANDED_OVER, speaker, stepped
 from .markings import (
     ages,
     arrivals_after,
@@ -411,7 +411,8 @@ def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> No
     if body.status == "idle":
         end_turn(state)
     elif body.status != "running":
-        end_session(state)
+        # An external agent's calls run where the agent is, and that did not end.
+        end_session(state, running_on=state.kind == "outside" and body.error == HANDED_OVER)
     if body.error:
         say(state, "note", event.at, f"error: {body.error}")
     if body.by:

@@ -126,13 +126,16 @@ def replaced_words(body: RulesReplaced) -> str:
     return f"rules replaced by {who}" + (f": {applied.reason}" if applied.reason else "")
 
 
-def end_session(state: SessionState) -> None:
-    """Nothing more will come: what was not decided was skipped, what has no result stays unknown."""
+def end_session(state: SessionState, *, running_on: bool = False) -> None:
+    """Nothing more will come: what was not decided was skipped, what has no result stays unknown.
+
+    Calls that are `running_on` may still get one.
+    """
     for entry in list(state.transcript):
         call = entry.call
         if call is not None and call.status in UNDECIDED:
             replace_call(state, call, copy_with(call, {"status": "skipped"}))
-        elif call is not None and call.status == "running":
+        elif call is not None and call.status == "running" and not running_on:
             replace_call(state, call, copy_with(call, {"status": "unknown"}))
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -65,12 +65,16 @@ class Running:
 
 @asynccontextmanager
 async def serving(
-    directory: Path, *line: str, real: bool = False, **env: str
+    directory: Path,
+    *line: str,
+    real: bool = False,
+    program: Sequence[str] = ("-m", "interlock.app.cli"),
+    **env: str,
 ) -> AsyncGenerator[Running, None]:
     """`interlock serve`: a fork, or a process as users start it where it is to be `real`."""
     process = await asyncio.create_subprocess_exec(
         *([sys.executable] if real else python_with(*COMMANDS)),
-        *("-m", "interlock.app.cli", "serve", *line),
+        *(*program, "serve", *line),
         cwd=directory,
         env=surroundings(directory) | env,
         stdout=asyncio.subprocess.PIPE,

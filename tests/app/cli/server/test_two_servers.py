@@ -10,6 +10,8 @@ import pytest
 
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.state import ApprovalState
 from tests.app.cli.server.test_serve import serving
 from tests.engine.gateway.served import until
@@ -76,4 +78,39 @@ class TestTwoServers:
                 outcome = await console.decide(request.id, approved=True, digest=request.digest)
                 assert outcome.ok, outcome.message
             assert (await going).outcome == "allow"
+            await client.close()
+
+
+class TestServerThatEnds:
+    @pytest.mark.timeout(180)
+    async def test_hands_over_without_an_unknown_outcome(
+        self, tmp_path: Path, shared: dict[str, str]
+    ) -> None:
+        """What waits, runs or rests when a server is told to end goes on at the other one as it was."""
+        async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
+            client = one.agent(f"ws://{one.where},ws://{two.where}")
+            waits, runs, rests = [await client.open(each) for each in ("waits", "runs", "rests")]
+            waiting = asyncio.create_task(waits.call("deploy", {}, call_id="d1"))
+            assert (await runs.call("build", {}, call_id="b1")).outcome == "allow"
+            async with two.console() as console:
+                [first] = await until(console.approvals)
+                code, said = await one.ended()
+                assert code == 0, said
+
+                [request] = await asked_again(console, first.id)
+                # The agent has come, so that all of its sessions have.
+                state = await console.session(runs.id)
+                assert state.calls["b1"].status == "running"
+                assert (await console.session(rests.id)).status == "idle"
+                await runs.result("b1", "built")
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                assert outcome.ok, outcome.message
+                assert (await waiting).outcome == "allow"
+                assert (await rests.call("test", {})).outcome == "allow"
+
+                for session in (waits.id, runs.id, rests.id):
+                    events = list(await console.recorded(session))
+                    assert not any("unknown" in headline(each) for each in events)
+                    assert fold(events).status == "idle"
+                assert (await console.session(runs.id)).calls["b1"].status == "done"
             await client.close()

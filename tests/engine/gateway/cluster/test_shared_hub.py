@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import pytest
 
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.core.shared_limit import Reservation
@@ -19,8 +21,16 @@ from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.flow_steps import HANDED_OVER
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.model.events import ApprovalDecided, CallResult, JournalEvent, SessionStatus
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    SessionStatus,
+)
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import Hub, UnknownSessionError
@@ -485,6 +495,17 @@ class TestAgentThatComesToAnotherServer:
         assert here.server_of("robin-1")
 
 
+async def closing(hub: SharedHub) -> bool:
+    """Tell whether a hub lets nothing more be decided."""
+    return hub._live.freeze.holds
+
+
+async def asked_for(hub: SharedHub, session: str) -> bool:
+    """Tell whether the owner of a session was asked for it."""
+    with reading(hub._lease.location) as connection:
+        return bool(connection.number("SELECT count(*) FROM act WHERE session = ?", (session,)))
+
+
 class TestServerThatEnds:
     async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Nothing is closed, and what was asked is asked again where the agent goes on."""
@@ -508,6 +529,71 @@ class TestServerThatEnds:
         bodies = [each.body for each in await there.recorded("robin-1")]
         assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
         assert not any(each.unknown for each in bodies if isinstance(each, CallResult))
+
+    @pytest.mark.parametrize("first", ["server", "agent"])
+    async def test_leaves_what_an_agent_runs_as_it_is(
+        self, two: tuple[SharedHub, SharedHub], first: str
+    ) -> None:
+        """A call that was allowed runs on, whether the other server or the agent comes first."""
+        here, there = two
+        await opened(here, RULES)
+        assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
+        if first == "agent":
+            there._orphans_due = inf
+        await here.close()
+
+        async def ended() -> bool:
+            return fold(await there.recorded("robin-1")).error == HANDED_OVER
+
+        await becomes(ended)
+        if first == "server":
+            await there.take_over()
+        assert fold(await there.recorded("robin-1")).calls["b1"].status == "running"
+        await resumed(there, rules=RULES)
+        assert (await there.session("robin-1")).calls["b1"].status == "running"
+        await there.result("robin-1", "b1", output="built", is_error=False)
+        assert (await there.session("robin-1")).calls["b1"].status == "done"
+        events = await there.recorded("robin-1")
+        assert fold(events) == await there.session("robin-1")
+        assert not any("unknown" in headline(each) for each in events)
+
+    async def test_waits_for_tools_that_it_runs(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A tool of an agent hosted here comes to its end, and what the agent wants next waits."""
+        here, there = two
+        running, done = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def build() -> str:
+            """Build."""
+            running.set()
+            await done.wait()
+            return "built"
+
+        model = ScriptedModel([C(b1=("build", {})), C(b2=("build", {}))])
+        agent = Agent(model, name="bot", tools=[build])
+        session = await here.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+        await here.send(session, "go")
+        await running.wait()
+        ending = asyncio.create_task(here.close())
+        await becomes(lambda: closing(here))
+        assert not ending.done()
+        done.set()
+        await ending
+        bodies = [each.body for each in await there.recorded(session)]
+        [result] = [each for each in bodies if isinstance(each, CallResult)]
+        assert (result.call_id, result.unknown) == ("b1", False)
+        assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
+
+    async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """An agent that comes while its server ends has its session as soon as that has let it go."""
+        here, there = two
+        await opened(here, RULES)
+        await stop_following(here)
+        coming = asyncio.create_task(resumed(there, rules=RULES))
+        await becomes(lambda: asked_for(there, "robin-1"))
+        here._following = None
+        await here.close()
+        assert await asyncio.wait_for(coming, 10) == "robin-1"
 
     async def test_as_the_last_one_closes_them(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
