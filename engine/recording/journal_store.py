@@ -71,7 +71,7 @@ class JournalStore:
 
     async def list(self) -> StoredSessions:
         """Sessions in which something was said, the latest said first."""
-        talks = await asyncio.to_thread(self._journal.reader().talks)
+        talks = await asyncio.to_thread(self._journal.reader().showing().talks)
         return [StoredSession(t.session, t.first_text, t.messages, t.updated) for t in talks]
 
     def _holds(self, session_id: str) -> bool:

@@ -177,10 +177,12 @@ class _Family:
         Imported ones are left out: the calls that they name were not made here.
         """
         found: dict[tuple[str, str], list[str]] = {}
-        for line in self.reader.sessions(limit=None):
+        # What others recorded of theirs concerns nobody here; a subagent's own record is read whole.
+        reader = self.reader.showing()
+        for line in reader.sessions(limit=None):
             if line.kind != "child" or line.parent is None or line.imported:
                 continue
-            for event in self.reader.events(line.id, limit=1):
+            for event in reader.events(line.id, limit=1):
                 opened = event.body
                 if isinstance(opened, SessionOpened) and opened.parent_call is not None:
                     found.setdefault((line.parent, opened.parent_call), []).append(line.id)

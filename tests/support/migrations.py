@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.database import compiled as sql
 from interlock.engine.history.database.location import Location, PostgresLocation
-from interlock.engine.history.database.revisions import MIGRATIONS, Schema, migrated
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema, run_migrations
 from interlock.engine.history.errors import FoldError, JournalError
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import HistoryReader
@@ -103,7 +103,7 @@ def journal_at(location: Location, schema: Schema, revision: str) -> None:
         with engine_of(location).begin() as connection:
             if isinstance(location, PostgresLocation):
                 connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {location.schema}"))
-            migrated(connection, schema, tables, str(location), revision)
+            run_migrations(connection, schema, tables, str(location), revision)
             for table in ("session", "event", "decision"):
                 _fill(connection, dump, table, database=database)
             if database:

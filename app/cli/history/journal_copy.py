@@ -87,10 +87,10 @@ def _upgrade(args: argparse.Namespace) -> int:
         done = upgrade(database(args))
     except JournalError as error:
         return refuse("journal upgrade", error)
-    if done.before == done.found.revision:
+    if done.before == done.found.number:
         print(f"The journal has schema {visible(done.before)}; nothing was changed.")
         return 0
-    print(f"Upgraded the journal from schema {visible(done.before)} to {visible(done.found.revision)}.")
+    print(f"Upgraded the journal from schema {visible(done.before)} to {visible(done.found.number)}.")
     older = ", ".join(done.found.compatible)
     print(
         f"Servers of schema {visible(older)} may go on beside it."

@@ -32,13 +32,13 @@ def run(args: argparse.Namespace) -> int:
     """List them. Returns the exit code; 1 where no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
-    from ....engine.history.postgres.server_list import left_sessions, list_servers
+    from ....engine.history.postgres.server_list import list_servers, newer_sessions
 
     try:
         journal = database(args)
         if isinstance(journal, Path):
             return refuse("servers", ValueError(ONLY_ONE.format(journal)), BAD_INPUT)
-        servers, left = list_servers(journal), left_sessions(journal)
+        servers, newer = list_servers(journal), newer_sessions(journal)
     except JournalError as error:
         return refuse("servers", error)
     if args.json:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(servers)
     if not args.json:
-        for each in left:
+        for each in newer:
             print(f"Session {visible(each.session)} has no server: {each.reason}.")
     return 0 if any(each.ended is None for each in servers) else FAILED
 

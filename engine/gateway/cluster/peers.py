@@ -50,8 +50,8 @@ class PeerSessions:
             behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
             found, self._seen = await asyncio.to_thread(self._reader.since_positions, behind, AT_ONCE)
             listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
-            left = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.left)
-            self._servers = {each.session: each for each in (*left, *listed)}
+            newer = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.newer_sessions)
+            self._servers = {each.session: each for each in (*newer, *listed)}
             for event in found:
                 tell(await self._take(event))
             if not found:

@@ -102,7 +102,7 @@ class SharedHub(Hub):
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
         self._ends = False
-        self._said_left: frozenset[str] = frozenset()
+        self._reported_newer: frozenset[str] = frozenset()
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -251,6 +251,7 @@ class SharedHub(Hub):
         """
         found = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
         self._say_left()
+        self._report_newer()
         for session in found:
             self._left_open.setdefault(session, asyncio.Event())
         if len(found) >= AT_ONCE:
@@ -288,12 +289,12 @@ class SharedHub(Hub):
             self._hand_over(self.redaction.event(event))
         self.taken_over(line)
 
-    def _say_left(self) -> None:
+    def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""
-        left = self._journal.left
-        for session in left.keys() - self._said_left:
-            self.warn_operators(f"session '{session}' stays open without a server: {left[session]}")
-        self._said_left = frozenset(left)
+        newer = self._journal.newer_sessions
+        for session in newer.keys() - self._reported_newer:
+            self.warn_operators(f"session '{session}' stays open without a server: {newer[session]}")
+        self._reported_newer = frozenset(newer)
 
     # What all servers have
 

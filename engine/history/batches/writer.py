@@ -79,7 +79,7 @@ class BatchWriter(ABC):
         return None
 
     @property
-    def left(self) -> Mapping[str, str]:
+    def newer_sessions(self) -> Mapping[str, str]:
         """Sessions that `orphans` last left to a server of a newer version, with the reason for each."""
         return {}
 

@@ -43,37 +43,37 @@ class Schema:
         return self.known[-1]
 
 
-class Recorded(NamedTuple):
-    """Revision of a journal, and the older ones whose servers may go on beside it.
+class Revision(NamedTuple):
+    """Revision of a journal's tables, and the older ones whose servers may go on beside it.
 
-    `revision` is empty where there is none, and has all where there are several.
+    `number` is empty where there is none, and has all where there are several.
     """
 
-    revision: str
+    number: str
     compatible: tuple[str, ...] = ()
 
 
-def recorded(connection: Connection) -> Recorded:
+def read_revision(connection: Connection) -> Revision:
     """Read the revision of a journal, and who may go on beside it."""
     cursor = connection.execute("SELECT * FROM alembic_version")
     rows = cursor.fetchall()
     names = [column[0] for column in cursor.description or ()]
     found = [dict(zip(names, row, strict=True)) for row in rows]
     if len(found) != 1:
-        return Recorded(", ".join(str(each["version_num"]) for each in found))
+        return Revision(", ".join(str(each["version_num"]) for each in found))
     revision = str(found[0]["version_num"])
     # What was said of another revision says nothing of this one.
     of, _, older = str(found[0].get(_COMPATIBLE) or "").partition(":")
-    return Recorded(revision, tuple(older.split()) if of == revision else ())
+    return Revision(revision, tuple(older.split()) if of == revision else ())
 
 
-def migrated(
+def run_migrations(
     connection: EngineConnection,
     schema: Schema,
     statements: Sequence[str],
     shown: str,
     target: str = "head",
-) -> Recorded:
+) -> Revision:
     """Bring a journal up to a revision in the transaction of `connection`; what it says from then on.
 
     `statements` make the tables of the first revision. Raises `JournalError`, and what the database
@@ -99,20 +99,20 @@ def migrated(
     return found
 
 
-def compatible(scripts: ScriptDirectory, target: str = "head") -> Recorded:
+def compatible(scripts: ScriptDirectory, target: str = "head") -> Revision:
     """A revision, and those older ones whose servers every migration since them lets go on."""
     migrations = list(scripts.walk_revisions("base", target))
     if not migrations:
-        return Recorded("")
+        return Revision("")
     allowed: list[str] = []
     for place, older in enumerate(migrations):
         since = migrations[:place]
         if since and all(older.revision in getattr(each.module, _COMPATIBLE, ()) for each in since):
             allowed.append(older.revision)
-    return Recorded(migrations[0].revision, tuple(allowed))
+    return Revision(migrations[0].revision, tuple(allowed))
 
 
-def _record(connection: EngineConnection, found: Recorded) -> None:
+def _record(connection: EngineConnection, found: Revision) -> None:
     from sqlalchemy import text
 
     columns = connection.exec_driver_sql("SELECT * FROM alembic_version").keys()
@@ -120,5 +120,5 @@ def _record(connection: EngineConnection, found: Recorded) -> None:
         if not found.compatible:
             return
         connection.exec_driver_sql(f"ALTER TABLE alembic_version ADD COLUMN {_COMPATIBLE} TEXT")
-    said = {"said": f"{found.revision}:{' '.join(found.compatible)}"}
+    said = {"said": f"{found.number}:{' '.join(found.compatible)}"}
     connection.execute(text(f"UPDATE alembic_version SET {_COMPATIBLE} = :said"), said)

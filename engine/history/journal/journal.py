@@ -254,7 +254,7 @@ class Journal:
 
         At most `limit`, and their subagents' beside: call it until none is left. From then on they are
         this journal's to go on with or to end. Where servers share a database, no session is given to two
-        of them, and one that a newer version recorded is `left` to a server of that; set
+        of them, and one of `newer_sessions` to none of this version; set
         `on_servers_ended` before the first call. Raises `JournalError`.
         """
         found = self._writer.orphans(limit)
@@ -265,9 +265,9 @@ class Journal:
         return found
 
     @property
-    def left(self) -> Mapping[str, str]:
+    def newer_sessions(self) -> Mapping[str, str]:
         """Sessions without a server that this one does not take, with the reason: see `orphans`."""
-        return self._writer.left
+        return self._writer.newer_sessions
 
     def owner(self, session: str) -> SessionOwner | None:
         """The living server that has a session, this one or another; `None` where nobody has it.

@@ -21,7 +21,7 @@ from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import Location, absolute
-from ..database.revisions import Recorded, recorded
+from ..database.revisions import Revision, read_revision
 from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
@@ -39,7 +39,7 @@ class Upgrade(NamedTuple):
     """A journal's revision before an upgrade, and what it says since then."""
 
     before: str
-    found: Recorded
+    found: Revision
 
 
 def upgrade(path: Location) -> Upgrade:
@@ -57,7 +57,7 @@ def upgrade(path: Location) -> Upgrade:
     elif age == "older" and not isinstance(path, Path):
         prepare_database(path)
     with reading(path) as connection:
-        return Upgrade(before or "", recorded(connection))
+        return Upgrade(before or "", read_revision(connection))
 
 
 @contextmanager

@@ -91,20 +91,17 @@ def known_event(row: EventRow, path: Location) -> JournalEvent:
     Raises `SessionNewer` for one that is known in part, else as `event_of`.
     """
     *_, session, seq, _, kind, text = row
-    part = unknown_part(kind, text)
-    if part is None:
-        return event_of(row, path)
+    reader = _READERS.get(kind)
+    if reader is not None and reader is not NewerEvent:
+        with suppress(ValidationError):
+            return _event(row, path, reader.model_validate_json(text, extra="forbid"))
     if not _is_body(kind, text):
-        event_of(row, path)
-    raise SessionNewer(newer_record(session, seq, part), session=session)
-
-
-def newer_record(session: str, seq: int, part: str) -> str:
-    """The error for a session whose event `seq` this version does not know, or only in part."""
-    return (
-        f"Session '{visible(session)}' has events that this version does not know: event {seq}, {part}. "
-        "A newer Interlock recorded them, or somebody changed them. The session was left as it is; go on "
-        "with it at a server of that version."
+        return event_of(row, path)
+    raise SessionNewer(
+        f"Session '{visible(session)}' has events that this version does not know: event {seq}, "
+        f"{unknown_part(kind, text)}. A newer Interlock recorded them, or somebody changed them. The "
+        "session was left as it is; go on with it at a server of that version.",
+        session=session,
     )
 
 
@@ -134,9 +131,15 @@ def event_of(row: EventRow, path: Location) -> JournalEvent:
 
     Fields that this version does not know are left out.
     """
+    return _event(row, path)
+
+
+def _event(row: EventRow, path: Location, body: EventBody | None = None) -> JournalEvent:
+    """See `event_of`; the `body` may be read already."""
     cursor, session, seq, at, kind, text = row
     try:
-        body = _body(kind, text)
+        if body is None or "type" not in body.model_fields_set:
+            body = _body(kind, text)
         if body.type != kind:
             raise ValueError(f"its type is '{body.type}' in one place and '{kind}' in another")
         if type(cursor) is not int or type(seq) is not int or type(session) is not str:

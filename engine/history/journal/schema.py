@@ -16,7 +16,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.connection import Connection
 from ..database.location import Location, absolute
-from ..database.revisions import VERSION_TABLE, Recorded, Schema, migrated, recorded
+from ..database.revisions import VERSION_TABLE, Revision, Schema, read_revision, run_migrations
 from ..errors import JournalError
 
 BUSY_SECONDS = 5.0
@@ -98,30 +98,30 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
             f"Journal '{shown}' does not say which version wrote it. "
             "It was left as it is; restore a backup, or choose another file."
         )
-    found = recorded(connection)
-    if found.revision in RETIRED:
+    found = read_revision(connection)
+    if found.number in RETIRED:
         raise JournalError(
-            f"Journal '{shown}' has schema {found.revision}, of a version before the first release, "
+            f"Journal '{shown}' has schema {found.number}, of a version before the first release, "
             "which this version does not read. It was left as it is; use the version that wrote it, or "
             "choose another file."
         )
     age = age_of(found, shown, schema)
     if age == "older":
-        return age, found.revision
+        return age, found.number
     for statement in sql.FIRST_ROWS:
         connection.execute(statement).fetchall()
-    return age, found.revision
+    return age, found.number
 
 
-def age_of(found: Recorded, shown: str, schema: Schema) -> Literal["older", "current"]:
+def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "current"]:
     """The age of a journal of a recorded revision. Raises `JournalError` where it is not known."""
-    if found.revision == schema.newest or schema.newest in found.compatible:
+    if found.number == schema.newest or schema.newest in found.compatible:
         return "current"
-    if found.revision in schema.known:
+    if found.number in schema.known:
         return "older"
     beside = f" It lets servers of schema {' and '.join(found.compatible)} go on beside it."
     raise JournalError(
-        f"Journal '{shown}' has schema {visible(found.revision) or 'none'}; this version knows "
+        f"Journal '{shown}' has schema {visible(found.number) or 'none'}; this version knows "
         f"schemas up to {schema.newest}.{visible(beside) if found.compatible else ''} "
         "It was left as it is; use the newer Interlock that wrote it."
     )
@@ -280,7 +280,7 @@ def _migrate(path: Path, schema: Schema) -> None:
     event.listen(engine, "begin", begin)
     try:
         with engine.begin() as connection:
-            migrated(connection, schema, sql.SCHEMA, name_of(path))
+            run_migrations(connection, schema, sql.SCHEMA, name_of(path))
     except DBAPIError as error:
         cause = error.orig
         raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error

@@ -14,7 +14,7 @@ from .connection import PostgresConnection
 from .server import Orphan, Ownership, ServerLease, orphans
 
 
-class LeftSession(NamedTuple):
+class NewerSession(NamedTuple):
     """A session that is left to a newer server: its first event that this version does not know."""
 
     session: str
@@ -30,28 +30,28 @@ class LeftSession(NamedTuple):
         )
 
 
-class Orphanage:
-    """The orphans as one server sees them. `left` are those it does not take, by their ids."""
+class Orphans:
+    """The orphans as one server sees them. `newer` are those it does not take, by their ids."""
 
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
-        self._seen: dict[Orphan, LeftSession] = {}
-        self.left: dict[str, LeftSession] = {}
+        self._seen: dict[Orphan, NewerSession] = {}
+        self.newer: dict[str, NewerSession] = {}
 
     def claim(self, connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
         """Take sessions, at most `limit` and their subagents' beside, whose records are known whole."""
         # Those that stay come up in each look, and must not keep the others from it.
-        listed = orphans(connection, self._lease.id, limit + len(self.left))
-        found = {each: self._seen.get(each) or left_part(connection, each) for each in listed}
-        self._seen = {each: left for each, left in found.items() if left is not None}
-        families = {each.root: left for each, left in self._seen.items()}
-        self.left = {each.session: families[each.root] for each in listed if each.root in families}
+        listed = orphans(connection, self._lease.id, limit + len(self.newer))
+        found = {each: self._seen.get(each) or newer_part(connection, each) for each in listed}
+        self._seen = {each: newer for each, newer in found.items() if newer is not None}
+        families = {each.root: newer for each, newer in self._seen.items()}
+        self.newer = {each.session: families[each.root] for each in listed if each.root in families}
         wanted = [each for each in listed if each.root not in families]
         roots = [*dict.fromkeys(each.root for each in wanted)][:limit]
         return self._lease.claim_orphans(connection, [each for each in wanted if each.root in roots])
 
 
-def left_part(connection: PostgresConnection, orphan: Orphan) -> LeftSession | None:
+def newer_part(connection: PostgresConnection, orphan: Orphan) -> NewerSession | None:
     """The first event of a session that this version does not know; `None` where it knows all."""
 
     def page(after: float, size: int) -> list[tuple[int, str, int, int, str, str]]:
@@ -60,5 +60,5 @@ def left_part(connection: PostgresConnection, orphan: Orphan) -> LeftSession | N
     for _, _, seq, _, kind, text in in_pages(page):
         part = unknown_part(kind, text)
         if part is not None:
-            return LeftSession(orphan.session, seq, part)
+            return NewerSession(orphan.session, seq, part)
     return None

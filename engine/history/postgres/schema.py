@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
-from ..database.revisions import VERSION_TABLE, Recorded, Schema, migrated, recorded
+from ..database.revisions import VERSION_TABLE, Revision, Schema, read_revision, run_migrations
 from ..errors import JournalError
 from ..journal.schema import CURRENT, Age, age_of, name_of
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
@@ -97,8 +97,8 @@ def _age(
             f"Schema '{location.schema}' of '{location}' holds other tables ({listed}). It was left as "
             "it is; name another for the journal: ?schema=NAME"
         )
-    found = recorded(connection)
-    return age_of(found, str(location), schema), found.revision
+    found = read_revision(connection)
+    return age_of(found, str(location), schema), found.number
 
 
 def enter(connection: PostgresConnection, location: PostgresLocation, schema: Schema) -> None:
@@ -194,9 +194,9 @@ def _upgrade(location: PostgresLocation, schema: Schema, age: Age) -> None:
                 connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {location.schema}")
             _upgrade_in(connection, location, schema)
     except DBAPIError as error:
-        raise _refused(location, schema, role, cast("Exception", error.orig)) from error
+        raise _failure(location, schema, role, cast("Exception", error.orig)) from error
     except psycopg.Error as error:
-        raise _refused(location, schema, role, error) from error
+        raise _failure(location, schema, role, error) from error
     finally:
         engine.dispose()
 
@@ -211,22 +211,22 @@ def _upgrade_in(connection: EngineConnection, location: PostgresLocation, schema
         return
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
     tables = (*sql.POSTGRESQL_SCHEMA, *_FUNCTIONS)
-    found = migrated(connection, schema, tables, name_of(location))
+    found = run_migrations(connection, schema, tables, name_of(location))
     if age == "older":
         _require_compatible(raw, location, found)
 
 
 def _require_compatible(
-    connection: PostgresConnection, location: PostgresLocation, found: Recorded
+    connection: PostgresConnection, location: PostgresLocation, found: Revision
 ) -> None:
     """Raise `JournalError` where a server runs that could not go on with the tables as they are now."""
-    allowed = {found.revision, *found.compatible}
+    allowed = {found.number, *found.compatible}
     running = [_Server(*row) for row in connection.execute(_ALIVE)]
     others = [each for each in running if _revision_of(each.version) not in allowed]
     if others:
         listed = visible("; ".join(f"{each.name}, {each.version}" for each in others))
         raise JournalError(
-            f"Journal '{location}' was not upgraded to schema {found.revision}: servers run that cannot "
+            f"Journal '{location}' was not upgraded to schema {found.number}: servers run that cannot "
             f"go on beside it ({listed}). End all of them, then start this one again: this upgrade does "
             "not let two versions run side by side."
         )
@@ -256,7 +256,7 @@ def _end_silent(location: PostgresLocation) -> None:
         time.sleep(0.2)
 
 
-def _refused(location: PostgresLocation, schema: Schema, role: str, error: Exception) -> JournalError:
+def _failure(location: PostgresLocation, schema: Schema, role: str, error: Exception) -> JournalError:
     """The error for an upgrade that PostgreSQL did not take."""
     state = getattr(error, "sqlstate", None)
     said = visible(" ".join(str(error).split()))

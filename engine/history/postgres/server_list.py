@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..database.location import PostgresLocation
 from .connection import NOW
-from .orphans import LeftSession, left_part
+from .orphans import NewerSession, newer_part
 from .pool import reading
 from .server import orphans
 
@@ -53,10 +53,10 @@ def list_servers(location: PostgresLocation) -> list[ServerLine]:
         return [ServerLine(*row) for row in connection.execute(_SERVERS, (_OLDEST_LISTED_MS,))]
 
 
-def left_sessions(location: PostgresLocation, limit: int = 1000) -> list[LeftSession]:
+def newer_sessions(location: PostgresLocation, limit: int = 1000) -> list[NewerSession]:
     """Sessions without a server that one of this version would not take. Raises `JournalError`."""
     with reading(location) as connection:
-        found = (left_part(connection, each) for each in orphans(connection, "", limit))
+        found = (newer_part(connection, each) for each in orphans(connection, "", limit))
         return [each for each in found if each is not None]
 
 

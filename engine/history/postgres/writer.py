@@ -27,7 +27,7 @@ from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import PostgresConnection, connect, driver, storable, unreachable
 from .counters import UseCounters
-from .orphans import Orphanage
+from .orphans import Orphans
 from .server import Ownership, ServerLease, owner_of
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class PostgresWriter(BatchWriter):
         self._lease = lease
         self._counters = counters
         self._rows = _Rows(lease)
-        self._orphans: dict[str, Ownership] = {}
-        self._orphanage = Orphanage(lease)
+        self._claimed: dict[str, Ownership] = {}
+        self._orphan_claims = Orphans(lease)
         self._connection: PostgresConnection | None = None
         self._asked: PostgresConnection | None = None
         self._away: str | None = None
@@ -137,8 +137,8 @@ class PostgresWriter(BatchWriter):
             return {}
         refused: dict[str, Refusal] = {}
         until = time.monotonic() + RECONNECT_SECONDS
-        while self._orphans:
-            session, owned = self._orphans.popitem()
+        while self._claimed:
+            session, owned = self._claimed.popitem()
             self._forget(session)
             self._rows.claimed[session] = owned
         try:
@@ -474,20 +474,20 @@ class PostgresWriter(BatchWriter):
 
     def orphans(self, limit: int) -> list[str]:
         with self._questions() as connection:
-            found = self._orphanage.claim(connection, limit)
-        self._orphans.update(found)
+            found = self._orphan_claims.claim(connection, limit)
+        self._claimed.update(found)
         return [*found]
 
     @property
-    def left(self) -> Mapping[str, str]:
-        return {session: each.reason for session, each in self._orphanage.left.items()}
+    def newer_sessions(self) -> Mapping[str, str]:
+        return {session: each.reason for session, each in self._orphan_claims.newer.items()}
 
     def owner(self, session: str) -> SessionOwner | None:
         with self._questions() as connection:
             return owner_of(connection, session)
 
     def release(self, session: str) -> None:
-        self._orphans.pop(session, None)
+        self._claimed.pop(session, None)
         self._forget(session)
         with self._questions() as connection:
             self._lease.let_go(connection, session)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.database.revisions import recorded
+from interlock.engine.history.database.revisions import read_revision
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.journal.journal import Journal
@@ -36,7 +36,7 @@ def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
 def said_of(location: PostgresLocation) -> tuple[str, tuple[str, ...]]:
     """The revision of the database, and who may go on beside it."""
     with reading(location) as connection:
-        return tuple(recorded(connection))
+        return tuple(read_revision(connection))
 
 
 async def lists(console: ConsoleClient, *sessions: str) -> bool:

@@ -115,7 +115,7 @@ class TestOlderServer:
         await asyncio.to_thread(newer.close)
 
         async def left() -> bool:
-            return sorted(older._journal.left) == ["s", "s/1"]
+            return sorted(older._journal.newer_sessions) == ["s", "s/1"]
 
         await becomes(left)
         assert owner(postgresql, "s") is None
@@ -146,6 +146,6 @@ class TestOlderServer:
             taken: list[str] = []
             for _ in range(4):
                 taken += another.orphans(2)
-            assert len(another.left) >= 6
+            assert len(another.newer_sessions) >= 6
         assert taken in (["known"], [])  # the server of the fixture may have been first
         assert owner(postgresql, "s0") is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.history.database.location import Location, PostgresLocation
-from interlock.engine.history.database.revisions import MIGRATIONS, Schema, recorded
+from interlock.engine.history.database.revisions import MIGRATIONS, Schema, read_revision
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
@@ -102,7 +102,7 @@ class TestRange:
         location = place("new")
         prepare(location, CURRENT)
         with reading(location) as connection:
-            assert recorded(connection) == (CURRENT.newest, ())
+            assert read_revision(connection) == (CURRENT.newest, ())
 
     def test_lets_older_servers_go_on(self, place: Place, expanded: Schema) -> None:
         """This version writes and reads beside a newer one that lets it, and changes no table."""
@@ -115,7 +115,7 @@ class TestRange:
         with Journal.open(location, schema=expanded) as journal:
             journal.write("t", opening())
         with reading(location) as connection:
-            assert recorded(connection) == ("0007", ("0006",))
+            assert read_revision(connection) == ("0007", ("0006",))
 
     def test_ends_with_a_migration_that_does_not_allow_it(self, place: Place, contracted: Schema) -> None:
         """An older version says which schema it found, and leaves the journal as it is."""
@@ -127,7 +127,7 @@ class TestRange:
             ):
                 opened(location)
         with reading(location) as connection:
-            assert recorded(connection) == ("0008", ())
+            assert read_revision(connection) == ("0008", ())
 
     def test_of_another_revision_counts_for_nothing(self, place: Place, expanded: Schema) -> None:
         """What was said of one revision does not hold for what something else made of it."""
@@ -195,7 +195,7 @@ class TestUpgradeOfADatabase:
             prepare(older, schema)
         assert inspect(older) == ("current", "0006")
         with reading(older) as connection:
-            assert recorded(connection) == ("0006", ())
+            assert read_revision(connection) == ("0006", ())
 
     def test_is_the_owners(self, older: PostgresLocation, expanded: Schema) -> None:
         """A role that may not change the tables is told which command their owner runs."""
