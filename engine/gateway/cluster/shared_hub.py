@@ -40,6 +40,7 @@ from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
 from ...hub.hub import ExternalAgent, Hub, SessionConfig, UnknownSessionError
 from ...hub.operations import Operation, operations
+from ...recording.resume_checks import ResumeError
 from ...recording.session_end import end_session_left_open
 from ...sessions.external import Driver
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
@@ -347,7 +348,14 @@ class SharedHub(Hub):
         if owner is not None and owner.id != self._lease.id:
             await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
             await self._fetch(session_id)
-        resumed = await super().resume_external(session_id, agent, config, driver=driver)
+        try:
+            resumed = await super().resume_external(session_id, agent, config, driver=driver)
+        except ResumeError:
+            # Its server ended just now, and this one ends the session before anybody goes on with it.
+            if (ended := self._left_open.get(session_id)) is None:
+                raise
+            await ended.wait()
+            resumed = await super().resume_external(session_id, agent, config, driver=driver)
         self._peers.forget(resumed)
         return resumed
 
