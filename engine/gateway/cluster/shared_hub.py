@@ -251,7 +251,6 @@ class SharedHub(Hub):
         first. Raises `JournalError` where the database does not answer.
         """
         found = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
-        self._say_left()
         self._report_newer()
         for session in found:
             self._left_open.setdefault(session, asyncio.Event())
