@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, Request, expect
 
+from interlock.app.screens.common.guarded_keys import ASLEEP
 from interlock.engine.history.model.events import ApprovalDecided
 
 from ..fronts import NEEDS_CHROMIUM, until
@@ -71,6 +72,7 @@ class TestTogether:
             await expect(page.locator("#preason")).to_contain_text("Type a reason")
             assert of.served.hub.current_freeze() is not None
             await page.fill("#why-lift", "it is replaced")
+            await asyncio.sleep(ASLEEP + 0.05)
             await page.tap("button >> text=Lift the freeze")
             await page.wait_for_selector("summary >> text=Freeze all agents")
             assert of.served.hub.current_freeze() is None

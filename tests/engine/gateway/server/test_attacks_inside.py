@@ -458,6 +458,7 @@ class TestAnAgentsReach:
                 "tool.give_up": {"call": "c1"},
                 "tool.result": {"call": "c1", "output": ""},
                 "tool.explain": {"tool": "ls", "input": {}},
+                "tool.note_hints": {"tool": "ls", "hints": {}},
             }
             assert set(of) == {each.name for each in AGENT_METHODS}
             for method, params in of.items():
