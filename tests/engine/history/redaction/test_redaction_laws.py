@@ -44,6 +44,7 @@ from interlock.engine.history.model.events import (
     MessageWithdrawn,
     ModeChanged,
     NetToggled,
+    NewerEvent,
     RequestMade,
     RequestStep,
     RulesReplaced,
@@ -51,6 +52,7 @@ from interlock.engine.history.model.events import (
     SessionResumed,
     SessionStatus,
     StepEnded,
+    ToolHints,
 )
 from interlock.engine.history.model.records import AppliedRules, CallRecord, FlowStepped, GrantRecord
 from interlock.engine.history.redaction.redaction import MASK
@@ -179,6 +181,8 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         ChangeAgreed(change_id="x", by="ada"),
         ChangeDropped(change_id="x", reason=text),
         FlowStepped(step=1, node="A", live=("B",), output=value),
+        ToolHints(tool="t", hints={"read_only": True}, differ=("destructive",)),
+        NewerEvent(name="call.paused"),
     ]
 
 
