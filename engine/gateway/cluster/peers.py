@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from ...approvals.request_order import longest_first
@@ -11,7 +12,7 @@ from ...history.database.connection import ALL_ROWS
 from ...history.errors import FoldError
 from ...history.fold.fold import new_state
 from ...history.journal.journal import Journal
-from ...history.model.events import JournalEvent, SessionOpened
+from ...history.model.events import JournalEvent, SessionOpened, SessionResumed, SessionStatus
 from ...history.model.state import ApprovalState, SessionState
 from ...history.postgres.server import ServerLease
 from ...history.postgres.server_list import PeerSession, live_elsewhere
@@ -23,8 +24,18 @@ NO_SERVER = "no server: a newer version has to go on with it"
 """Name of the server of a session that no server of this version takes."""
 AT_ONCE = 1000
 """Events of one lane that are read at once."""
+LISTED_SECONDS = 5.0
+"""Time after which live sessions are listed anew though none began, went on or ended."""
 
 log = logging.getLogger(__name__)
+
+
+def _moves(event: JournalEvent) -> bool:
+    """Tell whether a session may be at another server from this event on, or at none."""
+    body = event.body
+    if isinstance(body, SessionStatus):
+        return body.status in ENDED
+    return isinstance(body, SessionOpened | SessionResumed)
 
 
 class PeerSessions:
@@ -38,6 +49,7 @@ class PeerSessions:
         self._seen: dict[int, int] | None = None
         self._views: dict[str, MaskedSessionState] = {}
         self._servers: dict[str, PeerSession] = {}
+        self._listing_due = 0.0
 
     async def look(self, tell: Callable[[JournalEvent], object]) -> None:
         """Take in what other servers recorded since the last look, and tell each event as it is shown.
@@ -49,9 +61,8 @@ class PeerSessions:
         while True:
             behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
             found, self._seen = await asyncio.to_thread(self._reader.since_positions, behind, AT_ONCE)
-            listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
-            newer = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.newer_sessions)
-            self._servers = {each.session: each for each in (*newer, *listed)}
+            if time.monotonic() >= self._listing_due or any(map(_moves, found)):
+                await self._list()
             for event in found:
                 tell(await self._take(event))
             if not found:
@@ -60,6 +71,13 @@ class PeerSessions:
             await self._load(session)
         for session in [each for each in self._views if each not in self._servers]:
             self.forget(session)
+
+    async def _list(self) -> None:
+        """Take note of which sessions are live at which servers. Raises `JournalError`."""
+        self._listing_due = time.monotonic() + LISTED_SECONDS
+        listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
+        newer = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.newer_sessions)
+        self._servers = {each.session: each for each in (*newer, *listed)}
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
         """Move a session on by an event, which is returned as it is shown."""
