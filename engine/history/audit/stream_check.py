@@ -163,8 +163,9 @@ class _Check:
         known = len(self._faults)
         repeated = self._follow_session(place, found, prev)
         self._repeated += repeated
-        if not repeated:
-            self._follow_lane(place, found, named=len(self._faults) > known)
+        if repeated:
+            return
+        self._follow_lane(place, found, named=len(self._faults) > known)
         if self._last is None or found.cursor >= self._last[0]:
             self._last = found.cursor, str(found.at)
 
@@ -296,7 +297,10 @@ def _read(data: bytes) -> _StreamedEvent | _BareEvent:
     if not isinstance(value, dict):
         raise ValueError("expected a JSON object")  # noqa: TRY004 - a line was given
     kind = _BareEvent if "left_out" in value else _StreamedEvent
-    return kind.model_validate(value)
+    found = kind.model_validate(value)
+    if not (lane_of(found.cursor) << LANE_BITS) <= found.after < found.cursor:
+        raise ValueError(f"after: expected the number of an event before {found.cursor} in its lane")
+    return found
 
 
 def _reason_of(error: Exception) -> str:

@@ -136,6 +136,24 @@ class TestFaults:
         """Files that are named the newest first are found out."""
         assert {kind for _, kind in faults(sent[7:], sent[:7])} == {"reordered"}
 
+    def test_lines_of_another_journal(self, sent: list[bytes], tmp_path: Path) -> None:
+        """A session that is whole in itself is no part of the stream, whatever numbers its lines say."""
+        recorded_at(tmp_path / "other.db", NOW, "s9")
+        other = lines(drained(stream(tmp_path / "other.db")), LineFormat("events", MASK))
+        between = [edited(line, lambda value: value.update(cursor=9, after=9)) for line in other]
+        found = check([*sent[:9], *between, *sent[9:]])
+        assert {each.kind for each in found.faults} == {"unreadable"}
+        assert "expected the number of an event before 9 in its lane" in found.faults[0].message
+        assert faults([*sent[:9], *other, *sent[9:]])
+
+    def test_a_line_that_came_again_with_another_number(self, sent: list[bytes]) -> None:
+        """It does not make the stream look longer than it is."""
+        again = edited(sent[3], lambda value: value.update(cursor=500, after=499))
+        found = check([*sent[:20], again])
+        assert found.repeated == 1
+        assert found.last is not None
+        assert found.last[0] == 20
+
     def test_a_line_that_is_cut_off(self, sent: list[bytes]) -> None:
         """A last line without its end is named as such."""
         found = check([*sent[:9], sent[9][:50]])
