@@ -252,7 +252,7 @@ export class Link {
   }
 
   #tell(method: string, params: unknown): void {
-    const name = NOTICES[method];
+    const name = Object.hasOwn(NOTICES, method) ? NOTICES[method] : undefined;
     if (name !== undefined) this.#terms.notice(method, modelled(name, params, method));
   }
 }

@@ -10,6 +10,7 @@ const ERROR_TEXT = /^\s*(?:error:|traceback \(most recent call last\):)/i;
 /** Characters of a value that are told; of a longer one only what differs, with what stands around it. */
 const LONGEST = 200;
 const AROUND = 20;
+const NO_TEXT = "a value that has no text";
 
 /**
  * True for the common shapes of a failure that a tool returns (G-71): a text that begins with `Error:` or
@@ -52,13 +53,26 @@ export function resultText(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "";
   } catch {
-    return String(value);
+    return asText(value);
   }
 }
 
 /** What a tool threw, as its result is recorded. */
 export function failureText(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : `Error: ${resultText(error)}`;
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : `Error: ${resultText(error)}`;
+  } catch {
+    return `Error: ${NO_TEXT}`;
+  }
+}
+
+/** A value's own text; that of a tool that has run, whose end is reported whatever it gave. */
+function asText(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return NO_TEXT;
+  }
 }
 
 /** The longest beginning of a text that has at most `most` bytes as JSON, with a note. */

@@ -305,7 +305,11 @@ async function askForProof(address: Address, token: string): Promise<void> {
   try {
     const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
       asked.on("response", resolve);
-      asked.on("upgrade", () => asked.destroy(new Error("it answers what nobody asked")));
+      asked.on("upgrade", (_, stream) => {
+        // An error would come from the stream, where nobody listens: that ends the process.
+        stream.destroy();
+        reject(new Error("it answers what nobody asked"));
+      });
       asked.on("error", reject);
       asked.end();
     });

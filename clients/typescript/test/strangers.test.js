@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
+import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 
 import { connect, GatewayError, InexactNumberError, NotAdmittedError, UnreachableError } from "@interlock/client";
@@ -146,6 +147,45 @@ test("a stranger that cannot prove that it knows the token does not get it", asy
     assert.ok(error instanceof UnreachableError);
     return /busy/.test(error.message);
   });
+});
+
+test("a stranger that takes over the connection when it is asked for a proof ends nothing", async (context) => {
+  const stranger = createTcpServer((stream) => {
+    stream.on("error", () => undefined);
+    stream.once("data", () => {
+      stream.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    });
+  });
+  await new Promise((resolve) => stranger.listen(0, "127.0.0.1", resolve));
+  context.after(() => stranger.close());
+  const url = `ws://127.0.0.1:${stranger.address().port}`;
+  await assert.rejects(connect(url, { token: TOKEN, patience: 0 }), (error) => {
+    assert.ok(error instanceof UnreachableError);
+    return /what nobody asked/.test(error.message);
+  });
+});
+
+test("a notice that has the name of something in every object is passed over", async (context) => {
+  const notices = ["constructor", "__proto__", "toString"].map((method) =>
+    frame(JSON.stringify({ jsonrpc: "2.0", method, params: {} })),
+  );
+  const result = (id) => frame(JSON.stringify({ jsonrpc: "2.0", id, result: allow() }));
+  const fake = await withFake(context, { "tool.call": (_, id) => Buffer.concat([...notices, result(id)]) });
+  const found = await session(context, fake);
+  assert.equal((await found.call("lint", {})).outcome, "allow");
+});
+
+test("the end of a tool is reported, whatever it gives", async (context) => {
+  const fake = await withFake(context, { "tool.call": allow() });
+  const found = await session(context, fake);
+  const odd = Object.create(null);
+  odd.itself = odd;
+  assert.equal(await found.gate("lint", () => odd)({}), odd);
+  assert.equal(fake.asked.at(-1).params.output, "a value that has no text");
+  const error = Object.defineProperty(new Error(), "message", { get: () => assert.fail("no message") });
+  await assert.rejects(found.gate("lint", () => Promise.reject(error))({}), Error);
+  const { method, params } = fake.asked.at(-1);
+  assert.deepEqual([method, params.output, params.is_error], ["tool.result", "Error: a value that has no text", true]);
 });
 
 test("what listens there may not be a server of this protocol", async (context) => {
