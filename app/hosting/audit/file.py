@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,8 @@ class FileTarget:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle: int | None = None
+        self._writing = threading.Lock()
+        self._closed = False
 
     def check(self) -> None:
         """See `Target`: opens the file, and removes what a crash cut short."""
@@ -43,16 +46,36 @@ class FileTarget:
 
     async def send(self, lines: Sequence[StreamLine]) -> None:
         """See `Target`."""
+        self._closed = False
         data = b"".join(each.data + b"\n" for each in lines)
         await asyncio.to_thread(self._append, data)
 
     async def close(self) -> None:
-        """See `Target`."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        """See `Target`. A thread that still writes, for a disk that is slow, closes the file after that.
+
+        Another file could have its number meanwhile.
+        """
+        self._closed = True
+        self._close()
+
+    def _close(self) -> None:
+        if self._writing.acquire(blocking=False):
+            try:
+                handle, self._handle = self._handle, None
+                if handle is not None:
+                    os.close(handle)
+            finally:
+                self._writing.release()
 
     def _append(self, data: bytes) -> None:
+        try:
+            with self._writing:
+                self._write(data)
+        finally:
+            if self._closed:
+                self._close()
+
+    def _write(self, data: bytes) -> None:
         handle = self._opened()
         size = os.fstat(handle).st_size
         try:

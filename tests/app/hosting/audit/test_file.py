@@ -6,16 +6,20 @@ import asyncio
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from interlock.app.hosting.audit.file import FileTarget
 from interlock.app.hosting.audit.target import TargetError
+from interlock.engine.history.audit.stream import LineFormat
 from interlock.engine.history.audit.stream_check import StreamCheck, check_stream
-from tests.engine.history.support.keeping import NOW, recorded_at
+from tests.engine.history.audit.test_stream import drained, stream
+from tests.engine.history.support.keeping import MASK, NOW, recorded_at
 from tests.support.command import command
 
 from .receivers import sending, until
@@ -46,6 +50,12 @@ def journal(tmp_path: Path) -> Path:
 
 def check(*files: Path) -> StreamCheck:
     return check_stream((each.name, each.read_bytes().splitlines(keepends=True)) for each in files)
+
+
+def handles(file: Path) -> list[str]:
+    """The handles of this process that are open on a file."""
+    found = Path("/proc/self/fd")
+    return [each for each in os.listdir(found) if os.path.realpath(found / each) == str(file)]
 
 
 async def all_sent(journal: Path, file: Path, events: int) -> None:
@@ -183,6 +193,34 @@ class TestRefusals:
             with pytest.raises(TargetError, match=name):
                 FileTarget(tmp_path / name).check()
         assert not (tmp_path / "target").exists()
+
+    async def test_a_disk_that_is_slow(
+        self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """At the end of a process a file stays open until what is being written is on the disk."""
+        file, begun, done = tmp_path / "a.jsonl", threading.Event(), threading.Event()
+        sync = os.fsync
+
+        def slow(handle: int) -> None:
+            if stat.S_ISREG(os.fstat(handle).st_mode) and os.fstat(handle).st_size:
+                begun.set()
+                assert done.wait(60)
+            sync(handle)
+
+        target = FileTarget(file)
+        target.check()
+        [handle] = handles(file)
+        monkeypatch.setattr(os, "fsync", slow)
+        [line] = drained(stream(journal))[:1]
+        sending = asyncio.ensure_future(target.send([LineFormat("events", MASK).line(line)]))
+        await asyncio.to_thread(begun.wait, 60)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await target.close()
+        assert handles(file) == [handle]
+        done.set()
+        await until(lambda: not handles(file))
 
     async def test_a_file_that_another_process_writes(self, tmp_path: Path) -> None:
         """Two streams cannot have one file, where one could remove what the other just writes."""
