@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationInfo, model_validator
 
+from ....engine.core.sanitize import visible
 from ....engine.gateway.aap.receiver import private_url, signing_key
 from ....engine.history.audit.stream import Begin, StreamFormat
 from ...config.loader import Key
@@ -120,6 +122,19 @@ def _signing(secret: str | None) -> str | None:
     return secret
 
 
+def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Headers that can be sent; the error of a client that cannot would have the value, a secret."""
+    for name, value in given.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise ValueError(f"expected names of headers, as Authorization, found '{visible(name):.60}'")
+        if not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?", value):
+            raise ValueError(
+                f"the value of {name} cannot be sent; expected printable ASCII, and no blank or line "
+                "break at its ends"
+            )
+    return given
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 
 
@@ -152,6 +167,7 @@ class AuditSettings(SettingsTable):
     ] = None
     headers: Annotated[
         Mapping[str, str],
+        AfterValidator(_headers),
         Field(repr=False),
         Key('headers of what is posted, `{ Authorization = "Bearer …" }`'),
     ] = {}

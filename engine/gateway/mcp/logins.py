@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
@@ -181,6 +182,9 @@ class StoredLogin(httpx2.Auth):
         try:
             tokens = OAuthToken.model_validate_json(await answer.aread())
         except ValidationError:
+            tokens = None
+        # One that no header can hold would be in the error of the request, which a model may read.
+        if tokens is None or not re.fullmatch(r"[\x21-\x7e]+", tokens.access_token):
             self._report(f"the login at {login.url} could not be renewed ({answer.status_code})")
             return login
         fresh = with_tokens(login, tokens, self._clock())
@@ -339,7 +343,7 @@ async def log_out(file: LoginFile) -> tuple[McpLogin | None, str | None]:
         data = {"token": token.get_secret_value()}
         try:
             answer = await http.send(_client_request(login, login.revocation_endpoint, data))
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, McpLoginError) as error:
             return login, str(error) or type(error).__name__
     return login, None if answer.is_success else f"the server answered {answer.status_code}"
 

@@ -111,6 +111,22 @@ class TestFaults:
         assert found.startswith(f"{tmp_path}/interlock.toml: [audit]")
         assert problem in found
 
+    @pytest.mark.parametrize(
+        ("header", "problem"),
+        [
+            (r'Authorization = "Bearer hush\r"', "headers: the value of Authorization cannot be sent"),
+            (r'Authorization = "Bearer hush\nX-Other: 1"', "the value of Authorization cannot be sent"),
+            (r'Authorization = "Bearer hush\u00e9"', "the value of Authorization cannot be sent"),
+            (r'"X: hush" = "1"', "headers: expected names of headers, as Authorization"),
+        ],
+    )
+    def test_a_header_that_cannot_be_sent(self, tmp_path: Path, header: str, problem: str) -> None:
+        """It is found at the start, without its value, which the first post's error would have shown."""
+        with pytest.raises(SettingsError) as caught:
+            read(tmp_path, f"stream = 'https://a/'\nheaders = {{ {header} }}")
+        assert problem in str(caught.value)
+        assert "Bearer hush" not in str(caught.value)
+
     def test_a_relative_file_of_a_file_that_is_named(self, tmp_path: Path) -> None:
         """Of settings that are not the user's own a path has to be a whole one."""
         named = tmp_path / "named.toml"

@@ -212,6 +212,24 @@ class TestUse:
         assert status == 401
         assert "could not be renewed (400)" in reported[0]
 
+    @pytest.mark.parametrize("token", ["hush\r\nX-Other: 1", "hush\x00", "hush \u202e"])
+    async def test_a_token_that_cannot_be_sent(self, vault: Vault, token: str) -> None:
+        """It is no token, and in no message: the old one stays."""
+        login, reported, sent = await vault.login(), list[str](), list[str]()
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if request.url.path == "/token":
+                return httpx2.Response(200, json={"access_token": token, "token_type": "Bearer"})
+            sent.append(request.headers["authorization"])
+            return httpx2.Response(401)
+
+        auth = StoredLogin(vault.file, reported.append, lambda: time.time() + 3600)
+        async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(answer)) as http:
+            await http.get(vault.url)
+        assert sent == [f"Bearer {login.access_token.get_secret_value()}"]
+        assert reported == [f"the login at {vault.url} could not be renewed (200)"]
+        assert vault.file.read() == login
+
     async def test_goes_to_its_server_alone(self, vault: Vault) -> None:
         """A request to another origin carries no token."""
         await vault.login()
@@ -266,6 +284,16 @@ class TestLogout:
         assert vault.log()[-1] == f"revoked {vault.url}"
         assert not vault.file.path.exists()
         assert await log_out(vault.file) == (None, None)
+
+    async def test_where_others_could_read_it(self, vault: Vault) -> None:
+        """A login is not revoked in clear; it is removed all the same, which is said."""
+        login = await vault.login()
+        vault.file.write(login.model_copy(update={"revocation_endpoint": "http://id.example/revoke"}))
+        found, fault = await log_out(vault.file)
+        assert found is not None
+        assert fault is not None
+        assert "leads to http://id.example/revoke: expected https" in fault
+        assert not vault.file.path.exists()
 
     async def test_without_the_server(self, tmp_path: Path) -> None:
         """Where the server cannot be asked the file is gone all the same, which is said."""
