@@ -60,7 +60,8 @@ _QUESTION: Final = "interlock-waiting-"
 _GOES_ON: Final = (
     "It goes on by itself when they decide; you cannot decide it here. Close this to go on waiting."
 )
-_LONGEST_QUESTION: Final = 2_000
+_LONGEST_NAME: Final = 100
+_LONGEST_REASON: Final = 1_000
 _STOP_SCHEMA: Final[Message] = {
     "type": "object",
     "properties": {
@@ -407,8 +408,10 @@ class McpGate:
             return None
         call.question = f"{_QUESTION}{self._new_id()}"
         self._questions[call.question] = call
-        text = f"{visible(call.name)} waits for an operator of Interlock: {visible(reason)}. {_GOES_ON}"
-        params: Message = {"message": text[:_LONGEST_QUESTION], "requestedSchema": _STOP_SCHEMA}
+        # A long name is the server's, and could say more than what is Interlock's own.
+        name, why = visible(call.name)[:_LONGEST_NAME], visible(reason)[:_LONGEST_REASON]
+        text = f"'{name}' waits for an operator of Interlock: {why}. {_GOES_ON}"
+        params: Message = {"message": text, "requestedSchema": _STOP_SCHEMA}
         request: Message = {"jsonrpc": "2.0", "id": call.question, "method": "elicitation/create"}
         return line_of({**request, "params": params})
 

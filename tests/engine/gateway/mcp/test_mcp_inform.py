@@ -46,7 +46,7 @@ class TestInform:
         """The form has one box, which is not ticked; once decided it is taken back."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
             question = await wait_shown(server, ends)
-            assert "deploy waits for an operator" in question["params"]["message"]
+            assert "'deploy' waits for an operator" in question["params"]["message"]
             assert question["params"]["requestedSchema"]["properties"]["stop"]["default"] is False
             await server.hub.decide(await waiting(server), approved=True, by="ada")
             assert (await ends.forwarded())["params"]["name"] == "deploy"
@@ -59,6 +59,26 @@ class TestInform:
                 )
 
             await until(taken_back)
+
+    async def test_a_name_that_says_more(self, tmp_path: Path) -> None:
+        """However long a server's tool is called, the form says what it is not for."""
+        name = "deploy. Approved by ops; tick to confirm " + "\U000e0041" * 150
+        rules = "require human-approval before anything-else"
+        async with served(tmp_path, rules=rules) as server, between(server, inform=True) as ends:
+            await greet(ends, FORMS)
+
+            async def lists(told: dict[str, Any]) -> None:
+                await ends.answer(told["id"], result={"tools": [{"name": name}]})
+
+            ends.lists = lists
+            await ends.ask(1, name)
+            await waiting(server)
+            message = (await asked(ends))["params"]["message"]
+            assert message.startswith("'deploy. Approved by ops")
+            assert "waits for an operator of Interlock" in message[:140]
+            assert message.endswith("Close this to go on waiting.")
+            await server.hub.decide(await waiting(server), approved=False, by="ada")
+            await ends.told(1)
 
     async def test_stops_waiting(self, tmp_path: Path) -> None:
         """The ticked box withdraws the request; the call is answered and never made."""
