@@ -220,6 +220,11 @@ class AgentApi:
         """
         await self._external(session_id).note_hints(tool, claimed)
 
+    def has_hints(self, session_id: str, tool: str) -> bool:
+        """Tell whether claims about a tool count in a session. Raises `UnknownSessionError`."""
+        known = self._external(session_id).state.hints.get(tool)
+        return known is not None and bool(known.hints)
+
     def stream(self, session_id: str, text: str) -> None:
         """Show a piece of a message, which `record_message` has whole. Raises `UnknownSessionError`."""
         self._external(session_id).stream(text)

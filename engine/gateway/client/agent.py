@@ -210,9 +210,16 @@ class AgentClient:
         for session in list(self._sessions.values()):
             try:
                 await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
+                # They count for calls on the connection that they were reported on.
+                for tool, hints in session.claims.items():
+                    params = ToolClaims(session=session.id, tool=tool, hints={**hints})
+                    await self.link.ask(NOTE_HINTS, params)
             except RequestFailedError as error:
                 if error.code in (Code.UNRECORDED, Code.INTERNAL):
                     raise UnreachableError(f"The server cannot go on at the moment: {error}") from error
+                if error.code == Code.METHOD:  # an older server, which has no rules about them
+                    session.claims.clear()
+                    continue
                 session.ended = str(error)
                 self.forget(session.id)
 
@@ -239,6 +246,7 @@ class AgentSession:
         self.rules = rules
         self.ended: str | None = None
         self.is_error: ResultClassifier = is_error or returned_failure
+        self.claims: dict[str, Hints] = {}
         self._client = client
         self._ran: set[str] = set()
 
@@ -370,6 +378,7 @@ class AgentSession:
     async def note_hints(self, tool: str, hints: Hints) -> None:
         """Say what a tool's MCP server claims of it, before its first call. Older servers ignore it."""
         params = ToolClaims(session=self.id, tool=tool, hints={**hints})
+        self.claims[tool] = hints
         try:
             await self._client.link.request(
                 NOTE_HINTS, params, may_repeat=True, patience=self._client.patience
@@ -377,6 +386,7 @@ class AgentSession:
         except RequestFailedError as error:
             if error.code != Code.METHOD:
                 raise
+            del self.claims[tool]
 
     async def prompt(self) -> str:
         """Describe what the rules allow the model now, as text for its system prompt."""

@@ -132,9 +132,10 @@ class ToolClaims(Payload):
     """Claims of a tool's MCP server about it, in the tool's annotations; nobody checks them.
 
     A hint that the server does not give is left out. Conditions such as `hint.read_only = true` ask for
-    them in the session's calls of the tool from here on, so this comes before the first of them. What
-    differs from an earlier claim in the session counts no more. An older server does not know the method,
-    nor rules that ask for hints.
+    them in the session's calls of the tool from here on, so this comes before the first of them, and
+    again on a new connection. What differs from an earlier claim in the session counts no more, and
+    neither does a claim once a call of that tool comes on a connection without one. An older server does
+    not know the method, nor rules that ask for hints.
     """
 
     session: str = _ID

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from ...hub.request_api import PREFIX
+from ...sessions.call_answer import CallAnswer
 from ..protocol.agent_methods import (
     CALL,
     CLOSE,
@@ -20,10 +21,12 @@ from ..protocol.agent_methods import (
     RESULT,
     RESUME,
     WITHDRAW,
+    CallTool,
     OpenSession,
     SessionOpen,
+    ToolClaims,
 )
-from ..protocol.framing import Code, WireError
+from ..protocol.framing import Code, Nothing, WireError
 from ..protocol.method import Method, ParamsT, ResultT
 from ..protocol.tokens import Identity
 from .agent_sessions import AgentSessions, Listener
@@ -36,12 +39,14 @@ class AgentHandlers:
     """One agent's connection, with access to the sessions of its token.
 
     Connections are many, and most use few methods: a method's handler is made when it is needed.
+    `claimed` are the sessions and tools about which hints were reported on it.
     """
 
     def __init__(self, sessions: AgentSessions, identity: Identity, listener: Listener) -> None:
         self.sessions = sessions
         self.identity = identity
         self.listener = listener
+        self.claimed: set[tuple[str, str]] = set()
         self._handlers: dict[str, RequestHandler] = {}
 
     def handler(self, method: str) -> RequestHandler | None:
@@ -70,27 +75,41 @@ def _resume(agent: AgentHandlers) -> _NamedHandler:
     return handler(RESUME, lambda params: agent.sessions.resume(agent.identity, params, agent.listener))
 
 
+def _call(agent: AgentHandlers) -> _NamedHandler:
+    def answer(params: CallTool) -> Awaitable[CallAnswer]:
+        claimed = (params.session, params.tool) in agent.claimed
+        return agent.sessions.call(agent.identity, params, claimed=claimed)
+
+    return handler(CALL, answer, waits=True)
+
+
+def _note_hints(agent: AgentHandlers) -> _NamedHandler:
+    async def answer(params: ToolClaims) -> Nothing:
+        found = await agent.sessions.note_hints(agent.identity, params)
+        if params.hints:
+            agent.claimed.add((params.session, params.tool))
+        return found
+
+    return handler(NOTE_HINTS, answer)
+
+
 def _plain(
     method: Method[ParamsT, ResultT],
     answer: Callable[[AgentSessions, Identity, ParamsT], Awaitable[ResultT]],
-    *,
-    waits: bool = False,
 ) -> tuple[str, Callable[[AgentHandlers], _NamedHandler]]:
     """A method's name, and the maker of a handler that needs only the agent's identity."""
-    return method.name, lambda agent: handler(
-        method, partial(answer, agent.sessions, agent.identity), waits=waits
-    )
+    return method.name, lambda agent: handler(method, partial(answer, agent.sessions, agent.identity))
 
 
 _MAKERS: Final[Mapping[str, Callable[[AgentHandlers], _NamedHandler]]] = dict(
     [
         (OPEN.name, _open),
         (RESUME.name, _resume),
-        _plain(CALL, AgentSessions.call, waits=True),
+        (CALL.name, _call),
         _plain(END_TURN, AgentSessions.end_turn),
         _plain(CLOSE, AgentSessions.close),
         _plain(REPORT_MESSAGE, AgentSessions.report_message),
-        _plain(NOTE_HINTS, AgentSessions.note_hints),
+        (NOTE_HINTS.name, _note_hints),
         _plain(PROMPT, AgentSessions.prompt),
         _plain(WITHDRAW, AgentSessions.withdraw),
         _plain(GIVE_UP, AgentSessions.give_up),

@@ -224,9 +224,24 @@ class AgentSessions:
 
     # Calls
 
-    def call(self, identity: Identity, params: CallTool) -> asyncio.Future[CallAnswer]:
-        """Decide a call; see `PendingCalls.submit`."""
+    def call(
+        self, identity: Identity, params: CallTool, *, claimed: bool = False
+    ) -> asyncio.Future[CallAnswer]:
+        """Decide a call; see `PendingCalls.submit`.
+
+        Where its connection has not `claimed` anything of the tool, what another one has claimed of a
+        tool of that name counts no more: it may be the tool of another MCP server, or of none (G-113).
+        """
         session = self._session(identity, params.session)
+        if not claimed and self.hub.has_hints(session.id, params.tool):
+            return asyncio.ensure_future(self._call_without_hints(session, params))
+        return self._submit(session, params)
+
+    async def _call_without_hints(self, session: TokenSession, params: CallTool) -> CallAnswer:
+        await self.hub.note_hints(session.id, params.tool, {})
+        return await self._submit(session, params)
+
+    def _submit(self, session: TokenSession, params: CallTool) -> asyncio.Future[CallAnswer]:
         answer = self.calls.submit(session, params)
         if params.traceparent is not None:
             self.hub.note_parent(session.id, params.call, params.traceparent)

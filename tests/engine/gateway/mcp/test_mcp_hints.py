@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from interlock.engine.gateway.client.connection import RequestFailedError
 from interlock.engine.gateway.mcp.tools import ToolNames
 from interlock.engine.gateway.protocol.framing import Code
@@ -102,6 +104,40 @@ class TestHints:
             assert "could not judge fetch" in text(await ends.told(1))
             assert ends.server == []
             await ends.ran(2, "fetch")
+
+
+class TestOtherTools:
+    """A claim is about the tool of one server, and about no other tool of its name."""
+
+    @pytest.mark.parametrize("reported", [False, True])
+    async def test_of_the_same_name(self, tmp_path: Path, reported: bool) -> None:
+        """A call of a program that claimed nothing of its tool is judged without claims of another."""
+        async with served(tmp_path, rules=RULES) as server, between(server) as ends:
+            claiming(ends, {"readOnlyHint": True})
+            await ends.ran(1, "fetch")
+            shared = (await ends.at_gate.opened()).id
+            async with server.agent_client() as other:
+                session = await other.resume(shared)
+                if reported:
+                    await session.note_hints("fetch", {})
+                assert (await session.call("fetch", {})).outcome == "block"
+                assert (await session.call("fetch", {})).outcome == "block"
+            await ends.ask(2, "fetch")
+            assert "hint.read_only" in text(await ends.told(2))
+            assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
+
+    async def test_after_a_lost_connection(self, tmp_path: Path) -> None:
+        """What a client has reported counts on its next connection as well."""
+        async with served(tmp_path, rules=RULES) as server:
+            async with server.agent_client() as client:
+                session = await client.open("bot")
+                await session.note_hints("fetch", {"read_only": True})
+                socket = client.link._socket  # type: ignore[reportPrivateUsage]
+                assert socket is not None
+                socket.transport.abort()
+                await socket.wait_closed()
+                assert (await session.call("fetch", {})).outcome == "allow"
+            assert await claims(server) == [({"read_only": True}, ())]
 
 
 class TestList:
