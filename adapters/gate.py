@@ -165,19 +165,20 @@ class SessionGate:
     async def reporting_errors(
         self, call_id: str, *, passing: tuple[type[BaseException], ...] = ()
     ) -> AsyncGenerator[None]:
-        """Report the end of an allowed call whose tool raises meanwhile: failed, or unknown if cancelled.
+        """Report the end of an allowed call whose tool raises meanwhile: failed, or unknown if cut off.
 
-        An exception of `passing` ends no call. Each is raised on.
+        What is no `Exception` cuts it off: cancellation, the end of the program, a reader of its parts
+        that went away. An exception of `passing` ends no call. Each is raised on.
         """
         try:
             yield
         except passing:
             raise
-        except asyncio.CancelledError:
-            await self.done(call_id, CUT_OFF, "unknown")
-            raise
-        except BaseException as error:
+        except Exception as error:
             await self.done(call_id, failure_text(error), "failed")
+            raise
+        except BaseException:
+            await self.done(call_id, CUT_OFF, "unknown")
             raise
 
     # Of frameworks without one

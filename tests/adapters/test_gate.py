@@ -12,6 +12,7 @@ from interlock.adapters.backends import Gates, GateSource
 from interlock.adapters.gate import PROBE, Allow, Block, SessionGate, Wait
 from interlock.engine import create_gate, create_gate_manager
 from interlock.engine.gate import ApprovalAnswer
+from interlock.engine.gateway.client.sync import LoopThread
 from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
@@ -123,6 +124,43 @@ class TestIds:
         await gate.ask("c1", "test", EMPTY)
         await gate.done("c1", "?", outcome)
         assert isinstance(await gate.ask("c2", "release", EMPTY), Block)
+
+
+class Reports:
+    """A decider that allows everything, and keeps how calls ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str]] = []
+
+    def ask_at_once(self, call_id: str, tool: str, given: object) -> Allow:
+        return Allow({})
+
+    async def done(self, call_id: str, tool: str, output: str, outcome: str) -> None:
+        self.ends.append((outcome, output))
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "outcome"),
+        [
+            (ValueError("no"), "failed"),
+            (asyncio.CancelledError(), "unknown"),
+            (GeneratorExit(), "unknown"),
+            (KeyboardInterrupt(), "unknown"),
+            (SystemExit(1), "unknown"),
+        ],
+    )
+    async def test_while_a_tool_runs(self, error: BaseException, outcome: str) -> None:
+        """What the tool raised has failed; what was cut off may have been done or not."""
+        reports = Reports()
+        gate = SessionGate("t1", reports, LoopThread)  # type: ignore[arg-type]
+        await gate.ask("c1", "test", EMPTY)
+        with pytest.raises(type(error)):
+            async with gate.reporting_errors("c1"):
+                raise error
+        [(found, output)] = reports.ends
+        assert found == outcome
+        assert output.startswith("ValueError" if outcome == "failed" else "Outcome unknown")
 
 
 class TestWaits:
