@@ -188,7 +188,8 @@ class _Innermost(BaseMiddleware):
         if isinstance(run, ClientTool) and name in agents.passthrough:
             return await run(event, context)
         try:
-            gate, given = agents.session(context), event.serialized_arguments
+            # Whoever saw the event has its arguments, and could change them while the gate decides.
+            gate, given = agents.session(context), copy.deepcopy(event.serialized_arguments)
             answer = await gate.ask(event.id, name, given)
         except Exception as error:  # whatever it is, the call does not run
             answer = Block(f"its arguments or its session cannot be told: {error}")
@@ -197,10 +198,10 @@ class _Innermost(BaseMiddleware):
             return _blocked(event, name, answer)
         if (twice := gate.start(event.id)) is not None:
             return _blocked(event, name, twice)
+        event = copy.copy(event)
+        event.serialized_arguments = dict(answer.input) if answer.edited else given
         if answer.edited:
-            event = copy.copy(event)
             event.arguments = json.dumps(answer.input)
-            event.serialized_arguments = dict(answer.input)
         above = _above.set((agents, gate))
         try:
             async with gate.reporting_errors(event.id):

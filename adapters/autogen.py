@@ -10,6 +10,7 @@ result = await agent.run(task="Ship it")
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -207,7 +208,9 @@ class _GatedWorkbench(Workbench):
         """The events of a call, the result last."""
         gate, call_id = self.agents.session(), call_id or uuid4().hex
         try:
-            given = self._given(name, dict(arguments or {}))
+            # Whoever made the call could change them while the gate decides.
+            arguments = copy.deepcopy(dict(arguments or {}))
+            given = self._given(name, arguments)
         except Exception as error:  # the tool would not take them either
             yield _blocked(name, Block(f"its arguments do not fit: {error}"))
             return

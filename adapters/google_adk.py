@@ -263,13 +263,15 @@ def _gate_tool(tool: BaseTool) -> None:
     Its class is what changes: ADK copies tools, and calls nothing but `run_async` to run them. Raises
     `TypeError` for a tool where that is the object's own.
     """
-    if hasattr(type(tool), "_interlock") or tool._defers_response:  # pyright: ignore[reportPrivateUsage]
+    if tool._defers_response:  # pyright: ignore[reportPrivateUsage]
         return
     if "run_async" in vars(tool):
         raise TypeError(
             f"The tool '{tool.name}' has its run_async from the object, expected from its class: "
             f"no gate would see it. Write a class with it"
         )
+    if hasattr(type(tool), "_interlock"):
+        return
     tool.__class__ = _gated_class(type(tool))
 
 

@@ -239,13 +239,13 @@ def _gate_tool(tool: AgentTool) -> None:
     Its class is what changes: a tool may be copied, and only `stream` runs it. Raises `TypeError` for a
     tool where that is the object's own.
     """
-    if hasattr(type(tool), "_interlock"):
-        return
     if "stream" in vars(tool):
         raise TypeError(
             f"The tool '{tool.tool_name}' has its stream from the object, expected from its class: "
             f"no gate would see it. Write a class with it"
         )
+    if hasattr(type(tool), "_interlock"):
+        return
     tool.__class__ = _gated_class(type(tool))
 
 

@@ -196,6 +196,24 @@ class TestMiddleware:
         assert tools.names() == ["publish"]
         assert "blocked" in found["c1"]
 
+    async def test_that_changes_a_call_while_it_waits(self) -> None:
+        """What runs is what was approved, whoever has the event and changes its arguments meanwhile."""
+        kept: list[Any] = []
+
+        async def keep(call_next: Any, event: Any, context: Any) -> Any:
+            kept.append(event)
+            return await call_next(event, context)
+
+        def confirm(_: Any) -> ApprovalAnswer:
+            kept[0].serialized_arguments["env"] = "prod"
+            return ApprovalAnswer(True)
+
+        tools = Tools()
+        deploy = tool(tools.functions()[2], middleware=[keep])
+        gate = create_gate(compile_rules(RULES).registry, confirm=confirm)
+        await outputs_of(gate_agent(agent_of([deploy], [Call("c1", "deploy", {"env": "test"})]), gate))
+        assert tools.ran == [("deploy", {"env": "test"})]
+
 
 class TestCalls:
     async def test_tools_of_one_turn(self) -> None:

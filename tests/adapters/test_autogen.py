@@ -23,7 +23,7 @@ from autogen_agentchat.tools import AgentTool
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
 from autogen_core.models import CreateResult, ModelInfo, RequestUsage
-from autogen_core.tools import StaticWorkbench
+from autogen_core.tools import FunctionTool, StaticWorkbench
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from interlock.adapters.autogen import check_coverage, gate_agent, gate_workbench
@@ -124,6 +124,19 @@ class TestCalls:
         assert tools.names() == ["publish"]
         await outputs_of(gate_agent(agent_of(tools, publish), RULED))
         assert tools.names() == ["publish", "publish"]
+
+    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+        """What runs is what was approved, whatever the caller does with its arguments."""
+        tools, given = Tools(), {"env": "test"}
+
+        def confirm(_: object) -> ApprovalAnswer:
+            given["env"] = "prod"
+            return ApprovalAnswer(True)
+
+        made = [FunctionTool(tools.functions()[2], description="Deploy")]
+        gate = create_gate(compile_rules(RULES).registry, confirm=confirm)
+        await gate_workbench(StaticWorkbench(made), gate).call_tool("deploy", given)
+        assert tools.ran == [("deploy", {"env": "test"})]
 
     async def test_what_a_schema_makes_of_arguments(self) -> None:
         """The gate judges the values that the tool runs with."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -246,6 +247,19 @@ class TestCallbacks:
         app = app_of(agent_of(tools, [Call("c1", "rm", {"path": "/"})], tools=[tool]), plugin_of())
         with pytest.raises(RuntimeError, match="'rm' has its run_async from the object"):
             await outputs(app)
+        assert tools.ran == []
+
+    async def test_a_tool_that_gets_its_own_run_later(self) -> None:
+        """It is refused as well, though it was gated when it was first seen."""
+        tools = Tools()
+        tool = PlainTool(tools.functions()[1])
+        app = app_of(agent_of(tools, [Call("c1", "rm", {"path": "/"})], tools=[tool]), plugin_of())
+        assert "blocked" in (await outputs(app))["c1"]
+        base = type(tool).__mro__[1]
+        tool.run_async = partial(base.run_async, tool)  # type: ignore[method-assign]
+        again = agent_of(tools, [Call("c2", "rm", {"path": "/"})], tools=[tool])
+        with pytest.raises(RuntimeError, match="'rm' has its run_async from the object"):
+            await outputs(app_of(again, plugin_of()))
         assert tools.ran == []
 
 

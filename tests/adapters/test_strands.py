@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,16 @@ class TestChanges:
         rm.stream = rm.stream  # type: ignore[method-assign]
         with pytest.raises(TypeError, match="'rm' has its stream from the object"):
             agent_of(Tools(), hooks=[hooks_of()], tools=[rm])
+
+    async def test_a_tool_that_gets_its_own_run_later(self) -> None:
+        """It ends the run, though it was gated at the start."""
+        tools = Tools()
+        rm = tool(tools.functions()[1])
+        agent = agent_of(tools, [Call("c1", "rm", {"path": "/"})], hooks=[hooks_of()], tools=[rm])
+        rm.stream = partial(type(rm).__mro__[1].stream, rm)  # type: ignore[method-assign]
+        with pytest.raises(TypeError, match="'rm' has its stream from the object"):
+            await agent.invoke_async("go")
+        assert tools.ran == []
 
     async def test_a_retry(self) -> None:
         """A call that a hook has run again is another one for the nets."""
