@@ -10,12 +10,15 @@ from typing import Any
 import psycopg
 import pytest
 
+from interlock.engine.history.audit.stream_positions import SentEvent
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.postgres.connection import connect
+from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.stream_positions import PostgresPositions
 
 from ..support.recording import decided, opening, result
 from .support.servers import rows, writer
@@ -72,6 +75,12 @@ class TestServersRole:
             journal.release("t")
             assert other.orphans(9) == ["t"]
             assert other.write("t", HELLO)[0].seq == 2
+            assert isinstance(other.lock, ServerLease)
+            place = PostgresPositions(other.lock, "audit")
+            assert place.claim()
+            place.note({0: SentEvent(1)})
+            assert place.read() == {0: SentEvent(1)}
+            place.let_go()
         assert len(list(open_reader(of(postgresql, role)).events("s"))) == 6
 
     @pytest.mark.parametrize(
