@@ -30,6 +30,7 @@ from .verify import LinkedEvent, linked
 Begin: TypeAlias = Literal["start", "now"]
 """Where a new stream begins: with the journal's first event, or with the next one."""
 StreamFormat: TypeAlias = Literal["events", "ocsf"]
+_BODY = LinkedRow._fields.index("body")
 KNOWN_SESSIONS = 4096
 """Sessions of which the last hash and the agent are kept; those of others are looked up."""
 
@@ -94,7 +95,10 @@ class RecordStream:
         sent = self._position()
         with self._reader.connection() as connection:
             behind = {lane: each.cursor for lane, each in sent.items()}
-            rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, most)
+            # Inputs may be large: of those a page has few.
+            rows, _, _ = rows_behind(
+                connection, sql.SELECT_LINKED_SINCE, behind, most, column=_BODY, chunk=1
+            )
             return [*self._placed(connection, rows, behind)]
 
     def note(self, events: Sequence[StreamEvent]) -> None:
@@ -154,10 +158,12 @@ class RecordStream:
         """The event before this one in its session."""
         session, seq = event.place.session, event.seq
         found = self._sessions.get(session)
+        if type(seq) is not int:
+            return None
         if found is None or found.seq != seq - 1:
             agent = None if found is None else found.agent
             found = None
-            if type(seq) is int and seq > 1:
+            if seq > 1:
                 rows = connection.execute(sql.SELECT_LINKED, (session, seq - 2, 1)).fetchall()
                 if rows and rows[0][2] == seq - 1:
                     found = _KnownSession(seq - 1, rows[0][-1], agent)
@@ -166,7 +172,7 @@ class RecordStream:
     def _agent(self, session: str) -> str | None:
         try:
             return self._reader.session(session, whole=True).agent
-        except (SessionNotFound, JournalError):  # its line was removed, or changed
+        except (SessionNotFound, JournalError, *UNREADABLE):  # its line was removed, or changed
             return None
 
 
@@ -189,9 +195,9 @@ def _present(connection: Connection, sent: SentEvents) -> SentEvents:
 
 def agent_in_event(event: LinkedEvent) -> str | None:
     """The agent that an event names whose session begins or goes on."""
-    if not event.kind.startswith("session."):
-        return None
     try:
+        if not event.kind.startswith("session."):
+            return None
         return agent_in(event.kind, event_line(event, None, None))
     except UNREADABLE:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..decisions.call_pages import fetch_page
+from ..decisions.call_pages import CHUNK, fetch_page
 from ..postgres.connection import PostgresConnection
 from .compiled import LANE_BITS, SELECT_LANES
 from .connection import ALL_ROWS, Connection
@@ -73,16 +73,21 @@ def rows_behind(
     behind: Mapping[int, int],
     limit: int,
     values: Sequence[object] = (),
+    *,
+    column: int = -1,
+    chunk: int = CHUNK,
 ) -> tuple[list[Row], LaneCursors, bool]:
     """Rows behind positions, the positions behind these rows, and whether more may follow now.
 
     No event is skipped, ever, and a session's rows come in its order. `statement` takes a cursor, one
-    that is the last, `values`, and how many rows of a lane at most.
+    that is the last, `values`, and how many rows of a lane at most. For `column` and `chunk` see
+    `fetch_page`.
     """
     if not isinstance(connection, PostgresConnection):
         begin = behind.get(0, 0)
         rows: list[Row] = []
-        more = fetch_page(connection.execute(statement, (begin, ALL_ROWS, *values, limit)), rows, limit)
+        found = connection.execute(statement, (begin, ALL_ROWS, *values, limit))
+        more = fetch_page(found, rows, limit, column=column, chunk=chunk)
         return rows, {0: rows[-1][0] if rows else begin}, more
     connection.execute("BEGIN")  # one state of the database, until the connection is given back
     last = positions(connection)
@@ -91,7 +96,8 @@ def rows_behind(
         begin = behind.get(lane, lane << LANE_BITS)
         if end > begin:
             rows = []
-            more = fetch_page(connection.execute(statement, (begin, end, *values, limit)), rows, limit)
+            found = connection.execute(statement, (begin, end, *values, limit))
+            more = fetch_page(found, rows, limit, column=column, chunk=chunk)
             parts[lane] = _Part(rows, more, begin, end)
     given = _merged(connection, parts)
     after = {lane: parts[lane].position if lane in parts else end for lane, end in last.items()}

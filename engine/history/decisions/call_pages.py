@@ -57,15 +57,17 @@ def call_pages(
                     done = rows[-1][0]
 
 
-def fetch_page(cursor: Rows, rows: list[Row], most: int) -> bool:
+def fetch_page(cursor: Rows, rows: list[Row], most: int, *, column: int = -1, chunk: int = CHUNK) -> bool:
     """Append a page of `cursor` to `rows`; tell whether more may come after it.
 
-    `most` is how many it selects. Long texts, in the last column, end the page early.
+    `most` is how many it selects. Long texts, in `column`, end the page early; how long they are is
+    looked at each `chunk` rows.
     """
     text = 0
-    while text < PAGE_TEXT and (chunk := cursor.fetchmany(CHUNK)):
-        rows += chunk
-        text += sum([len(row[-1]) for row in chunk])
+    while text < PAGE_TEXT and (found := cursor.fetchmany(chunk)):
+        rows += found
+        # A column of a file that was changed may hold a number.
+        text += sum([len(row[column]) for row in found if isinstance(row[column], str | bytes)])
     cursor.close()
     return len(rows) == most or text >= PAGE_TEXT
 

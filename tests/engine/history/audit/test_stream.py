@@ -182,6 +182,26 @@ class TestLines:
         assert b'"left_out":"unreadable"' in made[2]
         assert check_stream([("s", made)]).bare == 1
 
+    @pytest.mark.parametrize("form", [LineFormat("events", MASK), LineFormat("ocsf", MASK)])
+    @pytest.mark.parametrize(
+        "change",
+        ["type = x'00ff'", "type = 5", "seq = 'x'", "hash = 5", "session = x'00ff'", "salt = 'x'"],
+    )
+    def test_a_column_of_another_type(self, journal: Path, form: LineFormat, change: str) -> None:
+        """Whatever somebody put into the file, no event holds up those behind it."""
+        tamper(journal, f"UPDATE event SET {change} WHERE cursor = 3")
+        made = lines(drained(stream(journal)), form)
+        assert len(made) == 20
+        assert [each for each in made[4:] if b"left_out" in each] == []
+
+    def test_large_events(self, tmp_path: Path) -> None:
+        """Of events with large inputs few are read at a time, and all are sent."""
+        large = [MessageAdded(role="user", text="x" * 1_000_000) for _ in range(20)]
+        recorded_at(tmp_path / "l.db", NOW, "s1", opening(), *large)
+        found = stream(tmp_path / "l.db")
+        assert len(found.events(100)) < 8
+        assert len(drained(found, 100)) == 21
+
 
 class TestDatabase:
     """Servers of one database: one of them sends a stream, and another goes on with it."""
