@@ -15,7 +15,7 @@ from ....engine.core.sanitize import visible
 from ....engine.gateway.aap.receiver import signature_headers
 from ....engine.history.audit.stream import StreamLine
 from .settings import LEAST_BYTES, StreamAddress
-from .target import PATIENCE, TargetError
+from .target import PATIENCE, TargetError, TooLargeError
 
 if TYPE_CHECKING:
     import httpx
@@ -82,17 +82,19 @@ class PostingTarget:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             reason = visible(str(error) or type(error).__name__)
             raise TargetError(f"{self._address.name} cannot be reached: {reason:.200}") from error
-        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            self._shrink(len(lines), len(body))
-        elif 200 <= status < 300:
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and self._shrink(len(lines), len(body)):
+            raise TooLargeError(f"{self._address.name} takes no {len(body)} bytes at a time")
+        if 200 <= status < 300:
             self.most, self.largest = MOST, None
             return
         raise TargetError(f"{self._address.name} answered {status}, expected 2xx", _wait(status, asked))
 
-    def _shrink(self, lines: int, size: int) -> None:
-        """Send less at a time, and less of a line that is too large alone."""
-        self.most = max(LEAST_BYTES, size // 2)
+    def _shrink(self, lines: int, size: int) -> bool:
+        """Send less at a time, and less of a line that is too large alone; false for the least."""
+        before = self.most, self.largest
+        self.most = max(LEAST_BYTES, min(self.most, size // 2))
         self.largest = self.most if lines == 1 else self.largest
+        return (self.most, self.largest) != before
 
     async def close(self) -> None:
         """See `Target`."""

@@ -27,7 +27,7 @@ from .file import FileTarget
 from .posting import PostingTarget
 from .settings import AuditSettings, StreamAddress
 from .syslog import ConnectionTarget, DatagramTarget
-from .target import Target, TargetError
+from .target import Target, TargetError, TooLargeError
 
 EVERY = 1.0
 """Seconds after which a stream that has sent everything looks at the journal again."""
@@ -106,6 +106,9 @@ class AuditStream:
             sent, working = await self._send() if self.state.sending else (0, 0.0)
         except StreamElsewhereError:
             sent, working, self.state.sending = 0, 0.0, False
+        except TooLargeError:
+            # No failure: pauses would let an agent hold up the stream with large inputs.
+            return 0.0
         except (TargetError, JournalError) as error:
             return None if ending else await self._failed(str(error), getattr(error, "wait", 0.0))
         except Exception as error:

@@ -22,6 +22,10 @@ class TargetError(Exception):
         self.wait = wait
 
 
+class TooLargeError(TargetError):
+    """The receiver takes less at a time, as `most` and `largest` say from now on: send again at once."""
+
+
 class Target(Protocol):
     """A receiver. `most` are the bytes that it is given at a time, `largest` those of one line."""
 

@@ -124,10 +124,19 @@ class TestFailures:
         """Posts become smaller until they are taken, and a line that is too large alone loses content."""
         recorded_at(journal, NOW, "s2", opening(), MessageAdded(role="user", text="x" * 50_000))
         recorded_at(journal, NOW, "s3", opening())
-        async with posts(Posts(largest=5000)) as receiver, sending(journal, target(receiver)):
+        async with posts(Posts(largest=5000)) as receiver, sending(journal, target(receiver)) as sent:
             await until(lambda: len(receiver.lines) == 13)
+        # Large inputs hold up nothing: that is no failure, after which there would be a pause.
+        assert (sent.stream.state.failures, sent.heard) == (0, [])
         found = checked(receiver.lines)
         assert (found.lines, found.masked, found.faults) == (13, 1, ())
+
+    async def test_one_that_takes_nothing(self, journal: Path) -> None:
+        """One to which the smallest post is too large is asked again after a pause, as any that fails."""
+        async with posts(Posts(largest=10)) as receiver, sending(journal, target(receiver)) as sent:
+            await until(lambda: sent.stream.state.failures > 2)
+        assert receiver.asked < 60
+        assert "answered 413, expected 2xx" in sent.heard[0]
 
     async def test_memory_while_it_is_down(self, journal: Path) -> None:
         """However much is recorded meanwhile, what waits is counted and not kept; then it is sent."""
