@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from sqlalchemy import Index, Integer, String
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.ext.compiler import compiles
+from sqlalchemy import Index
+from sqlalchemy.dialects.postgresql.base import PGDialect, PGTypeCompiler
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import ClauseElement
 
@@ -110,20 +109,25 @@ _DIFFERENCES = {
 
 
 def _postgresql(element: CreateTable | CreateIndex) -> str:
-    text = " ".join(str(element.compile(dialect=postgresql.dialect())).split())
+    text = " ".join(str(element.compile(dialect=_Dialect())).split())
     for ours, theirs in _DIFFERENCES.items():
         text = text.replace(ours, theirs)
     return text
 
 
-@compiles(Integer, "postgresql")
-def _number(_type: Integer, _compiler: object, **_options: object) -> str:
-    return "BIGINT"
+class _Types(PGTypeCompiler):
+    """Names of types as the journal has them; `compiles` would change those of every program's tables."""
+
+    def visit_INTEGER(self, type_: object, **options: object) -> str:  # noqa: N802 - SQLAlchemy's name
+        return "BIGINT"
+
+    def visit_string(self, type_: object, **options: object) -> str:
+        return 'TEXT COLLATE "C"'
 
 
-@compiles(String, "postgresql")
-def _text(_type: String, _compiler: object, **_options: object) -> str:
-    return 'TEXT COLLATE "C"'
+class _Dialect(PGDialect):
+    type_compiler_cls = _Types
+    supports_statement_cache = True
 
 
 def _row(name: str, model: type[Table], beginning: str) -> str:
