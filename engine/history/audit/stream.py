@@ -177,15 +177,14 @@ class RecordStream:
 
 
 def _present(connection: Connection, sent: SentEvents) -> SentEvents:
-    """A position as it is in this journal, which may be an older copy of the one that it was noted of.
+    """A position as it is in this journal, which may be another one than it was noted of.
 
-    Of a lane whose last event is another one now, everything is sent again.
+    Of a lane whose last event is another one now, or is not there, everything is sent again: it may be an
+    older copy, or a new journal of which nothing was sent.
     """
     last, found = positions(connection), SentEvents()
     for lane, each in sent.items():
-        end = last.get(lane, lane << LANE_BITS)
-        if each.cursor > end:
-            found[lane] = SentEvent(end)
+        if each.cursor > last.get(lane, lane << LANE_BITS):
             continue
         rows = connection.execute(sql.SELECT_LINKED_SINCE, (each.cursor - 1, each.cursor, 1)).fetchall()
         if not (rows and each.hash and _hex(linked(LinkedRow(*rows[0]))) != each.hash):

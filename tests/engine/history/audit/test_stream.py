@@ -107,16 +107,25 @@ class TestEvents:
 
 class TestOtherJournal:
     def test_one_that_was_restored(self, journal: Path) -> None:
-        """What is recorded behind the end of an older copy is sent, though its numbers were before."""
+        """An older copy is sent again, and what is recorded behind its end as well."""
         backup = journal.with_name("backup.db")
         shutil.copy(journal, backup)
         recorded_at(journal, NOW, "s3")
         drained(stream(journal))
         shutil.copy(backup, journal)
         found = stream(journal)
-        assert found.events(3) == []
+        assert len(drained(found)) == 20
         recorded_at(journal, NOW, "s4")
         assert {each.event.place.session for each in drained(found)} == {"s4"}
+
+    def test_a_new_one(self, journal: Path) -> None:
+        """A journal that was begun anew under the name of another one is sent from its first event."""
+        drained(stream(journal))
+        for each in journal.parent.glob("j.db*"):
+            if ".stream-" not in each.name:
+                each.unlink()
+        recorded_at(journal, NOW, "s9")
+        assert [each.cursor for each in drained(stream(journal))] == list(range(1, 11))
 
     def test_one_that_went_on_otherwise(self, journal: Path) -> None:
         """Where the last event is another one now, everything is sent again, and nothing left out."""
