@@ -100,6 +100,7 @@ class Journal:
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
         self._queue: list[_Waiter] = []
+        self._under_way: list[_Waiter] = []
         self._tasks: list[tuple[Callable[[], None], Future[None]]] = []
         self._heads: dict[str, _Head] = {}
         self._cursor: int | None = None
@@ -313,8 +314,9 @@ class Journal:
         future.result()
 
     def _forget_heads(self, sessions: Iterable[str]) -> None:
-        """Have the ends of sessions read again, but where what follows them is waiting to be written."""
-        waiting = {each.event.session for waiter in self._queue for each in waiter.written}
+        """Have the ends of sessions read again, but where what follows them is not written yet."""
+        open_ = (*self._under_way, *self._queue)
+        waiting = {each.event.session for waiter in open_ for each in waiter.written}
         for session in sessions:
             if session not in waiting:
                 self._heads.pop(session, None)
@@ -485,10 +487,12 @@ class Journal:
                     if self._writer.away is not None:
                         break
                 batch, self._queue = self._queue, []
+                self._under_way = batch
                 tasks, self._tasks = self._tasks, []
                 closing = self._closing
             if batch:
                 self._commit(batch)
+                self._under_way = []
             elif self._writer.away is not None and not closing:
                 self._writer.returned()
             for task, future in tasks:

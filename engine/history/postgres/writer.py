@@ -72,7 +72,10 @@ class _Rows(BatchRowsMaker):
     def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
         assert isinstance(connection, PostgresConnection)
         session = event.session
-        owned = self.claimed.pop(session, None) or self._lease.claim(connection, session)
+        owned = self.claimed.pop(session, None)
+        if owned is None or owned.seq != event.seq - 1:
+            # Of one that was claimed while this server was adding to it, the end is a later one.
+            owned = self._lease.claim(connection, session)
         if owned is None:
             if connection.execute(sql.SELECT_KIND, (session,)).fetchone() is not None:
                 raise elsewhere(connection, session)

@@ -13,9 +13,11 @@ from interlock.engine.history.errors import JournalDisturbed, SessionElsewhere
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres.connection import PostgresConnection
+from interlock.engine.history.postgres.server import Ownership
 
 from ..support.recording import opening
-from .support.servers import end
+from .support.servers import end, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 DONE = SessionStatus(status="done")
@@ -119,6 +121,25 @@ class TestOrphans:
                     journal.write(name, HELLO)
             left = other.orphans(100) + third.orphans(100)  # one may have seen only locked ones
             assert sorted(found[other] + found[third] + left) == names
+
+    def test_one_that_goes_on_in_that_moment(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a server adds to a session while it takes that as an orphan does not stop it."""
+        with Journal.open(postgresql) as one:
+            one.write("s", opening())
+        with Journal.open(postgresql) as other:
+            claims = writer(other)._orphan_claims
+            claim = claims.claim
+
+            def slow(connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
+                found = claim(connection, limit)
+                other.write("s", HELLO)
+                return found
+
+            monkeypatch.setattr(claims, "claim", slow)
+            assert other.orphans(9) == ["s"]
+            assert other.write("s", HELLO)[0].seq == 3
 
     def test_a_family_stays_together(self, postgresql: PostgresLocation) -> None:
         """A subagent's session goes where that of its parent is."""
