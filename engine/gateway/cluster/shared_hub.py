@@ -341,20 +341,21 @@ class SharedHub(Hub):
         The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
         the other server does not let it go, or has recorded what this version does not know.
         """
-        if (ended := self._left_open.get(session_id)) is not None:
-            await ended.wait()
-        owner = await asyncio.to_thread(self._journal.owner, session_id)
-        if owner is not None and owner.id != self._lease.id:
-            await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
-            await self._fetch(session_id)
-        try:
-            resumed = await super().resume_external(session_id, agent, config, driver=driver)
-        except ResumeError:
-            # Its server ended just now, and this one ends the session before anybody goes on with it.
-            if (ended := self._left_open.get(session_id)) is None:
-                raise
-            await ended.wait()
-            resumed = await super().resume_external(session_id, agent, config, driver=driver)
+        while True:
+            if (ended := self._left_open.get(session_id)) is not None:
+                await ended.wait()
+            owner = await asyncio.to_thread(self._journal.owner, session_id)
+            if owner is not None and owner.id != self._lease.id:
+                await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
+                await self._fetch(session_id)
+            try:
+                resumed = await super().resume_external(session_id, agent, config, driver=driver)
+            except ResumeError:
+                # Its server ended just now, and this one ends the session before anybody goes on with it.
+                if session_id not in self._left_open:
+                    raise
+            else:
+                break
         self._peers.forget(resumed)
         return resumed
 

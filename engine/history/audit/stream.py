@@ -28,7 +28,7 @@ from .stream_positions import SentEvent, SentEvents, StreamPositions
 from .verify import LinkedEvent, linked
 
 Begin: TypeAlias = Literal["start", "now"]
-"""Where a new stream begins: with the journal's first event, or with the next one."""
+"""The first event of a new stream: the journal's first one, or the next one that is recorded."""
 StreamFormat: TypeAlias = Literal["events", "ocsf"]
 _BODY = LinkedRow._fields.index("body")
 KNOWN_SESSIONS = 4096
