@@ -197,7 +197,7 @@ class TestMiddleware:
         assert "blocked" in found["c1"]
 
     async def test_that_changes_a_call_while_it_waits(self) -> None:
-        """What runs is what was approved, whoever has the event and changes its arguments meanwhile."""
+        """A call runs as it was approved, whoever has the event and changes its arguments meanwhile."""
         kept: list[Any] = []
 
         async def keep(call_next: Any, event: Any, context: Any) -> Any:

@@ -126,7 +126,7 @@ class TestCalls:
         assert tools.names() == ["publish", "publish"]
 
     async def test_arguments_that_change_while_the_gate_decides(self) -> None:
-        """What runs is what was approved, whatever the caller does with its arguments."""
+        """A call runs as it was approved, whatever the caller does with its arguments."""
         tools, given = Tools(), {"env": "test"}
 
         def confirm(_: object) -> ApprovalAnswer:

@@ -175,7 +175,7 @@ class TestCalls:
         assert sorted(each["count"] for each in asked) == sorted(ran) == [3, 5]
 
     def test_a_hook_that_changes_a_call(self) -> None:
-        """What a hook makes of the arguments is what the gate judges, and no hook lets a call run."""
+        """Arguments are judged as a hook leaves them, and no hook lets a call run."""
         tools = Tools()
 
         def change(context: Any) -> None:

@@ -151,7 +151,7 @@ class TestErrors:
         ],
     )
     async def test_while_a_tool_runs(self, error: BaseException, outcome: str) -> None:
-        """What the tool raised has failed; what was cut off may have been done or not."""
+        """A call whose tool raised has failed; one that was cut off may have been done or not."""
         reports = Reports()
         gate = SessionGate("t1", reports, LoopThread)  # type: ignore[arg-type]
         await gate.ask("c1", "test", EMPTY)

@@ -195,7 +195,7 @@ def app_of(agent: Any, *plugins: Any) -> App:
 
 
 async def outputs(app: App, *, thread: str = "t1", **how: Any) -> dict[str, str]:
-    """What the model reads of a run's calls, by their ids."""
+    """Results of a run's calls as the model reads them, by their ids."""
     return outputs_of(await run_app(app, InMemorySessionService(), thread, message("go"), **how))
 
 

@@ -69,7 +69,7 @@ def agent_of(tools: Tools, /, *answers: Sequence[Call], **more: Any) -> Agent:
 
 
 def outputs_of(agent: Agent) -> dict[str, str]:
-    """What the model reads of calls, by their ids."""
+    """Results of calls as the model reads them, by their ids."""
     return {
         block["toolResult"]["toolUseId"]: str(
             "\n".join(str(each.get("text", each)) for each in block["toolResult"]["content"])
@@ -279,7 +279,7 @@ class TestAgents:
         assert tools.names() == ["release", "test"]
 
     def test_calls_of_the_program(self) -> None:
-        """What a program calls by `agent.tool` passes the gate, too."""
+        """Calls that a program makes by `agent.tool` pass the gate, too."""
         tools = Tools()
         agent = agent_of(tools, hooks=[hooks_of(pause_after=0.0)])
         assert "blocked" in str(agent.tool.rm(path="/"))
