@@ -18,7 +18,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from interlock.engine.history.audit.verify import verify_journal
-from interlock.engine.history.database import compiled as sql
 from interlock.engine.history.database.location import Location, PostgresLocation
 from interlock.engine.history.database.revisions import MIGRATIONS, Schema, run_migrations
 from interlock.engine.history.errors import FoldError, JournalError
@@ -26,21 +25,23 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import HistoryReader
 from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.journal.schema import prepare as prepare_file
-from interlock.engine.history.postgres.schema import _FUNCTIONS
 from interlock.engine.history.postgres.schema import prepare as prepare_database
 
 DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"
 """A journal of the first release: three sessions that its host left open when it was killed."""
 
-EXPANDING = """
+NOW, NEXT, LATER = (f"{int(CURRENT.newest) + more:04}" for more in range(3))
+"""The revision of this version, of the next one and of the one after that."""
+
+EXPANDING = f"""
 import sqlalchemy as sa
 from alembic import op
 
 from interlock.engine.history.migrations.columns import NUMBER, TEXT
 
-revision = "0007"
-down_revision = "0006"
-compatible = ("0006",)
+revision = "{NEXT}"
+down_revision = "{NOW}"
+compatible = ("{NOW}",)
 
 
 def upgrade():
@@ -54,11 +55,11 @@ def upgrade():
 """
 """A migration beside which older servers go on: it only adds what they do not need."""
 
-CONTRACTING = """
+CONTRACTING = f"""
 from alembic import op
 
-revision = "0008"
-down_revision = "0007"
+revision = "{LATER}"
+down_revision = "{NEXT}"
 
 
 def upgrade():
@@ -97,13 +98,12 @@ def engine_of(location: Location) -> sa.Engine:
 def journal_at(location: Location, schema: Schema, revision: str) -> None:
     """Make a journal of a revision by the migrations up to there, with the sessions of `DUMP`."""
     database = isinstance(location, PostgresLocation)
-    tables = (*sql.POSTGRESQL_SCHEMA, *_FUNCTIONS) if database else sql.SCHEMA
     with closing(sqlite3.connect(":memory:")) as dump:
         dump.executescript(DUMP.read_text())
         with engine_of(location).begin() as connection:
             if isinstance(location, PostgresLocation):
                 connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {location.schema}"))
-            run_migrations(connection, schema, tables, str(location), revision)
+            run_migrations(connection, schema, str(location), revision)
             for table in ("session", "event", "decision"):
                 _fill(connection, dump, table, database=database)
             if database:
@@ -150,12 +150,15 @@ def kept(location: Location) -> Kept:
 
 
 def tables_of(location: Location) -> dict[str, object]:
-    """The tables of a journal, as its database describes them."""
+    """The tables of a journal, as its database describes them.
+
+    That of versions is not among them: what it has depends on how the journal came to be.
+    """
     schema = location.schema if isinstance(location, PostgresLocation) else None
     found: dict[str, object] = {}
     with engine_of(location).connect() as connection:
         inspector = sa.inspect(connection)
-        for table in sorted(inspector.get_table_names(schema)):
+        for table in sorted({*inspector.get_table_names(schema)} - {"alembic_version"}):
             columns = [
                 (each["name"], str(each["type"]), each["nullable"])
                 for each in inspector.get_columns(table, schema)

@@ -73,7 +73,7 @@ class DecisionLine(NamedTuple):
 
 
 APPLICATION_ID = 1229734731
-REVISION = '0006'
+REVISION = '0007'
 LANE_BITS = 40
 SCHEMA = (
     'PRAGMA application_id = 1229734731',

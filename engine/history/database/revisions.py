@@ -17,8 +17,6 @@ from . import compiled as sql
 from .connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from alembic.script import ScriptDirectory
     from sqlalchemy.engine import Connection as EngineConnection
 
@@ -31,16 +29,25 @@ _COMPATIBLE = "compatible"
 """Column of the table of versions that the first migration adds which lets older servers go on."""
 
 
+DATABASES_ONLY = ("0007",)
+"""Revisions whose migrations change nothing in a file: one of the revision before is used as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The revisions this version knows, oldest first, and the scripts that make them."""
 
-    known: tuple[str, ...] = (sql.REVISION,)
+    known: tuple[str, ...] = ("0006", sql.REVISION)
     scripts: Path = MIGRATIONS
 
     @property
     def newest(self) -> str:
         return self.known[-1]
+
+    def changes_file(self, since: str) -> bool:
+        """Tell whether a file of a known revision differs from one of the newest."""
+        later = self.known[self.known.index(since) + 1 :]
+        return any(each not in DATABASES_ONLY for each in later)
 
 
 class Revision(NamedTuple):
@@ -70,14 +77,12 @@ def read_revision(connection: Connection) -> Revision:
 def run_migrations(
     connection: EngineConnection,
     schema: Schema,
-    statements: Sequence[str],
     shown: str,
     target: str = "head",
 ) -> Revision:
     """Bring a journal up to a revision in the transaction of `connection`; what it says from then on.
 
-    `statements` make the tables of the first revision. Raises `JournalError`, and what the database
-    raises.
+    Raises `JournalError`, and what the database raises.
     """
     from alembic import command
     from alembic.config import Config
@@ -87,7 +92,7 @@ def run_migrations(
 
     config = Config()
     config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
-    config.attributes.update(connection=connection, schema=statements)
+    config.attributes.update(connection=connection)
     try:
         command.upgrade(config, target)
         found = compatible(ScriptDirectory.from_config(config), target)

@@ -27,7 +27,7 @@ from ..fold.setting_changes import Kind
 APPLICATION_ID = 0x494C434B
 """`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
 
-REVISION = "0006"
+REVISION = "0007"
 """The revision of these tables."""
 
 LANE_BITS = 40

@@ -106,11 +106,11 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
             "choose another file."
         )
     age = age_of(found, shown, schema)
-    if age == "older":
+    if age == "older" and schema.changes_file(found.number):
         return age, found.number
     for statement in sql.FIRST_ROWS:
         connection.execute(statement).fetchall()
-    return age, found.number
+    return "current", found.number
 
 
 def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "current"]:
@@ -280,7 +280,7 @@ def _migrate(path: Path, schema: Schema) -> None:
     event.listen(engine, "begin", begin)
     try:
         with engine.begin() as connection:
-            run_migrations(connection, schema, sql.SCHEMA, name_of(path))
+            run_migrations(connection, schema, name_of(path))
     except DBAPIError as error:
         cause = error.orig
         raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error

@@ -210,8 +210,7 @@ def _upgrade_in(connection: EngineConnection, location: PostgresLocation, schema
     if age == "current":
         return
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
-    tables = (*sql.POSTGRESQL_SCHEMA, *_FUNCTIONS)
-    found = run_migrations(connection, schema, tables, name_of(location))
+    found = run_migrations(connection, schema, name_of(location))
     if age == "older":
         _require_compatible(raw, location, found)
 

@@ -10,7 +10,7 @@ import pytest
 from interlock.app.cli.main import main
 from interlock.engine.history.database.location import Location
 from tests.support import postgres
-from tests.support.migrations import EXPANDING, journal_at, schema_with, version_of
+from tests.support.migrations import EXPANDING, NEXT, NOW, journal_at, schema_with, version_of
 
 pytestmark = pytest.mark.sqlite("both databases are named here")
 
@@ -26,7 +26,7 @@ def older(
         location: Location = tmp_path / "journal.db"
     else:
         location = postgres.fresh_location()
-    journal_at(location, schema_with(tmp_path / "made"), "0006")
+    journal_at(location, schema_with(tmp_path / "made"), NOW)
     monkeypatch.setenv("INTERLOCK_DB", postgres.named(location))
     yield location
     if not isinstance(location, Path):
@@ -43,11 +43,11 @@ class TestUpgrade:
             assert "interlock journal upgrade" in capsys.readouterr().err
             assert main(["journal", "upgrade"]) == 0
             assert capsys.readouterr().out.splitlines() == [
-                "Upgraded the journal from schema 0006 to 0007.",
-                "Servers of schema 0006 may go on beside it.",
+                f"Upgraded the journal from schema {NOW} to {NEXT}.",
+                f"Servers of schema {NOW} may go on beside it.",
             ]
             assert main(["journal", "upgrade"]) == 0
-            assert "schema 0007; nothing was changed" in capsys.readouterr().out
+            assert f"schema {NEXT}; nothing was changed" in capsys.readouterr().out
 
     def test_of_none_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

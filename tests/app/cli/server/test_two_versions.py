@@ -18,7 +18,7 @@ from tests.app.cli.server.test_serve import Running, serving
 from tests.app.cli.server.test_two_servers import LINE, asked_again
 from tests.engine.gateway.served import until
 from tests.engine.history.support.recording import opening
-from tests.support.migrations import CONTRACTING, EXPANDING, prepare, schema_with
+from tests.support.migrations import CONTRACTING, EXPANDING, LATER, NEXT, NOW, prepare, schema_with
 from tests.support.newer import SessionPaused
 from tests.support.next_version import program
 from tests.support.postgres import named
@@ -60,7 +60,7 @@ class TestRollingUpgrade:
             begun = await first.open("early")
             assert (await begun.call("test", {}, call_id="t1")).outcome == "allow"
             async with serving(tmp_path, *LINE, real=True, program=next_version, **shared) as new:
-                assert said_of(postgresql) == ("0007", ("0006",))
+                assert said_of(postgresql) == (NEXT, (NOW,))
                 client, other = old.agent(url(old, new)), new.agent()
                 one, two = await client.open("old-bot"), await other.open("new-bot")
                 await begun.result("t1", "tested")
@@ -131,10 +131,12 @@ class TestUpgradeThatAllowsNoOther:
         with Journal.open(postgresql) as ends:  # what was killed has ended
             await until(lambda: alone(postgresql, ends))
         await asyncio.to_thread(prepare, postgresql, contracted)
-        with pytest.raises(AssertionError, match="schema 0008; this version knows schemas up to 0006"):
+        with pytest.raises(
+            AssertionError, match=f"schema {LATER}; this version knows schemas up to {NOW}"
+        ):
             async with serving(tmp_path, *LINE, **shared):
                 pass
-        assert said_of(postgresql) == ("0008", ())
+        assert said_of(postgresql) == (LATER, ())
 
 
 async def alone(location: PostgresLocation, journal: Journal) -> bool:

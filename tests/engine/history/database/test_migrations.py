@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.history.audit.stream_positions import SentEvent, positions_text
 from interlock.engine.history.database.location import Location, PostgresLocation
 from interlock.engine.history.database.revisions import MIGRATIONS, Schema, read_revision
 from interlock.engine.history.errors import JournalError
@@ -17,10 +18,14 @@ from interlock.engine.history.journal.schema import CURRENT, inspect, reading
 from interlock.engine.history.postgres import schema as postgres_schema
 from interlock.engine.history.postgres.connection import connect
 from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.stream_positions import PostgresPositions
 from tests.support import postgres
 from tests.support.migrations import (
     CONTRACTING,
     EXPANDING,
+    LATER,
+    NEXT,
+    NOW,
     Place,
     journal_at,
     prepare,
@@ -72,12 +77,12 @@ class TestMigrations:
 
     def test_of_the_next_versions_keep_everything(self, place: Place, contracted: Schema) -> None:
         """What checks future migrations checks one that adds and one that takes away."""
-        assert problems_after(place("older"), place("fresh"), contracted, "0006") == []
+        assert problems_after(place("older"), place("fresh"), contracted, NOW) == []
 
     def test_that_lose_something_are_found(self, place: Place, tmp_path: Path) -> None:
         """A migration that changes an event, or makes another table than a new journal has, is named."""
         faulty = EXPANDING + "    op.execute(\"UPDATE event SET body = '{}' WHERE seq = 2\")\n"
-        found = problems_after(place("older"), place("fresh"), schema_with(tmp_path, faulty), "0006")
+        found = problems_after(place("older"), place("fresh"), schema_with(tmp_path, faulty), NOW)
         assert "or others" in found[0]
 
     def test_have_the_columns_types_of_the_tables(self, tmp_path: Path, expanded: Schema) -> None:
@@ -108,14 +113,14 @@ class TestRange:
         """This version writes and reads beside a newer one that lets it, and changes no table."""
         location = place("newer")
         prepare(location, expanded)
-        assert inspect(location) == ("current", "0007")
+        assert inspect(location) == ("current", NEXT)
         with Journal.open(location) as journal:
             journal.write("s", opening(), decided("c1", "test"))
         assert len(list(open_reader(location).events("s"))) == 2
         with Journal.open(location, schema=expanded) as journal:
             journal.write("t", opening())
         with reading(location) as connection:
-            assert read_revision(connection) == ("0007", ("0006",))
+            assert read_revision(connection) == (NEXT, (NOW,))
 
     def test_ends_with_a_migration_that_does_not_allow_it(self, place: Place, contracted: Schema) -> None:
         """An older version says which schema it found, and leaves the journal as it is."""
@@ -123,18 +128,18 @@ class TestRange:
         prepare(location, contracted)
         for opened in (Journal.open, open_reader):
             with pytest.raises(
-                JournalError, match="has schema 0008; this version knows schemas up to 0006"
+                JournalError, match=f"has schema {LATER}; this version knows schemas up to {NOW}"
             ):
                 opened(location)
         with reading(location) as connection:
-            assert read_revision(connection) == ("0008", ())
+            assert read_revision(connection) == (LATER, ())
 
     def test_of_another_revision_counts_for_nothing(self, place: Place, expanded: Schema) -> None:
         """What was said of one revision does not hold for what something else made of it."""
         location = place("newer")
         prepare(location, expanded)
         with_writer = connect(location) if isinstance(location, PostgresLocation) else None
-        statement = "UPDATE alembic_version SET version_num = '0009'"
+        statement = "UPDATE alembic_version SET version_num = '9999'"
         if with_writer is not None:
             with_writer.execute(statement)
             with_writer.close()
@@ -143,7 +148,7 @@ class TestRange:
 
             with sqlite3.connect(location) as file:
                 file.execute(statement)
-        with pytest.raises(JournalError, match="has schema 0009"):
+        with pytest.raises(JournalError, match="has schema 9999"):
             inspect(location)
 
 
@@ -151,7 +156,7 @@ class TestUpgradeOfADatabase:
     @pytest.fixture
     def older(self, postgresql: PostgresLocation) -> PostgresLocation:
         """A journal of this version, before an upgrade."""
-        journal_at(postgresql, CURRENT, "0006")
+        journal_at(postgresql, CURRENT, NOW)
         return postgresql
 
     def test_is_done_by_one_of_many(self, older: PostgresLocation, expanded: Schema) -> None:
@@ -170,7 +175,7 @@ class TestUpgradeOfADatabase:
         for each in threads:
             each.join()
         assert problems == []
-        assert inspect(older, expanded) == ("current", "0007")
+        assert inspect(older, expanded) == ("current", NEXT)
 
     def test_waits_behind_nobody_for_long(
         self, older: PostgresLocation, expanded: Schema, monkeypatch: pytest.MonkeyPatch
@@ -186,16 +191,18 @@ class TestUpgradeOfADatabase:
             journal.write("s", opening())
         reader.close()
         prepare(older, expanded)
-        assert inspect(older, expanded) == ("current", "0007")
+        assert inspect(older, expanded) == ("current", NEXT)
 
     def test_happens_whole_or_not_at_all(self, older: PostgresLocation, tmp_path: Path) -> None:
         """What a failed upgrade had done already is undone."""
         schema = schema_with(tmp_path, EXPANDING + '    op.execute("SELECT 1 / 0")\n')
+        with reading(older) as connection:
+            before = read_revision(connection)
         with pytest.raises(JournalError, match="division by zero"):
             prepare(older, schema)
-        assert inspect(older) == ("current", "0006")
+        assert inspect(older) == ("current", NOW)
         with reading(older) as connection:
-            assert read_revision(connection) == ("0006", ())
+            assert read_revision(connection) == before
 
     def test_is_the_owners(self, older: PostgresLocation, expanded: Schema) -> None:
         """A role that may not change the tables is told which command their owner runs."""
@@ -212,7 +219,7 @@ class TestUpgradeOfADatabase:
             admin.raw.execute(f"DROP OWNED BY {role}".encode())
             admin.raw.execute(f"DROP ROLE {role}".encode())
             admin.close()
-        assert inspect(older) == ("current", "0006")
+        assert inspect(older) == ("current", NOW)
 
     def test_lets_allowed_servers_run_on(self, older: PostgresLocation, expanded: Schema) -> None:
         """A server that runs goes on through an upgrade beside which it may."""
@@ -225,11 +232,11 @@ class TestUpgradeOfADatabase:
     def test_is_refused_while_others_run(self, older: PostgresLocation, contracted: Schema) -> None:
         """One beside which older servers may not go on waits until these have ended."""
         with Journal.open(older):
-            with pytest.raises(JournalError, match=r"servers run that cannot.*schema 0006.*End all"):
+            with pytest.raises(JournalError, match=f"servers run that cannot.*schema {NOW}.*End all"):
                 prepare(older, contracted)
-            assert inspect(older) == ("current", "0006")
+            assert inspect(older) == ("current", NOW)
         prepare(older, contracted)
-        assert inspect(older, contracted) == ("current", "0008")
+        assert inspect(older, contracted) == ("current", LATER)
 
     def test_counts_out_who_is_silent(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
@@ -247,10 +254,33 @@ class TestUpgradeOfADatabase:
     def test_while_a_server_starts(self, older: PostgresLocation, contracted: Schema) -> None:
         """A server that looked before an upgrade and begins after it says so, and is not registered."""
         prepare(older, contracted)
-        with pytest.raises(JournalError, match="has schema 0008"):
+        with pytest.raises(JournalError, match=f"has schema {LATER}"):
             ServerLease.take(older)
         with reading(older) as connection:
             assert connection.number("SELECT count(*) FROM server") == 0
+
+
+class TestTableOfStreams:
+    STREAM = 'CREATE TABLE stream (id text COLLATE "C" PRIMARY KEY, server text, positions text NOT NULL)'
+
+    @pytest.mark.parametrize("made", [False, True], ids=["without", "with"])
+    def test_is_there_after_an_upgrade(self, postgresql: PostgresLocation, made: bool) -> None:
+        """A database of the first revision gets it; where one has it already, positions in it stay."""
+        journal_at(postgresql, CURRENT, "0006")
+        sent = {0: SentEvent(3, "ab")}
+        admin = connect(postgresql)
+        if made:
+            admin.execute(self.STREAM)
+            kept = "INSERT INTO stream (id, positions) VALUES ('s', ?)"
+            admin.execute(kept, (positions_text(sent),))
+        admin.close()
+        with Journal.open(postgresql) as journal:
+            assert isinstance(journal.lock, ServerLease)
+            place = PostgresPositions(journal.lock, "s")
+            assert place.claim()
+            assert place.read() == (sent if made else None)
+            place.note(sent)
+            assert place.read() == sent
 
 
 def test_every_revision_has_its_script() -> None:

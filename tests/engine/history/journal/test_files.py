@@ -248,13 +248,17 @@ class TestVersions:
 
 
 def made(path: Path) -> list[tuple[object, ...]]:
-    """All that a journal has but for sessions; how a statement's words are spaced does not matter."""
+    """All that a journal has but for sessions; how a statement's words are spaced does not matter.
+
+    Older revisions beside which it can be used are recorded only where there was one.
+    """
     with closing(sqlite3.connect(path)) as connection:
         schema = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master")
         tables = [(*rest, re.sub(r"\s*([(),])\s*|\s+", r"\1 ", text or "")) for *rest, text in schema]
         names = ("application_id", "user_version", "encoding", "page_size", "auto_vacuum", "journal_mode")
         settings = [connection.execute(f"PRAGMA {name}").fetchone() for name in names]
-        rows = [("alembic_version", *row) for row in connection.execute("SELECT * FROM alembic_version")]
+        tables = [(*rest, str(text).replace(" compatible TEXT,", "")) for *rest, text in tables]
+        rows = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         counts = connection.execute("SELECT * FROM sqlite_sequence").fetchall()
         return [*tables, *settings, *rows, *counts]
 
