@@ -1,21 +1,25 @@
 """Traces: a span for each call, with its judging, its approval and its run below it.
 
-Spans are made from the hub's events once a call has ended, so that no call waits for them. Names and
-attributes are those of OpenTelemetry's conventions for generative AI; receiver, sampling and the
-service's name come from the standard `OTEL_…` variables. Inputs and outputs are left out unless they are
-asked for, and are masked then.
+Spans are made from the hub's events once a call has ended, in a thread of their own: the one that judges
+calls only hands events over, in a queue with a bound. Names and attributes are those of OpenTelemetry's
+conventions for generative AI; receiver, sampling and the service's name come from the standard `OTEL_…`
+variables. Inputs and outputs are left out unless they are asked for, and are masked then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import threading
+import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, get_args
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -44,13 +48,55 @@ from .metrics import outcome, verdict
 
 MOST_CALLS = 10_000
 """Calls under way that are followed; of more the oldest get no span."""
+MOST_WAITING = 100_000
+"""Events that wait for the thread of spans; of more none is taken, and calls have no span."""
 LONGEST = 16_384
 """Characters of an input or an output."""
 END_SECONDS = 5.0
 SERVICE = "interlock"
+PAUSE = 1e-6
+"""Seconds that the thread leaves to others behind each call, for which it holds the interpreter."""
 Attributes = dict[str, str | bool | int | float]
 CallKey = tuple[str, str]
 T = TypeVar("T")
+Traced: TypeAlias = (
+    SessionOpened
+    | MessageAdded
+    | ApprovalRequested
+    | ApprovalDecided
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | CallDecided
+    | CallResult
+    | SessionStatus
+)
+TRACED: tuple[type[Traced], ...] = get_args(Traced)
+
+log = logging.getLogger(__name__)
+
+
+class _Judging(NamedTuple):
+    """Seconds that judging a call took."""
+
+    key: CallKey
+    seconds: float
+
+
+class _Parent(NamedTuple):
+    """Trace in which a call was made."""
+
+    key: CallKey
+    traceparent: str
+
+
+class _Recorded(NamedTuple):
+    """An event, and its session where that is a subagent's, whose calls are judged in its parent's."""
+
+    event: JournalEvent
+    child: bool
+
+
+_Waiting: TypeAlias = _Judging | _Parent | _Recorded
 
 
 @dataclass(slots=True)
@@ -75,10 +121,103 @@ class _TracedCall:
 
 
 class Tracing(EventFollower):
-    """Spans of the calls of one hub's sessions."""
+    """Spans of the calls of one hub's sessions, from the thread that judges calls to that of `_Spans`.
+
+    `dropped` counts the events that were not taken, since too many waited.
+    """
 
     def __init__(self, hub: Hub, processor: SpanProcessor, *, arguments: bool = False) -> None:
         super().__init__(hub)
+        self._spans = _Spans(processor, arguments=arguments)
+        self._waiting: deque[_Waiting] = deque()
+        self._arrived = threading.Event()
+        self._ending = threading.Event()
+        self.dropped = 0
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[None]:
+        """Follow the hub meanwhile; at the end all spans are made, for which there are some seconds."""
+        self._hub.watch(judged=self.note_judged, parent=self.note_parent)
+        async with self.making_spans(), self.following():
+            yield
+
+    @asynccontextmanager
+    async def making_spans(self) -> AsyncGenerator[None]:
+        """Have a thread make spans of what is handed over meanwhile, and at the end of what is left."""
+        self._ending.clear()
+        thread = threading.Thread(target=self._work, name="spans", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ending.set()
+            self._arrived.set()
+            await asyncio.to_thread(thread.join, END_SECONDS)
+            if left := self.dropped + len(self._waiting):
+                log.warning("traces: %d events were dropped, and their calls have no span", left)
+
+    async def shut_down(self) -> None:
+        """Send what is left, for which there are some seconds."""
+        # Whoever receives it may be gone, and a server has to end.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await asyncio.to_thread(self._spans.provider.shutdown)
+
+    def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
+        """Remember how long judging a call took, until it ends."""
+        self._hand_over(_Judging((session, call.tool_call_id), seconds))
+
+    def note_parent(self, session: str, call_id: str, traceparent: str) -> None:
+        """Remember in which trace a call was made, until it ends."""
+        self._hand_over(_Parent((session, call_id), traceparent))
+
+    def take(self, event: JournalEvent) -> None:
+        """Hand over an event that this server recorded."""
+        body = event.body
+        if isinstance(body, TRACED):
+            child = isinstance(body, CallDecided) and self._hub.is_child(event.session)
+            self._hand_over(_Recorded(event, child))
+
+    def catch_up(self) -> None:
+        """Take what has happened since the last time, and wake the thread once for all of it."""
+        super().catch_up()
+        if self._waiting:
+            self._arrived.set()
+
+    def _hand_over(self, waiting: _Waiting) -> None:
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(waiting)
+            return
+        if not self.dropped:
+            log.warning(
+                "traces: %d events wait for their spans; more are dropped, and their calls have none",
+                MOST_WAITING,
+            )
+        self.dropped += 1
+
+    def _work(self) -> None:
+        """Make spans until the end."""
+        while True:
+            self._arrived.wait()
+            self._arrived.clear()
+            ending = self._ending.is_set()
+            while self._waiting:
+                try:
+                    ended = self._spans.take(self._waiting.popleft())
+                except Exception:
+                    # What one event lacks is no reason to make no other span.
+                    log.exception("an event has no span")
+                else:
+                    if ended and not self._ending.is_set():
+                        time.sleep(PAUSE)
+            if ending:
+                return
+
+
+class _Spans:
+    """Maker of spans from what was handed over, for one thread."""
+
+    def __init__(self, processor: SpanProcessor, *, arguments: bool) -> None:
         self._arguments = arguments
         named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
@@ -92,31 +231,27 @@ class Tracing(EventFollower):
         self._judged = dict[CallKey, float]()
         self._parents = dict[CallKey, str]()
 
-    @asynccontextmanager
-    async def watching(self) -> AsyncGenerator[None]:
-        """Follow the hub meanwhile."""
-        self._hub.watch(judged=self.note_judged, parent=self.note_parent)
-        async with self.following():
-            yield
+    def take(self, waiting: _Waiting) -> bool:
+        """Follow a call; tell whether spans were made."""
+        match waiting:
+            case _Judging(key, seconds):
+                _keep(self._judged, key, seconds)
+            case _Parent(key, traceparent):
+                _keep(self._parents, key, traceparent)
+            case _Recorded(event, child):
+                return self._take(event, child=child)
+        return False
 
-    def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
-        """Remember how long judging a call took, until it ends."""
-        _keep(self._judged, (session, call.tool_call_id), seconds)
-
-    def note_parent(self, session: str, call_id: str, traceparent: str) -> None:
-        """Remember in which trace a call was made, until it ends."""
-        _keep(self._parents, (session, call_id), traceparent)
-
-    def take(self, event: JournalEvent) -> None:
-        """Follow a call by an event that this server recorded."""
+    def _take(self, event: JournalEvent, *, child: bool) -> bool:
         session, body = event.session, event.body
         match body:
             case SessionOpened():
                 self._agents[session] = body.agent
             case MessageAdded(role="assistant", calls=(_, *_) as calls):
                 for each in calls:
-                    shown = json.dumps(each.input, ensure_ascii=False)[:LONGEST]
-                    call = _TracedCall(each.tool, event.at, shown if self._arguments else None)
+                    call = _TracedCall(each.tool, event.at)
+                    if self._arguments:
+                        call.input = json.dumps(each.input, ensure_ascii=False)[:LONGEST]
                     _keep(self._calls, (session, each.call_id), call)
             case ApprovalRequested():
                 call = self._call(session, body.call_id, body.called, event.at)
@@ -130,22 +265,27 @@ class Tracing(EventFollower):
                     asked.until = event.at
                     asked.attributes["interlock.outcome"] = outcome(body)
             case CallDecided():
-                if self._hub.is_child(session):
+                if child:
                     self._drop((session, body.call_id))
-                    return
+                    return False
                 call = self._call(session, body.call_id, body.tool, event.at)
                 call.decided, call.decided_at = body, event.at
                 if body.mode == "enforce" and body.outcome != "allow":
                     self._end((session, body.call_id), event.at, None)
+                    return True
             case CallResult():
                 if (session, body.call_id) in self._calls:
                     self._end((session, body.call_id), event.at, body)
+                    return True
             case SessionStatus(status="done" | "failed"):
-                for key in [each for each in self._calls if each[0] == session]:
+                ended = [each for each in self._calls if each[0] == session]
+                for key in ended:
                     self._end(key, event.at, None)
                 self._agents.pop(session, None)
+                return bool(ended)
             case _:
                 pass
+        return False
 
     def _call(self, session: str, call_id: str, tool: str, at: datetime) -> _TracedCall:
         found = self._calls.get((session, call_id))
@@ -230,10 +370,7 @@ async def tracing(hub: Hub, *, arguments: bool) -> AsyncGenerator[None]:
         async with traces.watching():
             yield
     finally:
-        # Whoever receives them may be gone, and a server has to end.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_SECONDS):
-                await asyncio.to_thread(traces.provider.shutdown)
+        await traces.shut_down()
 
 
 def _keep(kept: dict[CallKey, T], key: CallKey, value: T) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from opentelemetry.context import Context
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -157,6 +159,82 @@ class TestParents:
             assert not client.link.welcome.traces
             with tracer.start_as_current_span("turn"):
                 assert (await session.call("rm", {})).outcome == "block"
+
+
+class _Threads(SpanProcessor):
+    """Notes which threads make spans, and waits there while it is held."""
+
+    def __init__(self) -> None:
+        self.names = list[str]()
+        self.go_on = threading.Event()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        self.names.append(threading.current_thread().name)
+        assert self.go_on.wait(30)
+
+
+class TestThread:
+    async def test_makes_the_spans(self, tmp_path: Path) -> None:
+        """While spans take long, calls are judged; at the end all spans are made."""
+        made = _Threads()
+        async with served(tmp_path, rules=RULES) as server:
+            traces = Tracing(server.hub, made)
+            async with traces.watching(), server.agent_client() as client:
+                session = await client.open("robin")
+                await session.call("rm", {}, call_id="r1")
+
+                async def begun() -> bool:
+                    traces.catch_up()
+                    return bool(made.names)
+
+                await until(begun)
+                for number in range(3):
+                    assert (await session.call("rm", {}, call_id=f"s{number}")).outcome == "block"
+                assert len(made.names) == 1
+                made.go_on.set()
+        assert {*made.names} == {"spans"}
+        assert len(made.names) == 2 * 4
+        assert traces.dropped == 0
+
+    async def test_that_falls_behind_is_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Events beyond the bound are dropped, counted and said once; calls are judged all the same."""
+        monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.MOST_WAITING", 3)
+        made = _Threads()
+        async with served(tmp_path, rules=RULES) as server:
+            traces = Tracing(server.hub, made)
+            async with traces.watching(), server.agent_client() as client:
+                session = await client.open("robin")
+                for number in range(5):
+                    assert (await session.call("rm", {}, call_id=f"s{number}")).outcome == "block"
+                traces.catch_up()
+                assert traces.dropped > 0
+                made.go_on.set()
+        said = [each for each in caplog.messages if "3 events wait for their spans" in each]
+        assert len(said) == 1
+        assert f"{traces.dropped} events were dropped" in caplog.text
+
+    async def test_survives_an_event_without_a_span(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A processor that fails loses the span of that call, and no other."""
+
+        class Failing(SimpleSpanProcessor):
+            def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+                if span.name == "execute_tool rm":
+                    raise ValueError("no span")
+
+        exporter = InMemorySpanExporter()
+        async with served(tmp_path, rules=RULES) as server:
+            traces = Tracing(server.hub, Failing(exporter))
+            async with traces.watching(), server.agent_client() as client:
+                session = await client.open("robin")
+                await session.call("rm", {})
+                await session.call("test", {}, call_id="t1")
+                await session.result("t1", "ok")
+        assert "execute_tool test" in named(exporter)
+        assert "an event has no span" in caplog.text
 
 
 class TestSending:
