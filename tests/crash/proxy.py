@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 
@@ -18,10 +19,15 @@ class Proxy:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
         self._open = threading.Event()
         self._open.set()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The words that run a program which goes this way."""
+        return [*words]
 
     def cut(self) -> None:
         self._open.clear()
@@ -34,6 +40,15 @@ class Proxy:
                 for end in each:
                     with suppress(OSError):
                         end.shutdown(socket.SHUT_RDWR)
+        self._open.set()
+
+    def stall(self) -> None:
+        """Let nothing more pass on the connections that there are, and say so to nobody: half-open ones.
+
+        Those that come later are not affected.
+        """
+        self._open.clear()
+        self._open = threading.Event()
         self._open.set()
 
     def close(self) -> None:
@@ -49,8 +64,9 @@ class Proxy:
             threading.Thread(target=self._pass, args=(near,), daemon=True).start()
 
     def _pass(self, near: socket.socket) -> None:
+        through = self._open
         try:
-            self._open.wait()
+            through.wait()
             far = socket.create_connection(("127.0.0.1", self._target))
         except OSError:
             near.close()
@@ -63,7 +79,7 @@ class Proxy:
                 while True:
                     for key, _ in selector.select():
                         data = key.fileobj.recv(1 << 16)
-                        self._open.wait()
+                        through.wait()
                         if not data:
                             return
                         key.data.sendall(data)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..database.location import PostgresLocation
+from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver
 
 SILENCE_SECONDS = 5.0
@@ -61,9 +62,9 @@ class Bell:
             self._wanted.clear()
             try:
                 if connection is None:
-                    connection = connect(self._location, name="interlock bell")
+                    connection = self._connect("interlock bell")
                 connection.raw.execute(f"NOTIFY {self._channel}".encode())
-            except psycopg.Error:
+            except (psycopg.Error, JournalError):
                 _close(connection)
                 connection = None
         _close(connection)
@@ -73,14 +74,18 @@ class Bell:
         while not self._stop:
             connection: PostgresConnection | None = None
             try:
-                connection = connect(self._location, name="interlock listener")
+                connection = self._connect("interlock listener")
                 connection.raw.execute(f"LISTEN {self._channel}".encode())
                 self._on_ring()  # what rang before
                 self._hear(connection)
-            except psycopg.Error:
+            except (psycopg.Error, JournalError):
                 time.sleep(0.2)
             finally:
                 _close(connection)
+
+    def _connect(self, name: str) -> PostgresConnection:
+        """A connection on which nothing waits for long: one that is half open answers nothing."""
+        return connect(self._location, name=name, patience=SILENCE_SECONDS)
 
     def _hear(self, connection: PostgresConnection) -> None:
         """Listen until nothing is heard, not even the own ring. Raises `psycopg.Error`."""

@@ -1,0 +1,98 @@
+"""The bell between servers, whose connections are ended, or die without a word."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.postgres import bell as ringing
+from interlock.engine.history.postgres.bell import Bell
+
+from ....crash.proxy import Proxy
+from ....crash.test_servers import free_port
+from ....support.postgres import own_server
+from .support.servers import beside, rows, wait_for
+
+PROCESS = "SELECT pid FROM pg_stat_activity WHERE application_name = ?"
+
+
+class Heard:
+    """A bell that notes that it was heard."""
+
+    def __init__(self, location: PostgresLocation) -> None:
+        self.rung = threading.Event()
+        self.bell = Bell(location, self.rung.set)
+
+    def hears(self) -> bool:
+        """Ring at another bell's rope; true once this one is heard."""
+        self.rung.clear()
+        other = Bell(self.bell._location, lambda: None)
+        try:
+            other.ring()
+            return self.rung.wait(0.5)
+        finally:
+            other.close()
+
+
+@pytest.fixture
+def heard(postgresql: PostgresLocation) -> Iterator[Heard]:
+    heard = Heard(postgresql)
+    wait_for(heard.hears)
+    yield heard
+    heard.bell.close()
+
+
+class TestKilledListener:
+    @pytest.mark.parametrize("name", ["interlock listener", "interlock bell"])
+    def test_is_there_again(self, postgresql: PostgresLocation, heard: Heard, name: str) -> None:
+        """A connection of the bell that is ended in the database is made anew, and hears and rings."""
+        heard.bell.ring()
+        wait_for(lambda: bool(rows(postgresql, PROCESS, (name,))))
+        before = rows(postgresql, PROCESS, (name,))
+        for (process,) in before:
+            rows(postgresql, "SELECT pg_terminate_backend(?)", (process,))
+        wait_for(heard.hears)
+
+        def rings() -> bool:
+            heard.rung.clear()
+            heard.bell.ring()
+            return heard.rung.wait(0.5)
+
+        wait_for(rings)
+        assert not {*rows(postgresql, PROCESS, (name,))} & {*before}
+
+
+class TestHalfOpenConnections:
+    def test_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A bell whose connections pass nothing on makes others, though nobody ended them: it hears, and
+        is heard."""
+        monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
+        with own_server(port=free_port(), durable=False) as database:
+            assert database.port is not None
+            place = PostgresLocation(database.url, "journal")
+            proxy = Proxy(database.port)
+            rung = threading.Event()
+            through = PostgresLocation(f"postgresql://interlock@{proxy.address}/postgres", "journal")
+            bell = Bell(through, rung.set)
+            with beside(place) as listener:
+                listener.raw.execute(b"LISTEN interlock_journal")
+
+                def is_heard() -> bool:
+                    bell.ring()
+                    return bool([*listener.raw.notifies(timeout=0.2, stop_after=1)])
+
+                try:
+                    wait_for(is_heard)
+                    proxy.stall()
+                    while is_heard():  # what was on its way
+                        pass
+                    rung.clear()
+                    wait_for(is_heard)
+                    wait_for(rung.is_set)
+                    wait_for(lambda: not bell.deaf)
+                finally:
+                    bell.close()
+                    proxy.close()
