@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.connection import connect
 
+from ..support.networks import Cable, End, Machine, require_networks
 from ..support.postgres import PostgresServer, own_server
 from .lives import seeds
 from .proxy import Proxy
@@ -31,17 +33,32 @@ SERVERS = 3
 WITHIN = 180.0
 
 
+class Line:
+    """A way to the database by a cable, from a machine of its own."""
+
+    def __init__(self, database: Machine, port: int) -> None:
+        self._machine = Machine()
+        self.cable = Cable(database, self._machine)
+        self.address = f"{self.cable.near}:{port}"
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        return self._machine.command(words)
+
+    def close(self) -> None:
+        self._machine.close()
+
+
 class Process:
     """A server process, its way to the database, and its list of what was acknowledged."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.name = name
-        self.proxy = Proxy(cluster.port)
+        self.way = cluster.way()
         self.file = cluster.folder / name
         self.file.touch()
-        url = f"postgresql://interlock@127.0.0.1:{self.proxy.port}/postgres?schema=journal"
+        url = f"postgresql://interlock@{self.way.address}/postgres?schema=journal"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.servers", url, str(self.file), name],
+            self.way.command([sys.executable, "-m", "tests.crash.servers", url, str(self.file), name]),
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
@@ -60,16 +77,15 @@ class Process:
         assert ended in (expected, FENCED), f"{self.name} ended with {ended}"
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self.proxy.close()
+        self.way.close()
 
 
 class Cluster:
     """Some servers of one database."""
 
-    def __init__(self, database: PostgresServer, folder: Path) -> None:
-        assert database.port is not None
+    def __init__(self, database: PostgresServer, folder: Path, way: Callable[[], Proxy | Line]) -> None:
         self.database = database
-        self.port = database.port
+        self.way = way
         self.folder = folder
         self.location = PostgresLocation(database.url, "journal")
         self.epochs: dict[str, tuple[int, str | None]] = {}
@@ -223,45 +239,101 @@ def cut_off(cluster: Cluster, random: Random) -> None:
     """One reaches the database no more until it is ended; what it sent arrives late, or is lost."""
     victim = random.choice(cluster.servers)
     own = cluster.id_of(victim)
-    victim.proxy.cut()
+    assert isinstance(victim.way, Proxy)
+    victim.way.cut()
     wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
-    victim.proxy.mend(late=random.random() < 0.5)
+    victim.way.mend(late=random.random() < 0.5)
     cluster.replace(victim, FENCED)
 
 
 def blinked(cluster: Cluster, random: Random) -> None:
     """One loses its connections for less than its lease, and goes on."""
     victim = random.choice(cluster.servers)
-    victim.proxy.cut()
+    assert isinstance(victim.way, Proxy)
+    victim.way.cut()
     time.sleep(random.random() * 0.3)
-    victim.proxy.mend(late=random.random() < 0.5)
+    victim.way.mend(late=random.random() < 0.5)
     if victim.process.poll() == FENCED:  # this machine was too slow for it
         cluster.replace(victim, FENCED)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with own_server(port=free_port()) as database:
-        folder = tmp_path / "acknowledged"
-        folder.mkdir()
-        cluster = Cluster(database, folder)
-        for _ in range(SERVERS):
-            cluster.start()
+def vanished(cluster: Cluster, random: Random) -> None:
+    """What one sends, or what it is answered, or both, vanishes until it is ended, and then no more."""
+    victim = random.choice(cluster.servers)
+    own = cluster.id_of(victim)
+    assert isinstance(victim.way, Line)
+    victim.way.cable.cut(*random.choice(ENDS))
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    time.sleep(random.choice((0, 0, 0, 6)))  # by then the system has given its connections up, too
+    victim.way.cable.mend()
+    cluster.replace(victim, FENCED)
+
+
+def flickered(cluster: Cluster, random: Random) -> None:
+    """The same for less than a lease, again and again: it goes on."""
+    victim = random.choice(cluster.servers)
+    assert isinstance(victim.way, Line)
+    for _ in range(random.choice((1, 1, 3))):
+        victim.way.cable.cut(*random.choice(ENDS))
+        time.sleep(random.random() * 0.3)
+        victim.way.cable.mend()
+        time.sleep(random.random() * 0.1)
+    if victim.process.poll() == FENCED:  # this machine was too slow for it
+        cluster.replace(victim, FENCED)
+
+
+ENDS: tuple[tuple[End, ...], ...] = ((), (), ("near",), ("far",))
+"""The ends of a cable at which what is sent vanishes: both, the database's, the server's."""
+
+
+@contextmanager
+def running(
+    database: PostgresServer, folder: Path, way: Callable[[], Proxy | Line]
+) -> Iterator[Cluster]:
+    """Servers of a database, which go `way` to it."""
+    acknowledged = folder / "acknowledged"
+    acknowledged.mkdir()
+    cluster = Cluster(database, acknowledged, way)
+    for _ in range(SERVERS):
+        cluster.start()
+    try:
         yield cluster
+    finally:
         for each in cluster.servers:
             each.process.kill()
             each.process.wait()
-            each.proxy.close()
+            each.way.close()
 
 
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
-def test_nothing_acknowledged_is_lost(
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Servers that reach their database through a proxy each."""
+    port = free_port()
+    with own_server(port=port) as database, running(database, tmp_path, lambda: Proxy(port)) as found:
+        yield found
+
+
+@pytest.fixture
+def cabled(tmp_path: Path) -> Iterator[Cluster]:
+    """Servers on machines of their own, which reach their database by a cable each."""
+    require_networks()
+    machine, port = Machine(), 5432
+    try:
+        with (
+            own_server(port=port, machine=machine) as database,
+            running(database, tmp_path, lambda: Line(machine, port)) as found,
+        ):
+            yield found
+    finally:
+        machine.close()
+
+
+def survives(
     cluster: Cluster,
     way: Callable[[Cluster, Random], None],
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Whatever ends how often: what was acknowledged is there, once, and in whole chains."""
+    """Have something happen to a cluster again and again, and judge what is there in the end."""
     for seed in seeds():
         cluster.go_on()
         way(cluster, Random(f"{way.__name__} {seed}"))
@@ -272,3 +344,26 @@ def test_nothing_acknowledged_is_lost(
     print(way.__name__, len(seeds()), dict(tally))
     assert cluster.problems == []
     assert tally["acknowledged"] > 0
+
+
+@pytest.mark.timeout(3600)
+class TestNothingAcknowledgedIsLost:
+    @pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
+    def test_whatever_ends(
+        self,
+        cluster: Cluster,
+        way: Callable[[Cluster, Random], None],
+        record_property: Callable[[str, object], None],
+    ) -> None:
+        """Whatever ends how often: what was acknowledged is there, once, and in whole chains."""
+        survives(cluster, way, record_property)
+
+    @pytest.mark.parametrize("way", [vanished, flickered])
+    def test_in_a_cut_network(
+        self,
+        cabled: Cluster,
+        way: Callable[[Cluster, Random], None],
+        record_property: Callable[[str, object], None],
+    ) -> None:
+        """The same where packets vanish, both ways or one way only, and nobody is told."""
+        survives(cabled, way, record_property)

@@ -28,6 +28,7 @@ from interlock.engine.history.database.location import Location, PostgresLocatio
 from interlock.engine.history.postgres.pool import close_idle
 
 from .memory import in_memory
+from .networks import Machine
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -71,12 +72,23 @@ def other_user() -> dict[str, Any]:
 
 
 class PostgresServer:
-    """A server in a folder of its own, reached by a socket in it and, with a `port`, at 127.0.0.1."""
+    """A server in a folder of its own, reached by a socket in it and, with a `port`, at 127.0.0.1.
 
-    def __init__(self, folder: Path, *, port: int | None = None, durable: bool = False) -> None:
+    One that runs on a `machine` is reached there at all addresses, by whoever has a cable to it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int | None = None,
+        durable: bool = False,
+        machine: Machine | None = None,
+    ) -> None:
         self.folder = folder
         self.port = port
         self._durable = durable
+        self._machine = machine
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -86,8 +98,9 @@ class PostgresServer:
     @property
     def url(self) -> str:
         """The URL of its database."""
-        if self.port is None:
-            return f"postgresql://{_USER}@/postgres?host={self.folder}"
+        if self.port is None or self._machine is not None:
+            port = f"&port={self.port}" if self.port is not None else ""
+            return f"postgresql://{_USER}@/postgres?host={self.folder}{port}"
         return f"postgresql://{_USER}@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
@@ -105,17 +118,23 @@ class PostgresServer:
             cwd=self.folder,
             **user,
         )
+        if self._machine is not None:
+            with (self.data / "pg_hba.conf").open("a") as file:
+                file.write("host all all all trust\n")
 
     def start(self, **settings: str) -> None:
         """Start it, and wait until it answers."""
+        command, user = self.command(**settings), other_user()
+        if self._machine is not None:  # who enters a namespace is root until then
+            command, user = self._machine.command(command, user["user"], user["group"]), {}
         self._process = subprocess.Popen(
-            self.command(**settings),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "log").open("ab"),
             cwd=self.folder,
             start_new_session=True,
-            **other_user(),
+            **user,
         )
         self.wait()
 
@@ -126,6 +145,8 @@ class PostgresServer:
         given = {**_ALWAYS, **({} if self._durable else _QUICK), **settings}
         given["unix_socket_directories"] = str(self.folder)
         given["listen_addresses"] = "" if self.port is None else "127.0.0.1"
+        if self._machine is not None:
+            given["listen_addresses"] = "*"
         command = [str(found / "postgres"), "-D", str(self.data)]
         command += ["-p", str(self.port or 5432)]
         for name, value in given.items():
@@ -159,12 +180,14 @@ class PostgresServer:
 
 
 @contextmanager
-def own_server(*, port: int | None = None, durable: bool = True) -> Iterator[PostgresServer]:
+def own_server(
+    *, port: int | None = None, durable: bool = True, machine: Machine | None = None
+) -> Iterator[PostgresServer]:
     """A server that a test may end and start again; it runs when this begins. Skips without programs."""
     if programs() is None:
         pytest.skip(REMEDY)
     with tempfile.TemporaryDirectory(prefix="interlock-pg-", dir=in_memory()) as folder:
-        server = PostgresServer(Path(folder), port=port, durable=durable)
+        server = PostgresServer(Path(folder), port=port, durable=durable, machine=machine)
         server.make()
         server.start()
         try:
