@@ -287,9 +287,7 @@ ENDS: tuple[tuple[End, ...], ...] = ((), (), ("near",), ("far",))
 
 
 @contextmanager
-def running(
-    database: PostgresServer, folder: Path, way: Callable[[], Proxy | Line]
-) -> Iterator[Cluster]:
+def running(database: PostgresServer, folder: Path, way: Callable[[], Proxy | Line]) -> Iterator[Cluster]:
     """Servers of a database, which go `way` to it."""
     acknowledged = folder / "acknowledged"
     acknowledged.mkdir()

@@ -48,7 +48,9 @@ class Machine:
         """A process that is in the namespace."""
         return self._holder.pid
 
-    def command(self, words: Sequence[str], user: int | None = None, group: int | None = None) -> list[str]:
+    def command(
+        self, words: Sequence[str], user: int | None = None, group: int | None = None
+    ) -> list[str]:
         """The words that run a program here, as a user and its group where they are given."""
         options = [f"--net=/proc/{self.pid}/ns/net"]
         if user is not None:

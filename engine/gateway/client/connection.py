@@ -23,6 +23,7 @@ from ..protocol.framing import Code, Notice, Response, WireError, problems, read
 from ..protocol.log import socket_log
 from ..protocol.method import Method, ParamsT, ResultT
 from ..protocol.server_proof import LONGEST, ProofError, ProofRequest
+from ..protocol.silence import break_when_silent
 from ..protocol.tokens import TokenError, check_secret
 from ..server.admission import SUBPROTOCOL
 
@@ -271,7 +272,7 @@ class Link:
                     user_agent_header=None,
                     logger=_socket_log,
                 )
-            return await connect(
+            connection = await connect(
                 self.url + self._path,
                 ssl=self._tls if self.url.startswith("wss:") else None,
                 additional_headers=headers,
@@ -295,6 +296,8 @@ class Link:
             ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise UnreachableError(f"No Interlock server answers at {self.url}: {error}") from error
+        break_when_silent(connection.transport.get_extra_info("socket"))
+        return connection
 
     async def _drop(self, socket: ClientConnection) -> None:
         try:

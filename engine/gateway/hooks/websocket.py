@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ..protocol.address import trusting
 from ..protocol.server_proof import LONGEST as PROOF
 from ..protocol.server_proof import ProofError, ProofRequest
+from ..protocol.silence import break_when_silent
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUBPROTOCOL = "interlock.v1"
@@ -272,6 +273,7 @@ def _dial(url: str, timeout: float) -> tuple[socket.socket, str]:
     port = parts.port or (443 if parts.scheme == "wss" else 80)
     connection = socket.create_connection((host, port), timeout)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    break_when_silent(connection)
     if parts.scheme == "wss":
         import ssl
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from interlock.engine.gateway.client import console as console_module
 from interlock.engine.gateway.client.agent import AgentClient
 from interlock.engine.gateway.client.connection import NotAdmittedError
 from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol import silence
 
 from ..protocol.test_server_proof import page
 from ..served import served, until
@@ -92,3 +94,18 @@ class TestAStrangerMeanwhile:
             url = server.url
             with pytest.raises(NotAdmittedError, match="not sent"):
                 await AgentClient(url, "ilk_agent_of-another-server", patience=60.0).link.open(60.0)
+
+
+class TestAServerThatVanishes:
+    async def test_is_noticed_by_the_system(self, tmp_path: Path) -> None:
+        """The system looks whether the other machine is there, and breaks the connection where it is not.
+
+        `tests/crash/test_network.py` has packets vanish.
+        """
+        async with served(tmp_path) as server, server.console() as console:
+            assert console.link._socket is not None
+            connection: socket.socket = console.link._socket.transport.get_extra_info("socket")
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                patience = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                assert patience == silence.SECONDS * 1000
