@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from ...core.sanitize import visible
@@ -15,9 +15,12 @@ SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMA = "schema"
 _POOLER = "pooler"
-_TRANSACTION = "transaction"
 _WHICH = "target_session_attrs"
 DEFAULT_SCHEMA = "interlock"
+
+Pooling: TypeAlias = Literal["session", "transaction"]
+"""Time for which a pooler gives a client a session of the database: as long as it stays, or each time."""
+
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRET = frozenset({"password", "sslpassword"})
 
@@ -26,13 +29,13 @@ _SECRET = frozenset({"password", "sslpassword"})
 class PostgresLocation:
     """A schema of a PostgreSQL database. `url` is what libpq takes; the schema is not part of it.
 
-    `pooled`: a pooler is between, which may give each transaction to another session of the database.
-    The text of a location is its URL without the password, fit for messages.
+    `pooler` is the kind of a pooler that is between; without one the database is asked itself. The text
+    of a location is its URL without the password, fit for messages.
     """
 
     url: str
     schema: str = DEFAULT_SCHEMA
-    pooled: bool = False
+    pooler: Pooling | None = None
 
     @classmethod
     def of(cls, text: str) -> PostgresLocation:
@@ -66,24 +69,24 @@ class PostgresLocation:
                 "and underscores, at most 63."
             )
         pooler = dict(members).get(_POOLER)
-        if pooler not in (None, _TRANSACTION):
+        kind: Pooling | None = next((each for each in get_args(Pooling) if each == pooler), None)
+        if pooler is not None and kind is None:
             raise JournalError(
                 f"'{visible(pooler)}' is no kind of pooler: write pooler=transaction for one that gives "
-                "a connection to the database for a transaction at a time, else leave it out."
+                "a connection to the database for a transaction at a time, pooler=session for one that "
+                "gives it for as long as the client stays."
             )
         kept = [each for each in members if each[0] not in (_SCHEMA, _POOLER)]
         if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
             kept.append((_WHICH, "read-write"))
         query = urlencode(kept, quote_via=quote)
         # urlunsplit leaves out the slashes of a URL without a host, which libpq needs.
-        return cls(
-            f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, pooler is not None
-        )
+        return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, kind)
 
     def __str__(self) -> str:
         shown = _shown(self.url)
         own = [] if self.schema == DEFAULT_SCHEMA else [f"{_SCHEMA}={self.schema}"]
-        own += [f"{_POOLER}={_TRANSACTION}"] if self.pooled else []
+        own += [f"{_POOLER}={self.pooler}"] if self.pooler else []
         return f"{shown}{'&' if '?' in shown else '?'}{'&'.join(own)}" if own else shown
 
 

@@ -153,32 +153,65 @@ def connect(
 
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then.
-    Raises `JournalError` where the library for PostgreSQL is not installed, and behind a pooler for a
-    role that has another schema.
+    Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
+    looked into, and for a pooler that the location does not name.
 
     A pooler that gives each transaction to some session of the database knows no prepared statements, or
     not all, and nothing that was set for a session; most refuse the parameter `options`. So nothing is
     prepared there, and the schema is the role's own.
     """
-    kind = driver().Connection if patience is None else _impatient(patience)
-    given: dict[str, Any] = {"prepare_threshold": None, "client_encoding": "UTF8"}
-    if not location.pooled:
+    psycopg = driver()
+    kind = psycopg.Connection if patience is None else _impatient(patience)
+    given: dict[str, Any] = {"client_encoding": "UTF8"}
+    if location.pooler is None:
         given = {"options": f"-c search_path={location.schema} -c client_encoding=UTF8"}
-    connection = kind.connect(location.url, autocommit=True, application_name=name, **given, **_ALIVE)
-    if location.pooled:
-        _require_schema(connection, location)
+    elif location.pooler == "transaction":
+        given["prepare_threshold"] = None
+    try:
+        connection = kind.connect(location.url, autocommit=True, application_name=name, **given, **_ALIVE)
+    except psycopg.OperationalError as error:
+        if location.pooler is None and _REFUSED in str(error):
+            raise _unnamed_pooler(location) from error
+        raise
+    try:
+        if location.pooler == "session":
+            connection.execute(f"SET search_path = {location.schema}".encode())
+        if location.pooler == "transaction" or location not in _looked_into:
+            _require_schema(connection, location)
+            _looked_into.add(location)
+    except BaseException:
+        connection.close()
+        raise
     return PostgresConnection(connection)
+
+
+_REFUSED = "unsupported startup parameter"
+"""The words of a pooler that takes no `options`."""
+_looked_into: set[PostgresLocation] = set()
+"""Locations whose connections look into their schema, as one of them was asked."""
 
 
 def _require_schema(connection: Any, location: PostgresLocation) -> None:
     row = connection.execute("SELECT current_setting('search_path'), current_user").fetchone()
-    if row[0] != location.schema:
-        connection.close()
-        raise JournalError(
-            f"Journal '{location}': behind a pooler the role's own schema counts, and that of role "
-            f"'{visible(row[1])}' is '{visible(row[0])}'. Say it once in the database: "
-            f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}"
-        )
+    if row[0] == location.schema:
+        return
+    if location.pooler is None:
+        raise _unnamed_pooler(location)
+    raise JournalError(
+        f"Journal '{location}': behind a pooler the role's own schema counts, and that of role "
+        f"'{visible(row[1])}' is '{visible(row[0])}'. Say it once in the database: "
+        f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}"
+    )
+
+
+def _unnamed_pooler(location: PostgresLocation) -> JournalError:
+    """The error for a pooler that keeps the schema from the database."""
+    mark = "&" if "?" in str(location) else "?"
+    return JournalError(
+        f"Journal '{location}': there is a pooler between, such as PgBouncer, which does not pass on "
+        f"which schema is meant. Name its pool_mode in the URL: {mark}pooler=transaction or "
+        f"{mark}pooler=session."
+    )
 
 
 @cache
