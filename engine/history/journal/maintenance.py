@@ -72,7 +72,7 @@ def changing(
     """
     path = absolute(path)
     if not isinstance(path, Path):
-        with changing_database(path, create=create) as connection:
+        with changing_database(path, create=create, shrink=shrink) as connection:
             yield connection
         return
     shown = name_of(path)

@@ -18,6 +18,7 @@ IMPORT_LANE = 0
 """The lane of what no server recorded: it grows by one import at a time."""
 
 _LOOK_SECONDS = 0.2
+_FREE = "VACUUM event, decision, session, owner"
 _NUMBERS = """
 INSERT INTO lane AS present (lane, server, last) VALUES (?, NULL, ?)
 ON CONFLICT (lane) DO UPDATE SET last = present.last + excluded.last RETURNING last
@@ -39,13 +40,13 @@ _LOCK = f"{_CHANGEABLE} FOR UPDATE OF owner SKIP LOCKED"
 
 @contextmanager
 def changing_database(
-    location: PostgresLocation, *, create: bool = False
+    location: PostgresLocation, *, create: bool = False, shrink: bool = False
 ) -> Generator[PostgresConnection, None, None]:
     """A connection in one transaction, which is durable when the context ends and undone when it raises.
 
     Older tables are brought up to date first. Servers go on meanwhile; `lock_sessions` says which
-    sessions can be changed. Raises `JournalError`
-    when there is no journal (unless `create`), and for whatever PostgreSQL says.
+    sessions can be changed. With `shrink` the space of what was deleted can be used again afterwards.
+    Raises `JournalError` when there is no journal (unless `create`), and for whatever PostgreSQL says.
     """
     psycopg = driver()
     age, _ = inspect(location)
@@ -60,6 +61,9 @@ def changing_database(
             connection.execute("BEGIN READ WRITE")
             yield connection
             connection.execute("COMMIT")
+            if shrink:
+                with suppress(psycopg.Error):  # what was deleted is gone all the same
+                    connection.execute(_FREE)
         finally:
             with suppress(psycopg.Error):
                 connection.close()

@@ -25,6 +25,7 @@ from interlock.engine.history.model.times import to_ms
 from tests.support.decisions import call, ended, opened, usual
 
 from ..support.keeping import BODIES, NOW, exported, recorded_at, saved, tamper, verdicts
+from .support.servers import rows
 
 OLD = NOW - timedelta(days=100)
 
@@ -62,6 +63,14 @@ class TestPrune:
         """A session that did not end goes with its server."""
         recorded_at(postgresql, OLD, "open", opened("bot"))
         assert [s.session for s in pruned(postgresql, tmp_path / "key.pem").pruned] == ["open"]
+
+    def test_frees_the_space(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+        """The space of what went is there for others, without a wait for the database's own vacuum."""
+        recorded_at(postgresql, OLD, "s", *BODIES)
+        size = "SELECT pg_relation_size('event') + pg_relation_size('decision')"
+        assert rows(postgresql, size)[0][0] > 0
+        assert len(pruned(postgresql, tmp_path / "key").pruned) == 1
+        assert rows(postgresql, size)[0][0] == 0
 
 
 class TestImport:
