@@ -294,11 +294,15 @@ def stream_lines(found: StreamCheck) -> Iterator[str]:
         yield f"- {count(found.repeated, 'event')} that came again"
     if found.last is not None:
         yield f"- the last is the journal's event {found.last[0]}, {visible(found.last[1])}"
+    if found.waiting:
+        yield f"- {count(found.waiting, 'event')} of the journal still to be sent"
     what = f"{count(found.lines - found.repeated, 'event')} of {count(found.sessions, 'session')}"
     if found.faults:
         yield f"{count(len(found.faults), 'fault')} in {what}"
-    else:
+    elif found.compared is None:
         yield f"✓ {what}: as they were sent, none left out before the last"
+    else:
+        yield f"✓ {what}: as they were sent, and as the journal has them, none left out"
 
 
 def stream_json(found: StreamCheck) -> dict[str, object]:
@@ -312,6 +316,8 @@ def stream_json(found: StreamCheck) -> dict[str, object]:
         "place_only": found.bare,
         "begins_after": list(found.begins.values()),
         "last": None if found.last is None else {"cursor": found.last[0], "at": found.last[1]},
+        "compared": found.compared,
+        "waiting": found.waiting,
         "faults": [
             {"file": each.file, "line": each.line, "kind": each.kind, "message": each.message}
             for each in found.faults

@@ -117,7 +117,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     streamed = _add_part(
-        parts, "verify-stream", "check files of an audit stream, without the journal: nothing is missing"
+        parts, "verify-stream", "check files of an audit stream: nothing is missing or changed"
     )
     streamed.add_argument(
         "file",
@@ -125,6 +125,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         help="files with its lines, the oldest first; those that end with .gz are unpacked",
+    )
+    streamed.add_argument(
+        "--against",
+        metavar="JOURNAL",
+        type=journal_location,
+        help="the journal that was sent, to see whether the files have all of it, to the end",
     )
     add_switch(streamed, "--json", "print what was found as JSON")
 
@@ -142,6 +148,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the signing key (default: in the user's config directory)",
     )
     add_switch(prune, "--dry-run", "only say what would go")
+    add_switch(prune, "--even-unsent", "also what an audit stream has still to send, and then never does")
     add_operator(prune)
 
     approvals = _add_part(parts, "approvals", "approval statistics")

@@ -26,7 +26,7 @@ from ....engine.history.audit.ocsf import as_ocsf
 from ....engine.history.audit.prune import prune, stubs
 from ....engine.history.audit.receipt import check_receipt, make_receipt
 from ....engine.history.audit.signing import fingerprint, public_key, trusted_key
-from ....engine.history.audit.stream_check import check_stream
+from ....engine.history.audit.stream_check import StreamedJournal, check_stream
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
@@ -275,7 +275,14 @@ def _verify_receipt(args: argparse.Namespace, _: Location) -> int:
 
 def _verify_stream(args: argparse.Namespace, _: Location) -> int:
     files = [path.expanduser() for path in args.file]
-    found = check_stream((str(path), _lines_of(path)) for path in files)
+    against = None
+    if args.against is not None:
+        from ...hosting.audit.settings import stream_address
+
+        # The last file may have the stream's own name; those before it were renamed.
+        stream = stream_address(f"file:{files[-1].absolute()}").id
+        against = StreamedJournal(args.against, stream)
+    found = check_stream(((str(path), _lines_of(path)) for path in files), against)
     if args.json:
         print(json.dumps(stream_json(found), indent=2))
     else:
@@ -318,6 +325,7 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
         at=to_ms(now),
         key=_key(args),
         dry=bool(args.dry_run),
+        even_unsent=bool(args.even_unsent),
     )
     events = sum(stub.events for stub in done.pruned)
     would = "Would prune" if args.dry_run else "Pruned"
@@ -328,10 +336,23 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
         print(f"  {visible(stub.session)}  {what}")
     for session in done.held:
         print(f"  {visible(session)}  stays: it did not end, and a server has it")
+    for session, streams in done.unsent.items():
+        print(f"  {visible(session)}  stays: not sent yet by {visible(', '.join(streams))}")
     for check in done.kept:
         reason = check.fault.message if check.fault else "it has no events"
         print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(reason)}")
     print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.")
+    if done.unsent:
+        where = (
+            f"file {visible(journal.name)}.stream-NAME"
+            if isinstance(journal, Path)
+            else "row in 'stream'"
+        )
+        print(
+            f"  Audit streams have still to send {count(len(done.unsent), 'session')}: prune after that."
+        )
+        print(f"  Of a stream that is used no more remove its {where}.")
+        print("  With --even-unsent they go, and are never sent.")
     if done.lingers:
         print("  Somebody reads the journal: what was removed is overwritten when they stop")
         print("  and a console or another prune opens it again.")

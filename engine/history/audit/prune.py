@@ -6,7 +6,7 @@ held against it, and the file's count of events still comes out even.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from ..postgres.connection import PostgresConnection
 from ..postgres.maintenance import remove_owners
 from .canonical_json import canonical
 from .signing import Signer, signed
+from .stream import sent_events, unsent
+from .stream_positions import SentEvents
 from .verify import ChainCheck, ChainFault, check_session, require_journal
 
 _VERSION = 1
@@ -63,8 +65,9 @@ class Pruning:
     """Sessions that were removed, and those kept because their chain is broken: that is evidence.
 
     `questions` counts the approval requests that were still open in a session that went, where any were:
-    they will not be asked again. `held` are old sessions that did not end and that a server has. What
-    was removed `lingers` in the file while another process reads the state from before: it is overwritten
+    they will not be asked again. `held` are old sessions that did not end and that a server has, and
+    `unsent` those of which audit streams have still to send something, with the streams' names. What was
+    removed `lingers` in the file while another process reads the state from before: it is overwritten
     when the journal is next opened and closed without a reader.
     """
 
@@ -72,22 +75,35 @@ class Pruning:
     kept: tuple[ChainCheck, ...]
     questions: Mapping[str, int] = field(default_factory=dict[str, int])
     held: tuple[str, ...] = ()
+    unsent: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
     lingers: bool = False
 
 
-def prune(path: Location, *, before: int, by: str, at: int, key: Path, dry: bool = False) -> Pruning:
+def prune(
+    path: Location,
+    *,
+    before: int,
+    by: str,
+    at: int,
+    key: Path,
+    dry: bool = False,
+    even_unsent: bool = False,
+) -> Pruning:
     """Remove the sessions of the journal at `path` that last changed before `before`.
 
     The stubs are signed with the key in the file `key`, which is made if there is none. Times are UTC
-    milliseconds. With `dry` the journal is only read, also while it is written. Raises `JournalError`.
+    milliseconds. With `dry` the journal is only read, also while it is written. What an audit stream has
+    still to send stays, unless `even_unsent`: then it is never sent. Raises `JournalError`.
     """
     if dry:
         require_journal(path)
         with reading(path) as connection:
             connection.execute("BEGIN")
-            return _chosen(connection, path, before, by, at, lock=False)
+            streams = {} if even_unsent else sent_events(connection, path)
+            return _chosen(connection, path, before, by, at, streams, lock=False)
     with changing(path, shrink=True) as connection:
-        chosen = _chosen(connection, path, before, by, at, lock=True)
+        streams = {} if even_unsent else sent_events(connection, path)
+        chosen = _chosen(connection, path, before, by, at, streams, lock=True)
         if chosen.pruned:
             signer = Signer.open(key)
             connection.executemany(
@@ -115,7 +131,14 @@ def _unfinished(path: Location) -> bool:
 
 
 def _chosen(
-    connection: Connection, path: Location, before: int, by: str, at: int, *, lock: bool
+    connection: Connection,
+    path: Location,
+    before: int,
+    by: str,
+    at: int,
+    streams: Mapping[str, SentEvents],
+    *,
+    lock: bool,
 ) -> Pruning:
     """The sessions to remove, and those that are old but have to stay."""
     old = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
@@ -126,8 +149,12 @@ def _chosen(
     chosen: list[Stub] = []
     kept: list[ChainCheck] = []
     questions: dict[str, int] = {}
+    waiting: dict[str, Sequence[str]] = {}
     for row in rows:
         if row[0] not in free:
+            continue
+        if behind := unsent(connection, row[0], streams):
+            waiting[row[0]] = behind
             continue
         line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
@@ -141,7 +168,7 @@ def _chosen(
                 continue
             check = replace(check, fault=ChainFault(check.events, "changed", why))
         kept.append(check)
-    return Pruning(tuple(chosen), tuple(kept), questions, held)
+    return Pruning(tuple(chosen), tuple(kept), questions, held, waiting)
 
 
 def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:

@@ -8,8 +8,9 @@ holds up nobody. Each event is sent at least once: `cursor` and `hash` tell one 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
@@ -18,19 +19,29 @@ from ..database import compiled as sql
 from ..database.compiled import LANE_BITS, LinkedRow
 from ..database.connection import Connection
 from ..database.lanes import lane_of, positions, rows_behind
+from ..database.location import Location, resolved
 from ..errors import JournalError, SessionNotFound
 from ..journal.reader import HistoryReader
+from ..postgres.connection import PostgresConnection
 from .canonical_json import canonical
 from .export import UNREADABLE, Mask, event_line
 from .hash_chain import CONTENT, content_hash
 from .ocsf import activity, agent_in, weight
-from .stream_positions import SentEvent, SentEvents, StreamPositions
+from .stream_positions import (
+    SentEvent,
+    SentEvents,
+    StreamPositions,
+    positions_beside,
+    read_positions,
+)
 from .verify import LinkedEvent, linked
 
 Begin: TypeAlias = Literal["start", "now"]
 """The first event of a new stream: the journal's first one, or the next one that is recorded."""
 StreamFormat: TypeAlias = Literal["events", "ocsf"]
 _BODY = LinkedRow._fields.index("body")
+_POSITIONS = "SELECT id, positions FROM stream ORDER BY id"
+_LAST_OF_SESSION = f"SELECT max(cursor) FROM event WHERE session = ? GROUP BY cursor >> {LANE_BITS}"
 KNOWN_SESSIONS = 4096
 """Sessions of which the last hash and the agent are kept; those of others are looked up."""
 
@@ -174,6 +185,28 @@ class RecordStream:
             return self._reader.session(session, whole=True).agent
         except (SessionNotFound, JournalError, *UNREADABLE):  # its line was removed, or changed
             return None
+
+
+def sent_events(connection: Connection, location: Location) -> dict[str, SentEvents]:
+    """Up to where each stream of a journal was sent, by its name. Raises `JournalError`."""
+    if isinstance(connection, PostgresConnection):
+        rows = connection.execute(_POSITIONS).fetchall()
+        found = {str(stream): read_positions(str(text)) for stream, text in rows}
+    else:
+        path = resolved(location)
+        assert isinstance(path, Path)
+        found = positions_beside(path)
+    return {stream: _present(connection, sent) for stream, sent in found.items()}
+
+
+def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvents]) -> list[str]:
+    """Those of the streams that have still to send an event of a session."""
+    last = [cursor for (cursor,) in connection.execute(_LAST_OF_SESSION, (session,)).fetchall()]
+    return [
+        stream
+        for stream, sent in streams.items()
+        if any(lane_of(each) not in sent or sent[lane_of(each)].cursor < each for each in last)
+    ]
 
 
 def _present(connection: Connection, sent: SentEvents) -> SentEvents:

@@ -1,7 +1,7 @@
-"""Check of a stream's files without the journal: nothing changed, left out or moved since it was sent.
+"""Check of a stream's files, alone or against the journal: nothing changed, left out or moved.
 
 Streams send some events twice after a failure, which is no fault. Nobody can tell from files alone that
-lines are missing at their end, or that all was written anew by whoever can write them.
+lines are missing at their end, or that all was written anew by whoever can write them: the journal can.
 """
 
 from __future__ import annotations
@@ -13,14 +13,24 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ...core.sanitize import visible
+from ..database import compiled as sql
 from ..database.compiled import LANE_BITS
-from ..database.lanes import lane_of
+from ..database.connection import Connection
+from ..database.lanes import lane_of, positions
+from ..database.location import Location
+from ..journal.schema import reading
 from .importing import ExportError, Line, event_of_line
-from .verify import follows, strict_json
+from .stream import sent_events
+from .verify import follows, require_journal, strict_json
 
 _HASH = r"^[0-9a-f]{64}$"
 _SIZE = 32
 _ABSENT = bytes(_SIZE)
+_PAGE = 10_000
+_RECORDED = (
+    "SELECT cursor, session, seq, hash FROM event WHERE cursor > ? AND cursor <= ? "
+    "ORDER BY cursor LIMIT ?"
+)
 _MOST_ABSENT = 1_000_000
 """Events of a session that are looked for behind a gap; a number beyond them begins it anew."""
 
@@ -63,7 +73,8 @@ class StreamCheck:
 
     `repeated` lines came again. Of `masked` events the facts could be checked and of `bare` ones only
     the place. `begins` are the lanes whose first line follows an event that is not in the files, with
-    its cursor. `last` is the last event: its cursor, and its time as it was sent.
+    its cursor. `last` is the last event: its cursor, and its time as it was sent. Where the files were
+    held against the journal, `compared` of its events should be in them; `waiting` were not sent yet.
     """
 
     lines: int
@@ -74,6 +85,20 @@ class StreamCheck:
     begins: Mapping[int, int]
     last: tuple[int, str] | None
     faults: tuple[StreamFault, ...]
+    compared: int | None = None
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedJournal:
+    """A journal that files are held against: what the stream that wrote them has sent is in them.
+
+    Without a `stream`, or where the journal has none of this name, it is what any of them has sent, and
+    of a journal without streams everything.
+    """
+
+    location: Location
+    stream: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +150,29 @@ class _Lane:
     gaps: list[_Gap] = field(default_factory=list[_Gap])
 
 
-def check_stream(files: Iterable[tuple[str, Iterable[bytes]]]) -> StreamCheck:
+def check_stream(
+    files: Iterable[tuple[str, Iterable[bytes]]], against: StreamedJournal | None = None
+) -> StreamCheck:
     """Check the lines of files that a stream or a collector of it wrote, the oldest file first.
 
-    What a collector puts before the JSON of a line, such as a heading of syslog, is not looked at.
+    What a collector puts before the JSON of a line, such as a heading of syslog, is not looked at. Raises
+    `JournalError` for a journal to hold them against that cannot be read.
     """
     check = _Check()
+    sent: Mapping[int, int] = {}
+    if against is not None:
+        # Before the files are read: what is sent meanwhile may not be in what was read of them.
+        require_journal(against.location)
+        with reading(against.location) as connection:
+            sent = _sent(connection, against)
     for number, (name, lines) in enumerate(files):
         for line, data in enumerate(lines, 1):
             if data.strip():
                 check.take(_LinePosition(number, name, line), data)
+    if against is not None:
+        with reading(against.location) as connection:
+            connection.execute("BEGIN")
+            check.compare(connection, sent)
     return check.result()
 
 
@@ -145,10 +183,14 @@ class _Check:
         self._faults: list[tuple[_LinePosition, StreamFaultKind, str]] = []
         self._lines = self._repeated = self._masked = self._bare = 0
         self._last: tuple[int, str] | None = None
+        self._end = _LinePosition(0, "", 0)
+        self._compared: int | None = None
+        self._waiting = 0
 
     def take(self, place: _LinePosition, data: bytes) -> None:
         """Take the next line."""
         self._lines += 1
+        self._end = place
         try:
             found = _read(data)
         except (ValueError, RecursionError) as error:
@@ -227,6 +269,59 @@ class _Check:
                 self._fault(place, "changed", message)
             lane.last = found.cursor
 
+    # Against the journal
+
+    def compare(self, connection: Connection, sent: Mapping[int, int]) -> None:
+        """Hold what was taken against a journal, of which each lane was `sent` up to there."""
+        last = positions(connection)
+        missing: dict[str, list[int]] = {}
+        known: dict[str, int] = {}
+        self._compared = 0
+        for number, end in last.items():
+            lane = self._lanes.get(number)
+            begin = number << LANE_BITS if lane is None else lane.begin
+            until = min(end, max(begin, sent.get(number, begin), begin if lane is None else lane.last))
+            for session, seq, own in _recorded(connection, begin, until):
+                self._compared += 1
+                known[session] = max(seq, known.get(session, 0))
+                streamed = self._sessions.get(session)
+                found = None if streamed is None else streamed.hash(seq)
+                if found is None:
+                    missing.setdefault(session, []).append(seq)
+                elif found != own:
+                    message = f"event {seq} of session '{visible(session)}' is another in the journal"
+                    self._fault(self._end, "changed", message)
+            self._waiting += _number(connection, until, end)
+        for session, numbers in missing.items():
+            # What is missing between two lines is named there.
+            streamed = self._sessions.get(session)
+            for first, final in _runs(n for n in numbers if not (streamed and n in streamed.absent)):
+                events = f"event {first}" if first == final else f"events {first} to {final}"
+                message = (
+                    f"{events} of session '{visible(session)}', which the journal has, is in no line"
+                )
+                self._fault(self._end, "removed", message)
+        for name, session in self._sessions.items():
+            self._hold(connection, name, session, known.get(name, 0))
+
+    def _hold(self, connection: Connection, name: str, session: _Session, known: int) -> None:
+        """Hold the end of a session against the journal, which may have its stub only."""
+        if session.last <= known:
+            return
+        stub = connection.execute(sql.SELECT_STUB, (name,)).fetchone()
+        if stub is None:
+            message = f"event {session.last} of session '{visible(name)}' is not in the journal"
+            self._fault(self._end, "inserted", message)
+        elif session.hash(stub[0]) not in (None, stub[1]) or session.last > stub[0]:
+            message = f"session '{visible(name)}' ends otherwise than its stub in the journal says"
+            self._fault(self._end, "changed", message)
+        elif session.last < stub[0]:
+            message = (
+                f"events {session.last + 1} to {stub[0]} of session '{visible(name)}', of which the "
+                "journal has the stub, are in no line"
+            )
+            self._fault(self._end, "removed", message)
+
     def result(self) -> StreamCheck:
         """The result, once all lines were taken."""
         missing: dict[_LinePosition, set[str]] = {}
@@ -256,10 +351,56 @@ class _Check:
             },
             last=self._last,
             faults=tuple(StreamFault(at.name, at.line, kind, text) for at, kind, text in faults),
+            compared=self._compared,
+            waiting=self._waiting,
         )
 
     def _fault(self, place: _LinePosition, kind: StreamFaultKind, message: str) -> None:
         self._faults.append((place, kind, message))
+
+
+def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
+    """The last cursor of each lane that was sent."""
+    streams = sent_events(connection, against.location)
+    if not streams:
+        return positions(connection)
+    chosen = streams if against.stream not in streams else {against.stream: streams[against.stream]}
+    sent: dict[int, int] = {}
+    for stream in chosen.values():
+        for lane, each in stream.items():
+            # Without a hash it is where the stream began, and nothing was sent.
+            if each.hash:
+                sent[lane] = max(each.cursor, sent.get(lane, 0))
+    return sent
+
+
+def _recorded(connection: Connection, begin: int, end: int) -> Iterator[tuple[str, int, bytes]]:
+    """Session, number and hash of the events behind one cursor, up to another."""
+    behind = begin
+    while rows := connection.execute(_RECORDED, (behind, end, _PAGE)).fetchall():
+        for _, session, seq, own in rows:
+            yield str(session), int(seq), bytes(own)
+        behind = int(rows[-1][0])
+
+
+def _number(connection: Connection, begin: int, end: int) -> int:
+    """Number of events behind one cursor, up to another."""
+    rows = connection.execute("SELECT count(*) FROM event WHERE cursor > ? AND cursor <= ?", (begin, end))
+    return int(rows.fetchall()[0][0])
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of the numbers that follow each other."""
+    run: tuple[int, int] | None = None
+    for each in numbers:
+        if run is not None and each == run[1] + 1:
+            run = run[0], each
+            continue
+        if run is not None:
+            yield run
+        run = each, each
+    if run is not None:
+        yield run
 
 
 def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:

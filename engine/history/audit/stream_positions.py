@@ -91,6 +91,17 @@ class FilePositions(StreamPositions):
         """Nobody else has the file's journal."""
 
 
+def positions_beside(journal: Path) -> dict[str, SentEvents]:
+    """The positions of all streams of a journal's file, by their names. Raises `JournalError`."""
+    begin = f"{journal.name}.stream-"
+    try:
+        names = [each.name for each in journal.parent.iterdir() if each.name.startswith(begin)]
+    except OSError as error:
+        raise JournalError(f"'{journal.parent}' cannot be read: {error.strerror}") from error
+    streams = [name.removeprefix(begin) for name in sorted(names)]
+    return {stream: FilePositions(journal, stream).read() or {} for stream in streams}
+
+
 def positions_text(sent: Mapping[int, SentEvent]) -> str:
     """A position as it is kept."""
     return json.dumps({str(lane): [*each] for lane, each in sorted(sent.items())})

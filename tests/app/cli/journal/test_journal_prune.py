@@ -45,6 +45,21 @@ class TestPrune:
         narrow(shell.out)
         assert shell.run("prune", "--older-than", "90d") == "Pruned 0 sessions, 0 events.\n"
 
+    @pytest.mark.sqlite("positions are in files")
+    def test_what_is_still_to_be_sent(self, shell: Shell) -> None:
+        """It says what stays for which stream and the ways out, of which one is an option."""
+        [journal] = Path.cwd().glob("*.db")
+        journal.with_name(f"{journal.name}.stream-file-1234").write_text("{}")
+        said = shell.run("prune", "--older-than", "90d").splitlines()
+        assert said[:2] == [
+            f"  {ID}  stays: not sent yet by file-1234",
+            "Pruned 0 sessions, 0 events.",
+        ]
+        assert f"remove its file {journal.name}.stream-NAME." in " ".join(said)
+        narrow(shell.out)
+        said = shell.run("prune", "--older-than", "90d", "--even-unsent")
+        assert said.splitlines()[-1] == "Pruned 1 session, 10 events."
+
     def test_by_somebody_else(self, shell: Shell) -> None:
         """Another's key is named by its fingerprint; a key can be named by its file."""
         shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")

@@ -40,6 +40,7 @@ from ..support.keeping import (
     verdicts,
 )
 from ..support.recording import opening
+from .test_stream import drained, stream
 
 DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 LARGE = MessageAdded(role="user", text="word " * 40_000)
@@ -60,12 +61,61 @@ def key(tmp_path: Path) -> Path:
     return tmp_path / "config" / "journal-key.pem"
 
 
-def pruned(path: Path, key: Path, *, before: datetime = NOW - 5 * DAY, dry: bool = False) -> Pruning:
-    return prune(path, before=to_ms(before), by="maria", at=to_ms(NOW), key=key, dry=dry)
+def pruned(
+    path: Path,
+    key: Path,
+    *,
+    before: datetime = NOW - 5 * DAY,
+    dry: bool = False,
+    even_unsent: bool = False,
+) -> Pruning:
+    return prune(
+        path,
+        before=to_ms(before),
+        by="maria",
+        at=to_ms(NOW),
+        key=key,
+        dry=dry,
+        even_unsent=even_unsent,
+    )
 
 
 def ids(path: Path) -> set[str]:
     return {session.id for session in open_reader(path).sessions()}
+
+
+@pytest.mark.sqlite("positions are in files")
+class TestUnsent:
+    def test_stays(self, database: Path, key: Path) -> None:
+        """What a stream has still to send does not go, and is named; once it is sent, it does."""
+        sent = stream(database, "a")
+        drained(stream(database, "b"))
+        page = sent.events(5)
+        sent.note(page)
+        for dry in (True, False):
+            assert pruned(database, key, dry=dry) == Pruning((), (), unsent={"old": ["a"]})
+        assert not key.exists()
+        assert ids(database) == {"old", "late", "new"}
+        drained(sent)
+        assert [each.session for each in pruned(database, key).pruned] == ["old"]
+
+    def test_of_a_stream_that_began_later(self, database: Path, key: Path) -> None:
+        """A stream from now on was never to send what is older."""
+        stream(database, begin="now")
+        assert [each.session for each in pruned(database, key).pruned] == ["old"]
+
+    def test_goes_where_that_is_said(self, database: Path, key: Path) -> None:
+        """With the override it goes, and the stream goes on behind it."""
+        sent = stream(database)
+        found = pruned(database, key, even_unsent=True)
+        assert ([each.session for each in found.pruned], found.unsent) == (["old"], {})
+        assert {each.event.place.session for each in drained(sent)} == {"late", "new"}
+
+    def test_by_a_position_that_cannot_be_read(self, database: Path, key: Path) -> None:
+        """A damaged position counts as one at which nothing was sent."""
+        drained(stream(database))
+        database.with_name(f"{database.name}.stream-s").write_text("{")
+        assert pruned(database, key).unsent == {"old": ["s"]}
 
 
 class TestAge:

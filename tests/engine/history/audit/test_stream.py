@@ -34,6 +34,12 @@ def stream(path: Path, name: str = "s", begin: Begin = "start") -> RecordStream:
     return found
 
 
+def stream_of(journal: Journal) -> RecordStream:
+    """A stream of a database's journal, for one of its servers to take."""
+    place: StreamPositions = PostgresPositions(lease(journal), "s")
+    return RecordStream(journal.reader(), place, "start")
+
+
 def drained(found: RecordStream, most: int = 3) -> list[StreamEvent]:
     """Every event that waits, sent."""
     events: list[StreamEvent] = []
@@ -215,17 +221,12 @@ class TestLines:
 class TestDatabase:
     """Servers of one database: one of them sends a stream, and another goes on with it."""
 
-    @staticmethod
-    def stream(journal: Journal) -> RecordStream:
-        place: StreamPositions = PostgresPositions(lease(journal), "s")
-        return RecordStream(journal.reader(), place, "start")
-
     def test_one_server_sends(self, postgresql: PostgresLocation) -> None:
         """The first that wants to sends the events of all; the second one has none."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
             other.write("s2", *BODIES)
-            here, there = self.stream(one), self.stream(other)
+            here, there = stream_of(one), stream_of(other)
             assert here.claim()
             assert not there.claim()
             made = lines(drained(here))
@@ -237,7 +238,7 @@ class TestDatabase:
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
             other.write("s2", *BODIES)
-            here, there = self.stream(one), self.stream(other)
+            here, there = stream_of(one), stream_of(other)
             assert here.claim()
             page = here.events(3)
             here.note(page[:4])
@@ -254,7 +255,7 @@ class TestDatabase:
     def test_one_that_lets_go(self, postgresql: PostgresLocation) -> None:
         """A server whose attempts fail leaves the stream to the others."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
-            here, there = self.stream(one), self.stream(other)
+            here, there = stream_of(one), stream_of(other)
             assert here.claim()
             here.let_go()
             assert there.claim()
@@ -266,7 +267,7 @@ class TestDatabase:
             one.write("s1", *BODIES[:5])
             one.release("s1")
             other.write("s1", *BODIES[5:])
-            here = self.stream(one)
+            here = stream_of(one)
             assert here.claim()
             assert [each.event.seq for each in drained(here)] == list(range(1, 11))
 

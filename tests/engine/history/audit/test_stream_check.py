@@ -1,4 +1,4 @@
-"""Files of a stream, checked without the journal: what was changed, left out or moved is named."""
+"""Files of a stream, checked alone and against the journal: what was changed or left out is named."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine.history.audit.prune import prune
 from interlock.engine.history.audit.stream import LineFormat
-from interlock.engine.history.audit.stream_check import StreamCheck, check_stream
+from interlock.engine.history.audit.stream_check import StreamCheck, StreamedJournal, check_stream
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.times import to_ms
 
-from ..support.keeping import MASK, NOW, recorded_at
-from .test_stream import drained, lines, stream
+from ..support.keeping import BODIES, DAY, MASK, NOW, recorded_at
+from .test_stream import drained, lines, stream, stream_of
 
 pytestmark = pytest.mark.sqlite("streams are of a file, whose cursors count from 1")
 SESSIONS = ("s1", "s2", "s1x")
@@ -190,6 +194,93 @@ class TestFaults:
                     return
                 changed = [*sent[:at], line, *sent[at + 1 :]]
         assert check(changed).faults or check(changed).begins
+
+
+class TestAgainstTheJournal:
+    @pytest.fixture
+    def journal(self, tmp_path: Path) -> Path:
+        """Three sessions of ten events."""
+        path = tmp_path / "j.db"
+        for session in SESSIONS:
+            recorded_at(path, NOW, session)
+        return path
+
+    @staticmethod
+    def found(journal: Path, data: Sequence[bytes], stream: str = "s") -> StreamCheck:
+        return check_stream([("f", data)], StreamedJournal(journal, stream))
+
+    def test_whole(self, journal: Path) -> None:
+        """Every event was compared; what is recorded later waits, and is no fault."""
+        data = lines(drained(stream(journal)), LineFormat("events", MASK))
+        recorded_at(journal, NOW, "s4")
+        found = self.found(journal, data)
+        assert (found.faults, found.compared, found.waiting) == ((), 30, 10)
+
+    @pytest.mark.parametrize(("cut", "first"), [(1, "event 10"), (4, "events 7 to 10")])
+    def test_a_tail_that_was_cut_off(self, journal: Path, cut: int, first: str) -> None:
+        """Lines that are missing at the end are named, though the files alone are whole."""
+        data = lines(drained(stream(journal)))[:-cut]
+        assert check(data).faults == ()
+        [fault] = self.found(journal, data).faults
+        assert (fault.line, fault.kind) == (30 - cut, "removed")
+        assert fault.message.startswith(f"{first} of session 's1x', which the journal has")
+
+    def test_a_tail_that_is_still_to_be_sent(self, journal: Path) -> None:
+        """Up to where the stream of that name was sent counts, and without one the longest of any."""
+        one = stream(journal)
+        page = one.events(12)
+        one.note(page)
+        found = self.found(journal, lines(page))
+        assert (found.faults, found.compared, found.waiting) == ((), 12, 18)
+        drained(stream(journal, "other"))
+        assert self.found(journal, lines(page)).faults == ()
+        assert self.found(journal, lines(page), "renamed").faults != ()
+
+    def test_a_session_that_was_left_out_with_its_trace(self, journal: Path) -> None:
+        """The last events of a session whose absence was covered up by an edited `after` are named."""
+        data = lines(drained(stream(journal)))
+        covered = edited(data[20], lambda line: line.update(after=18))
+        data = [*data[:18], covered, *data[21:]]
+        assert check(data).faults == ()
+        [fault] = self.found(journal, data).faults
+        assert fault.message.startswith("events 9 to 10 of session 's2'")
+
+    def test_files_that_were_written_anew(self, journal: Path, tmp_path: Path) -> None:
+        """Files with whole chains of another journal are not this one's."""
+        other = tmp_path / "other.db"
+        for session in (*SESSIONS, "s9"):
+            recorded_at(other, NOW, session)
+        data = lines(drained(stream(other)))
+        drained(stream(journal))
+        assert check(data).faults == ()
+        found = [each.message for each in self.found(journal, data).faults]
+        assert "event 1 of session 's1' is another in the journal" in found
+        assert "event 10 of session 's9' is not in the journal" in found
+
+    def test_a_pruned_session(self, journal: Path, tmp_path: Path) -> None:
+        """Of what was pruned its stub is compared: what is missing of it is found, too."""
+        data = lines(drained(stream(journal)))
+        before = to_ms(NOW + DAY)
+        key = tmp_path / "key.pem"
+        assert len(prune(journal, before=before, by="maria", at=before, key=key).pruned) == 3
+        assert self.found(journal, data).faults == ()
+        [fault] = self.found(journal, data[:-2]).faults
+        assert fault.message.startswith("events 9 to 10 of session 's1x', of which the journal has the")
+
+    def test_servers_of_a_database(self, postgresql: PostgresLocation) -> None:
+        """What several servers recorded is compared lane by lane."""
+        with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
+            one.write("s1", *BODIES)
+            other.write("s2", *BODIES)
+            here = stream_of(one)
+            assert here.claim()
+            data = lines(drained(here))
+            against = StreamedJournal(postgresql, "s")
+            assert check_stream([("f", data)], against).faults == ()
+            for session in ("s1", "s2"):
+                left = [each for each in data if f'"session":"{session}"'.encode() not in each]
+                [fault] = check_stream([("f", left)], against).faults
+                assert fault.message.startswith(f"events 1 to 10 of session '{session}'")
 
 
 def _same(line: bytes, other: bytes) -> bool:

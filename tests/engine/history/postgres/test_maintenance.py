@@ -24,6 +24,7 @@ from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.model.times import to_ms
 from tests.support.decisions import call, ended, opened, usual
 
+from ..audit.test_stream import drained, stream_of
 from ..support.keeping import BODIES, NOW, exported, recorded_at, saved, tamper, verdicts
 from .support.servers import rows
 
@@ -58,6 +59,24 @@ class TestPrune:
         with pytest.raises(JournalError):
             served.write("done", SessionStatus(status="running"))
         assert {c.session: c.fault for c in verdicts(postgresql).values()} == {"open": None}
+
+    def test_what_a_stream_has_to_send(
+        self, postgresql: PostgresLocation, served: Journal, tmp_path: Path
+    ) -> None:
+        """A session of which a stream has not sent everything, of any lane, stays until that is done."""
+        served.write("first", *BODIES)
+        with Journal.open(postgresql, clock=lambda: OLD) as other:
+            other.write("second", *BODIES)
+            sent = stream_of(served)
+            assert sent.claim()
+            page = [each for each in sent.events(10) if each.event.place.session == "first"]
+            sent.note(page)
+            key = tmp_path / "key.pem"
+            found = pruned(postgresql, key)
+            assert [each.session for each in found.pruned] == ["first"]
+            assert found.unsent == {"second": ["s"]}
+            drained(sent)
+            assert [each.session for each in pruned(postgresql, key).pruned] == ["second"]
 
     def test_what_an_ended_server_had(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """A session that did not end goes with its server."""
