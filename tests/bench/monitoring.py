@@ -5,7 +5,7 @@ for a watcher. What metrics add to a call is counting its events, two commits an
 all of which is run by itself: the difference of two whole calls is smaller than what threads and their
 switches change from one turn to the next. What traces add is handing over the events of a call, the time
 to judge it and its parent; their spans, which go nowhere, are made in a thread that the call does not
-wait for.
+wait for. An audit stream is measured by what it takes to send the events of calls to a file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from pathlib import Path
 
 from opentelemetry.sdk.trace import SpanProcessor
 
+from interlock.app.hosting.audit.file import FileTarget
+from interlock.app.hosting.audit.streams import AuditStream
 from interlock.app.hosting.monitoring.metrics import Metrics
 from interlock.app.hosting.monitoring.tracing import Tracing
 from interlock.engine import GateContext, GateDecision, GateManager, ToolCall, ToolResult
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
-from interlock.engine.history.journal.journal import Commit
+from interlock.engine.history.audit.stream import LineFormat
+from interlock.engine.history.journal.journal import Commit, Journal
 from interlock.engine.history.model.events import JournalEvent
 from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
@@ -36,6 +39,7 @@ from .gateway_server import Unwritten, journal_of
 
 TURNS = 31
 GATE_TURNS = 301
+STREAM_TURNS = 9
 ROUND_TRIPS = 300
 CALLS = 250
 AT_ONCE = 50
@@ -81,6 +85,10 @@ def measure() -> Iterator[tuple[str, float, str]]:
     yield "traces on, more for a call", traced * 1e6, "µs of a processor, best turn (goal ≤ 20)"
     yield "traces on, with the thread that makes spans", whole * 1e6, "µs of a processor, best turn"
     yield "traces on, with that thread / the call", whole / call, "ratio of best turns"
+    written, sent = asyncio.run(_streamed())
+    yield "call and its result in a file", written * 1e6, "µs of a processor, best turn"
+    yield "audit stream to a file, more for a call", sent * 1e6, "µs of a processor, best turn"
+    yield "audit stream, more for a call / the call", sent / written, "ratio of best turns"
 
 
 async def _decision(gate: GateManager) -> float:
@@ -111,11 +119,7 @@ async def _calls() -> tuple[float, float, float, float]:
         metrics, traces = Metrics(hub, gateway), Tracing(hub, SpanProcessor())
         for turn in range(TURNS):
             heard = hub.subscribe()
-            began = time.process_time()
-            for first in range(0, CALLS, AT_ONCE):
-                numbers = range(first, first + AT_ONCE)
-                await asyncio.gather(*(_call(hub, f"{turn}-{each}") for each in numbers))
-            calls.append((time.process_time() - began) / CALLS)
+            calls.append(await _turn(hub, turn))
             events = [each for each in heard.taken() if isinstance(each, JournalEvent)]
             heard.close()
             counted.append(_counted(metrics, events) / CALLS)
@@ -123,6 +127,38 @@ async def _calls() -> tuple[float, float, float, float]:
             traced.append(path / CALLS)
             whole.append(all_of_it / CALLS)
     return min(calls), min(counted), min(traced), min(whole)
+
+
+async def _streamed() -> tuple[float, float]:
+    """Seconds of processor time for a call with its result, written to a file, and for streaming them.
+
+    The stream masks, as it does without settings, and is synced with the disk.
+    """
+    calls, sent = list[float](), list[float]()
+    registry = compile_rules(ruleset(RULES)).registry
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hub = Hub(Journal.open(folder / "bench.db"))
+        stack.push_async_callback(hub.close)
+        await hub.open_external(ExternalAgent(name="bot"), SessionConfig(registry), session_id="s")
+        source, form = hub.record_stream("bench", "start"), LineFormat("events", hub.redaction.body)
+        for turn in range(STREAM_TURNS):
+            calls.append(await _turn(hub, turn))
+            stream = AuditStream("bench", source, FileTarget(folder / "audit.jsonl"), form, print)
+            stream.end()
+            began = time.process_time()
+            await stream.run()
+            sent.append((time.process_time() - began) / CALLS)
+            assert stream.state.sent >= 2 * CALLS
+    return min(calls), min(sent)
+
+
+async def _turn(hub: Hub, turn: int) -> float:
+    """Seconds of processor time for each call of a turn."""
+    began = time.process_time()
+    for first in range(0, CALLS, AT_ONCE):
+        await asyncio.gather(*(_call(hub, f"{turn}-{each}") for each in range(first, first + AT_ONCE)))
+    return (time.process_time() - began) / CALLS
 
 
 async def _call(hub: Hub, call: str) -> None:

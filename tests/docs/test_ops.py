@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.main import parser
+from interlock.app.hosting.audit.settings import AuditSettings
+from interlock.app.hosting.audit.streams import AuditStreams
 from interlock.app.hosting.monitoring.metrics import Metrics
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.rules import compile_rules
@@ -23,8 +25,8 @@ NAME = re.compile(r"\binterlock_[a-z_]+\b")
 REMEDY = "needs promtool: apt-get install --no-install-recommends prometheus"
 SUFFIXES = ("_bucket", "_count", "_sum", "_total")
 ONLY_POSTGRESQL = {"interlock_lease_age_seconds"}
-OF_STREAMS = {"interlock_audit_stream_oldest_seconds"}
-"""Exported where there is a stream; see `tests/app/hosting/audit/test_streams.py`."""
+STREAM = AuditSettings(stream=("http://127.0.0.1:9/in",))
+"""A stream, which nobody receives: a server has metrics of streams where it has one."""
 
 
 def names_in(text: str) -> set[str]:
@@ -38,6 +40,17 @@ def expressions(value: object) -> list[str]:
         own = [each for key, each in value.items() if key in ("expr", "query") and isinstance(each, str)]
         return own + [each for part in value.values() for each in expressions(part)]
     return [each for part in value for each in expressions(part)] if isinstance(value, list) else []
+
+
+async def metrics_of(directory: Path) -> str:
+    """What a server with a stream exports."""
+    async with served(directory) as server:
+        streams = AuditStreams(server.hub, STREAM, print)
+        await streams.start()
+        try:
+            return Metrics(server.hub, server.gateway, streams).text().decode()
+        finally:
+            await streams.finish()
 
 
 def promtool(*words: str, directory: Path) -> str:
@@ -86,10 +99,31 @@ class TestNames:
             text = "\n".join(expressions(json.loads(text)))
         named = names_in(text)
         assert named
-        async with served(tmp_path) as server:
-            exported = names_in(Metrics(server.hub, server.gateway).text().decode())
+        exported = names_in(await metrics_of(tmp_path))
         whole = exported | {each + suffix for each in exported for suffix in SUFFIXES}
-        assert named - whole - ONLY_POSTGRESQL - OF_STREAMS == set()
+        assert named - whole - ONLY_POSTGRESQL == set()
+
+    async def test_panels_of_streams(self, tmp_path: Path) -> None:
+        """What a server says of its streams has a panel each, by the label that it has there."""
+        text = await metrics_of(tmp_path)
+        labels = dict(re.findall(r"^(interlock_audit_stream_\w+)\{(\w+)=", text, re.MULTILINE))
+        assert len(labels) == 5
+        asked = expressions(json.loads((OPS / "dashboard.json").read_text()))
+        for name, label in labels.items():
+            assert [each for each in asked if f"{name}{{" in each and f"by ({label})" in each], name
+
+    def test_questions_are_well_formed(self, tmp_path: Path) -> None:
+        """promtool takes each expression of the dashboard, with values in place of its variables."""
+        asked = expressions(json.loads((OPS / "dashboard.json").read_text()))
+        plain = [each.replace("$__rate_interval", "5m").replace("$instance", ".*") for each in asked]
+        rules = [
+            {"record": f"panel:{number}", "expr": each}
+            for number, each in enumerate(plain)
+            if not each.startswith("label_values(")
+        ]
+        assert len(rules) >= 19
+        (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+        assert "rules found" in promtool("check", "rules", "panels.yml", directory=tmp_path)
 
     async def test_of_a_database(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """What only a server on a database exports is exported there."""
