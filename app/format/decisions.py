@@ -97,6 +97,8 @@ def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) ->
 
 def verdict_words(decision: Decision) -> str:
     """`◐ approved by maria`; `▸ allow, unclear` for a call that could not be read to its end."""
+    if decision.newer is not None:
+        return f"? {shown(decision.newer)}, of a newer version"
     look = VERDICT[decision.verdict]
     by = f" by {shown(decision.by)}" if decision.by else ""
     by = f", unclear{by}" if decision.unclear else by

@@ -55,10 +55,12 @@ class Column:
 def origin(session: SessionSummary, *, short: bool = False) -> str:
     """`branch of deploy-bot-0c41aa`, `child of …`, `external`, `flow`; nothing for any other session.
 
-    One that was imported says that first: `imported`, or `imported, flow`. `short` gives only the end of
+    One that was imported says that first, `imported`, or `imported, flow`, as does one that only a newer
+    version knows whole. `short` gives only the end of
     the other's id: `branch of …-0c41aa`.
     """
-    parts = ("imported" if session.imported else "", _kind(session, short=short))
+    first = "newer version" if session.newer else "imported" if session.imported else ""
+    parts = (first, _kind(session, short=short))
     return ", ".join(filter(None, parts))
 
 
@@ -87,7 +89,10 @@ def columns(
     With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
     """
     longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
-    family = any(session.parent or session.kind == "flow" or session.imported for session in sessions)
+    family = any(
+        session.parent or session.kind == "flow" or session.imported or session.newer
+        for session in sessions
+    )
     every = [column for column in _all_columns(zone) if family or column.name != "from"]
     chosen = [_sized(column, sessions, longest) for column in every]
     if _total(chosen) > width:

@@ -37,5 +37,5 @@ class RecordedFile(BacktestSource, HistoryApi):
         return await asyncio.to_thread(self._recorded, session_id)
 
     def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
-        reader = open_reader(self._database)
+        reader = open_reader(self._database).showing()
         return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)

@@ -71,7 +71,7 @@ class WatchedJournal(RecordedFile):
 
         Those of a session stay in its order, also where several servers numbered them.
         """
-        reader = open_reader(self.database)
+        reader = open_reader(self.database).showing()
         started = sorted(reader.unfinished(), key=lambda summary: summary.opened)
         names = dict.fromkeys([*self._at, *(summary.id for summary in started)])
         found: list[list[JournalEvent]] = []

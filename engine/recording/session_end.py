@@ -27,6 +27,9 @@ def end_left_open(journal: Journal) -> None:
     What a newer version recorded stays open.
     """
     for line in journal.reader().unfinished():
+        if line.newer:
+            log.warning("session '%s' has a value of a newer version; it was left open", line.id)
+            continue
         try:
             end_session_left_open(journal, line)
         except SessionNewer as error:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
     from ...terminal.gc import bulk_load
 
     try:
-        reader = open_reader(database(args))
+        reader = open_reader(database(args)).showing()
         session = reader.session(args.session).id
         hidden = redaction(args)
         with bulk_load():

@@ -20,7 +20,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ...core.people import person_key
 from ..database import compiled as sql
@@ -32,10 +32,11 @@ from ..fold.setting_changes import Kind
 from ..journal.reader import open_reader
 from ..journal.schema import name_of, reading
 from ..model.events import JournalEvent
+from ..model.listed_values import Listed, known_values, unknown_value
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from ..postgres.connection import PostgresConnection
-from .filter import DecisionFilter, Result, Verdict
+from .filter import RESULTS, VERDICTS, DecisionFilter, Result, Verdict
 
 PAGE_SIZE = 200
 FIRST_STEP = 2_000
@@ -53,10 +54,19 @@ ListPosition: TypeAlias = tuple[int, int]
 """Position in the order of the list: UTC milliseconds and cursor."""
 
 
+_LISTED: Listed = {
+    "verdict": ("block", *VERDICTS),
+    "mode": ("enforce", "shadow"),
+    "result": ("unknown", *RESULTS),
+    "kind": get_args(Kind),
+}
+
+
 class Decision(Record):
     """One decision in a list; see `tables.Decision`.
 
-    `unclear` tells that the call could not be read to its end (G-64); its event has the reason.
+    `unclear` tells that the call could not be read to its end (G-64); its event has the reason. `newer`
+    is a value that only a newer version knows, by its column, in whose place another one stands.
     """
 
     cursor: int
@@ -79,6 +89,7 @@ class Decision(Record):
     unclear: bool = False
     kind: Kind = "call"
     off: str | None = None
+    newer: str | None = None
 
 
 class DecisionPage(Record):
@@ -351,7 +362,11 @@ class DecisionReader:
 
     def _decision(self, line: DecisionLine, *, unclear: bool) -> Decision:
         try:
-            return Decision.model_validate({**line._asdict(), "at": from_ms(line.at), "unclear": unclear})
+            values = known_values(line._asdict(), _LISTED)
+            newer = unknown_value(line._asdict(), _LISTED)
+            return Decision.model_validate(
+                {**values, "at": from_ms(line.at), "unclear": unclear, "newer": newer}
+            )
         except (ValueError, OverflowError) as error:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the line of decision {line.cursor} cannot be read: "

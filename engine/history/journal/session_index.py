@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ..database.compiled import SessionRow
 from ..model.events import (
@@ -24,11 +24,18 @@ from ..model.events import (
     SessionResumed,
     SessionStatus,
 )
+from ..model.listed_values import Listed, known_values, unknown_value
+from ..model.records import Kind
 from ..model.state import Phase, SessionSummary, shown_status
 from ..model.times import from_ms, to_ms
 
 _COLUMNS = tuple(each.name for each in fields(SessionRow))
 _values = attrgetter(*_COLUMNS)
+_LISTED: Listed = {
+    "status": ("idle", *get_args(Phase)),
+    "mode": ("enforce", "shadow"),
+    "kind": ("root", *get_args(Kind)),
+}
 
 
 class SessionLine(SessionRow):
@@ -106,12 +113,19 @@ class SessionLine(SessionRow):
         """The values of its columns, in their order."""
         return _values(self)
 
+    @property
+    def unknown(self) -> str | None:
+        """Value of the line that only a newer version knows, by its name; `None` where there is none."""
+        return unknown_value(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
+
     def summary(self) -> SessionSummary:
-        """The line as consoles show it. Raises `ValueError` for an unknown status or mode."""
+        """The line as consoles show it. Raises `ValueError` for values of other types."""
+        values = known_values(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
         return SessionSummary.model_validate(
             {
-                **dict(zip(_COLUMNS, self.row(), strict=True)),
-                "status": shown_status(cast(Phase, self.status), self.waiting),
+                **values,
+                "newer": self.unknown is not None,
+                "status": shown_status(cast(Phase, values["status"]), self.waiting),
                 "opened": from_ms(self.opened),
                 "updated": from_ms(self.updated),
                 "source": None if self.source is None else json.loads(self.source),

@@ -453,7 +453,8 @@ class Origin(Record):
 class SessionSummary(BaseModel):
     """A line in a list of sessions; one that was `imported` was recorded in another journal.
 
-    `session_labels` are known in lists for consoles alone.
+    `session_labels` are known in lists for consoles alone. A `newer` line has a value that only a newer
+    version knows, in whose place another one stands: nobody acts on its session here.
     """
 
     id: str
@@ -473,4 +474,5 @@ class SessionSummary(BaseModel):
     parent_seq: int | None = None
     source: dict[str, JsonValue] | None = None
     imported: bool = False
+    newer: bool = False
     session_labels: tuple[str, ...] = ()

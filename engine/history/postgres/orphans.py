@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..database.compiled import SELECT_EVENTS
+from ...core.sanitize import visible
+from ..database.compiled import SELECT_EVENTS, SELECT_SESSION
 from ..journal.rows import in_pages, unknown_part
+from ..journal.session_index import SessionLine
 from .connection import PostgresConnection
 from .server import Orphan, Ownership, ServerLease, orphans
 
 
 class NewerSession(NamedTuple):
-    """A session that is left to a newer server: its first event that this version does not know."""
+    """A session that is left to a newer server: its first event that this version does not know.
+
+    `seq` is 0 where that is a value of the session's line.
+    """
 
     session: str
     seq: int
@@ -24,9 +29,9 @@ class NewerSession(NamedTuple):
     @property
     def reason(self) -> str:
         """The reason in words, to follow the session's name."""
+        where = f"event {self.seq}, {self.part}," if self.seq else f"its {visible(self.part)}"
         return (
-            f"event {self.seq}, {self.part}, is not known to this version, so that a server of a newer "
-            "one has to go on with it"
+            f"{where} is not known to this version, so that a server of a newer one has to go on with it"
         )
 
 
@@ -52,7 +57,11 @@ class Orphans:
 
 
 def newer_part(connection: PostgresConnection, orphan: Orphan) -> NewerSession | None:
-    """The first event of a session that this version does not know; `None` where it knows all."""
+    """The first of a session that this version does not know; `None` where it knows all."""
+    row = connection.execute(SELECT_SESSION, (orphan.session,)).fetchone()
+    unknown = None if row is None else SessionLine.of_row(row).unknown
+    if unknown is not None:
+        return NewerSession(orphan.session, 0, unknown)
 
     def page(after: float, size: int) -> list[tuple[int, str, int, int, str, str]]:
         return connection.execute(SELECT_EVENTS, (orphan.session, after, size)).fetchall()

@@ -21,7 +21,7 @@ from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
-from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionRefused
+from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionNewer, SessionRefused
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
@@ -92,7 +92,15 @@ class _Rows(BatchRowsMaker):
                 session=session,
             )
         head: Any = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
-        return SessionEnd(SessionLine.of_row(head), owned.hash, epoch=owned.epoch)
+        line = SessionLine.of_row(head)
+        if (unknown := line.unknown) is not None:
+            self._lease.let_go(connection, session)
+            raise SessionNewer(
+                f"Session '{visible(session)}' has a {visible(unknown)}, which this version does not "
+                "know. Nothing was recorded; go on with it at a server of the newer one.",
+                session=session,
+            )
+        return SessionEnd(line, owned.hash, epoch=owned.epoch)
 
 
 class PostgresWriter(BatchWriter):

@@ -15,13 +15,19 @@ from interlock.app.sources.watch import WatchedJournal
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.logs.freeze_log import FreezeLog
-from interlock.engine.history.model.events import ApprovalDecided, ApprovalRequested, SessionStatus
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    NewerEvent,
+    SessionStatus,
+)
 from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import UnknownSessionError
 
 from ...engine.history.support.recording import approval, opening
 from ...support.decisions import asked
+from ...support.newer import SessionPaused
 
 SESSION = "release-bot-1f3a"
 
@@ -68,6 +74,20 @@ class TestFollowing:
         assert told == ["approval.requested", "session.opened", "approval.decided"]
         assert await watched.approvals() == []
         assert [s.id for s in await watched.sessions()] == [SESSION, "other-2"]
+
+    async def test_shows_what_it_knows_of_a_newer_version(self, journal: Journal) -> None:
+        """An event that only a newer version knows stands there by its type; what follows is shown."""
+        watched = WatchedJournal(journal.path)
+        await watched.look()
+        journal.write(SESSION, SessionPaused(), question())
+        journal.write("other-2", opening(agent="other"))
+        await watched.look()
+        state, other = await watched.sessions()
+        assert state.newer
+        assert (state.id, other.id) == (SESSION, "other-2")
+        assert [a.id for a in await watched.approvals()] == ["ap-c1"]
+        bodies = [event.body for event in await watched.recorded(SESSION)]
+        assert bodies[1] == NewerEvent(name="session.paused")
 
     async def test_follows_by_itself(self, journal: Journal) -> None:
         """Nobody needs to ask: it looks now and then."""

@@ -74,6 +74,7 @@ class TestFamily:
     def test_a_short_id_is_whole(self) -> None:
         """What is hardly longer than its end is not shortened."""
         assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
+        assert origin(summary("n", kind="flow", newer=True)) == "newer version, flow"
 
     def test_imported_ones_say_so(self) -> None:
         """The list marks records that were made elsewhere, at any usual width."""

@@ -105,6 +105,38 @@ class TestOlderServer:
         assert await asyncio.to_thread(main, ["servers", "--db", named(postgresql)]) == 0
         assert f"Session s has no server: event 2, {part}" in capsys.readouterr().out
 
+    @pytest.mark.parametrize("column", ["status", "mode", "kind"])
+    async def test_leaves_a_session_whose_line_it_does_not_know(
+        self,
+        older: SharedHub,
+        newer: Journal,
+        postgresql: PostgresLocation,
+        capsys: pytest.CaptureFixture[str],
+        column: str,
+    ) -> None:
+        """A value of a listed column that only the newer version has: it lists the session, no more."""
+        await asyncio.to_thread(newer.write, "s", opening(), decided("c1", "test"))
+        with reading(postgresql) as connection:
+            connection.execute(f"UPDATE session SET {column} = 'asleep' WHERE id = 's'")
+        await becomes(lambda: listed(older, "s"))
+        assert [each.newer for each in await older.history()] == [True]
+        await asyncio.to_thread(newer.write, "known", opening())
+        await asyncio.to_thread(newer.close)
+
+        async def taken() -> bool:
+            return owner(postgresql, "known") == older._lease.id and "s" in older._journal.newer_sessions
+
+        await becomes(taken)
+        assert owner(postgresql, "s") is None
+        assert await asyncio.to_thread(main, ["servers", "--db", named(postgresql)]) == 0
+        assert f"Session s has no server: its {column} 'asleep' is not known" in capsys.readouterr().out
+        with pytest.raises(SessionNewer, match=f"a {column} 'asleep'"):
+            await asyncio.to_thread(older._journal.write, "s", decided("c2", "test"), after=2)
+        assert owner(postgresql, "s") is None
+        with reading(postgresql) as connection:
+            [(kept,)] = connection.execute(f"SELECT {column} FROM session WHERE id = 's'").fetchall()
+        assert kept == "asleep"
+
     async def test_leaves_whole_families(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:

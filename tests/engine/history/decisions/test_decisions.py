@@ -293,11 +293,22 @@ class TestOne:
         with pytest.raises(JournalError, match="no event 99 of session 'nobody'"):
             DecisionReader(usual(tmp_path / "j.db")).event("nobody", 99)
 
-    def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
-        """A verdict that is none is named with its file."""
+    @pytest.mark.parametrize("column", ["verdict", "mode", "result", "kind"])
+    def test_a_value_of_a_newer_version(self, tmp_path: Path, column: str) -> None:
+        """A value that only a newer version lists costs nobody the page: its line names it."""
         path = usual(tmp_path / "j.db")
         with closing(raw_database(path)) as connection:
-            connection.execute("UPDATE decision SET verdict = 'perhaps'")
+            connection.execute(f"UPDATE decision SET {column} = 'asleep'")
+            connection.commit()
+        part = DecisionPage(top=(10**15, 10**9), bottom=None, count=1)
+        [line, *_] = DecisionReader(path).read(DecisionFilter(), part)
+        assert line.newer == f"{column} 'asleep'"
+
+    def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
+        """A time that is none is named with its file."""
+        path = usual(tmp_path / "j.db")
+        with closing(raw_database(path)) as connection:
+            connection.execute("UPDATE decision SET seq = 'perhaps'")
             connection.commit()
         reader = DecisionReader(path)
         part = DecisionPage(top=(10**15, 10**9), bottom=None, count=1)

@@ -28,6 +28,7 @@ from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.model.events import SessionStatus
+from interlock.engine.recording.session_end import end_left_open
 
 from ..support.recording import opening
 
@@ -164,10 +165,24 @@ class TestDamage:
             list(open_reader(database).events("s1"))
 
     def test_a_line_nobody_understands(self, database: Path) -> None:
-        """A session's line with an unknown status is named."""
-        sql(database, "UPDATE session SET status = 'asleep'")
+        """A session's line with a time that is none is named."""
+        sql(database, "UPDATE session SET opened = 'noon'")
         with pytest.raises(JournalError, match="the line of session 's1' cannot be read"):
             open_reader(database).sessions()
+
+    @pytest.mark.parametrize(
+        ("column", "shown"), [("status", "idle"), ("mode", "enforce"), ("kind", "root")]
+    )
+    def test_a_value_of_a_newer_version(self, database: Path, column: str, shown: str) -> None:
+        """A value that only a newer version lists costs nobody the list: its line says so."""
+        Journal.open(database).close()
+        sql(database, f"UPDATE session SET {column} = 'asleep'")
+        [line] = open_reader(database).sessions()
+        assert (line.newer, getattr(line, column)) == (True, shown)
+        # A host that starts does not end it, as it ends what another one left open.
+        with Journal.open(database) as journal:
+            end_left_open(journal)
+            assert len(list(journal.reader().events("s1"))) == 1
 
 
 class TestLockedFiles:
