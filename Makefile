@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types docs dist tests test-postgresql postgresql caches thorough screenshots bench crash clean
+.PHONY: demo test full types docs dist tests test-postgresql postgresql caches thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -45,6 +45,7 @@ ON_POSTGRESQL := tests/engine/history tests/engine/recording tests/engine/backte
 	tests/engine/sessions/flow tests/engine/hub tests/app/cli/history tests/app/cli/journal
 
 test-postgresql: export INTERLOCK_TEST_DATABASE = postgresql
+test-postgresql: export HYPOTHESIS_PROFILE = full
 test-postgresql: export PYTHONDONTWRITEBYTECODE =
 test-postgresql: $(VENV)/dev
 	$(BIN)/pytest -n 4 --dist worksteal $(ON_POSTGRESQL)
@@ -59,6 +60,10 @@ postgresql: $(VENV)/dev
 
 SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-form or rules-errors or replay-nets
 
+# The tests above and those that take too long to be run with each change: before a merge.
+full: export HYPOTHESIS_PROFILE = full
+full: test
+
 # All examples of every law, the longest tests, and Textual's caches as they ship: before a release.
 thorough: export HYPOTHESIS_PROFILE = thorough
 thorough: $(VENV)/dev
@@ -69,6 +74,7 @@ bench: $(VENV)/dev
 
 # A busy host is ended this many times in each way, and started again on what it left.
 crash: export CRASH_RUNS ?= 200
+crash: export HYPOTHESIS_PROFILE = full
 crash: $(VENV)/dev
 	$(BIN)/pytest -n 2 --dist loadfile tests/crash
 

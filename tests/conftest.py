@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from .support import textual_caches
-from .support.laws import THOROUGH
+from .support.laws import FULL, THOROUGH
 from .support.memory import in_memory
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
         keep_files_in_memory()
     # By default garbage collections take a quarter of all the time of the tests.
     gc.set_threshold(1_000_000, 20, 50)
-    # Laws that say no number of their own. `make thorough` tries ten times as many.
-    settings.register_profile("usual", max_examples=50, deadline=None)
+    # Laws that say no number of their own.
+    settings.register_profile("usual", max_examples=20, deadline=None)
+    settings.register_profile("full", max_examples=50, deadline=None)
     settings.register_profile("thorough", max_examples=500, deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
     if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
@@ -48,9 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest tests begin first, so that no process is left alone with them at the end.
+    """Leave out what this run does not take; the longest tests begin first.
 
-    Those marked `thorough` are left out but where a file is named on the command line.
+    So no process is left alone with them at the end. Where a file is named on the command line, all of its
+    tests run.
     """
     items.sort(key=lambda item: "crash" not in item.path.parts)
     if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
@@ -59,9 +61,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"about SQLite's files: {mark.args[0]}"))
     if THOROUGH or any(".py" in name for name in config.args):
         return
-    kept = [item for item in items if item.get_closest_marker("thorough") is None]
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    tried: set[tuple[object, str]] = set()
+    for item in items:
+        (left_out if _is_left_out(item, tried) else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def _is_left_out(item: pytest.Item, tried: set[tuple[object, str]]) -> bool:
+    """Say whether only a longer run takes this test; `tried` has the tests whose first case was taken."""
+    if item.get_closest_marker("thorough") is not None:
+        return True
+    if FULL:
+        return False
+    if item.get_closest_marker("slow") is not None:
+        return True
+    if item.get_closest_marker("variants") is None:
+        return False
+    test = (item.parent, getattr(item, "originalname", item.name))
+    is_first = test not in tried
+    tried.add(test)
+    return not is_first
 
 
 @pytest.hookimpl(wrapper=True)

@@ -90,6 +90,7 @@ def checksums(wheel: Path) -> dict[str, int]:
 
 
 class TestWheel:
+    @pytest.mark.slow
     def test_has_the_modules_of_both_distributions(self, wheel: Path, wheels: tuple[Path, Path]) -> None:
         """Its files are byte for byte those of the distributions; `test_both_together` imports each."""
         assert checksums(wheel) == checksums(wheels[0]) | checksums(wheels[1])
@@ -253,6 +254,7 @@ async def main() -> None:
 WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 
 
+@pytest.mark.slow
 class TestTypes:
     @pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.thorough)])
     def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
@@ -332,6 +334,7 @@ class TestDistributions:
             f"{WHOLE}-{version}-py3-none-any.whl",
         ]
 
+    @pytest.mark.slow
     def test_light_one_alone(self, light: Environment, tmp_path: Path) -> None:
         """It runs the README's program where nothing else is, and says where the rest is to be had."""
         program = readme_program(tmp_path)
@@ -351,6 +354,7 @@ class TestDistributions:
         own = sum(path.stat().st_size for path in light.site.rglob("*") if path.is_file())
         assert own + int((light.directory / "size").read_text()) < 60_000_000
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("command", ["check a.rules", "console", "serve", "run x", "protocol"])
     def test_light_one_says_what_to_install(
         self, light: Environment, tmp_path: Path, command: str
@@ -362,6 +366,7 @@ class TestDistributions:
         assert done.stderr.endswith("install all of it: pip install interlock\n")
         assert done.stderr.count("\n") == 1
 
+    @pytest.mark.slow
     def test_light_one_tests_rules(self, light: Environment, tmp_path: Path) -> None:
         """Scenarios run beside an agent, too."""
         (tmp_path / "b.rules").write_text("block rm\n")

@@ -25,6 +25,7 @@ def cited(text: str) -> set[str]:
 
 
 class TestAnchors:
+    @pytest.mark.slow
     def test_each_number_that_the_code_cites_is_on_its_page(self) -> None:
         """`G-15` in a docstring, comment or test leads to `docs/spec/gate.md#G-15`."""
         known = {anchor for page in PAGES.values() for anchor in anchors(page)}

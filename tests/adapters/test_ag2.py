@@ -106,6 +106,7 @@ class TestSessions:
             await outputs_of(agent, stream=where, config=config_of(PUBLISH))
         assert tools.names() == ["publish", "publish"]
 
+    @pytest.mark.slow
     async def test_a_reply_that_goes_on(self) -> None:
         """It is of the session of its conversation."""
         tools = Tools()
@@ -114,6 +115,7 @@ class TestSessions:
         await reply.ask("again")
         assert tools.names() == ["publish"]
 
+    @pytest.mark.slow
     async def test_an_agent_that_is_a_tool(self) -> None:
         """To run it is a call, and its own calls are of the same session."""
         tools = Tools(fails=False)

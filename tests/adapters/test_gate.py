@@ -92,6 +92,7 @@ class TestIds:
             await gate.done("c1", "published")
             assert isinstance(await gate.ask("c1", "publish", EMPTY), Block)
 
+    @pytest.mark.variants
     @PLACES
     async def test_another_call_of_that_id(self, kind: str, tmp_path: Path) -> None:
         """While the first one runs it is blocked; after a block or an end it is judged by itself."""

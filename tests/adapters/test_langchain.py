@@ -157,10 +157,12 @@ class TestAgent(AdapterContract):
     driver = AgentDriver()
 
 
+@pytest.mark.slow
 class TestAgentWithoutLoop(AdapterContract):
     driver = SyncDriver()
 
 
+@pytest.mark.slow
 class TestNode(AdapterContract):
     driver = NodeDriver()
 

@@ -73,6 +73,7 @@ class OpenAIDriver:
         return await check_coverage(gate_agent(agent_of(tools, []), gate))
 
 
+@pytest.mark.slow
 class TestContract(AdapterContract):
     driver = OpenAIDriver()
 

@@ -119,6 +119,7 @@ class PydanticDriver:
         return await check_coverage(agent_of(tools, [], GateCapability(gate)))
 
 
+@pytest.mark.slow
 class TestContract(AdapterContract):
     driver = PydanticDriver()
 

@@ -82,6 +82,7 @@ class TestTypes:
 
 
 class TestClient:
+    @pytest.mark.variants
     @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
     def test_passes_its_own_tests(self, suite: Path, tmp_path: Path) -> None:
         """Each file of the package's tests, against servers that it starts."""
@@ -131,6 +132,7 @@ def examples() -> list[object]:
     return [pytest.param(block, id=f"{page.name}:{block.line}") for page, block in found]
 
 
+@pytest.mark.slow
 class TestExamples:
     @pytest.mark.parametrize("block", examples())
     async def test_run(self, block: Block, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class TestManager:
         else:
             compare(case, manager_steps(case))
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("unfolded")
     def test_enough_is_compared(self) -> None:
         """Most recorded events agree, without any statement but that of folded names to excuse them.

@@ -8,12 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from .host import Host
 from .lives import Way, _ending, seeds
 
 WAYS: tuple[Way, ...] = ("outside", "before", "amid", "after", "power loss")
 
 
+@pytest.mark.slow
 def test_same_id_same_answer(host: Host, empty: Path, tmp_path: Path) -> None:
     """G-63: whatever kills the hub, an id has one decision, one answer and one result, and every answer
     that got out was in the file before.

@@ -10,6 +10,7 @@ from .host import Host
 from .lives import Way, all_well
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["before", "amid", "after"])
 def test_killed_inside(host: Host, empty: Path, tmp_path: Path, way: Way) -> None:
     """Dying before, amid or after any write or sync loses nothing and runs nothing twice."""

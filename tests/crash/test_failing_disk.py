@@ -23,6 +23,7 @@ DISKS = {
 @pytest.mark.parametrize("moment", ["proposal", "decision"])
 @pytest.mark.parametrize("disk", DISKS)
 class TestRefusedWrites:
+    @pytest.mark.variants
     def test_fails_closed_and_recovers(self, host: Host, tmp_path: Path, disk: str, moment: str) -> None:
         """Nothing runs, every refusal names the journal and a remedy, and the same hub works again."""
         error, kinds = DISKS[disk]
@@ -66,6 +67,7 @@ class TestConsole:
         assert end.error is None, end.error
         return end.value
 
+    @pytest.mark.slow
     def test_refused_approval(self, host: Host, tmp_path: Path, disk: str) -> None:
         """The dialog stays and says why nothing was decided; the same key decides it later."""
         said = self.live(host, tmp_path, "refused_approval", disk)
@@ -75,6 +77,7 @@ class TestConsole:
         assert "approved by maria" in str(said["approved"])
         assert said["ran_then"] == ["test", "deploy prod"]
 
+    @pytest.mark.variants
     def test_refused_run(self, host: Host, tmp_path: Path, disk: str) -> None:
         """A session that could not be recorded shows as failed, with the reason, until it goes on."""
         said = self.live(host, tmp_path, "refused_run", disk)

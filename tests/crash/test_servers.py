@@ -346,6 +346,7 @@ def survives(
 
 @pytest.mark.timeout(3600)
 class TestNothingAcknowledgedIsLost:
+    @pytest.mark.variants
     @pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
     def test_whatever_ends(
         self,
@@ -356,6 +357,7 @@ class TestNothingAcknowledgedIsLost:
         """Whatever ends how often: what was acknowledged is there, once, and in whole chains."""
         survives(cluster, way, record_property)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("way", [vanished, flickered])
     def test_in_a_cut_network(
         self,

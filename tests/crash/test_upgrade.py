@@ -71,6 +71,7 @@ class TestUpgrade:
         """Every older journal is upgraded whole, after a copy was made."""
         assert [upgrade.problems for upgrade in upgrades] == [[]] * 2 * len(OLDER)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("power_loss", [False, True], ids=["killed", "power loss"])
     def test_is_all_or_nothing(
         self, host: Host, tmp_path: Path, upgrades: list[Upgrade], power_loss: bool
@@ -84,6 +85,7 @@ class TestUpgrade:
             assert problems == [], f"seed {seed} left in {here}"
             shutil.rmtree(here)
 
+    @pytest.mark.slow
     def test_planted_bug_is_found(self, host: Host, tmp_path: Path, upgrades: list[Upgrade]) -> None:
         """An upgrade that is not one transaction shows within a few deaths."""
         for seed in range(1, ENOUGH + 1):

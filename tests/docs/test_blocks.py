@@ -115,6 +115,7 @@ class TestShell:
                 case _:
                     pass
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("page", pages_with("bash"))
     def test_it_runs(self, page: Path, tmp_path: Path) -> None:
         """The blocks of a page run one after the other, on the files that the page shows."""
@@ -163,6 +164,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 class TestPython:
+    @pytest.mark.variants
     @pytest.mark.parametrize("page", pages_with("python"))
     async def test_it_runs(self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The blocks of a page run one after the other, with what the page says is there."""
@@ -173,6 +175,7 @@ class TestPython:
                 if _is_run(block, "python"):
                     await run(block, names)
 
+    @pytest.mark.slow
     def test_the_readme_s_is_a_program(self, tmp_path: Path) -> None:
         """The README's Python is one file that Python runs as it stands, answered at the terminal."""
         page = ROOT / "README.md"
@@ -315,6 +318,7 @@ class TestFiles:
                 (tmp_path / str(other.title)).write_text(other.text, encoding="utf-8")
         assert load_rules(path).registry
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title == "interlock.toml"))
     def test_settings_are_accepted(
         self, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ class TestNames:
         project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
         assert interlock.engine.__version__ == project["version"]
 
+    @pytest.mark.slow
     def test_hooks_are_light(self) -> None:
         """A module that only writes hooks pays for no database, console or model client."""
         probe = (
@@ -74,6 +75,7 @@ class TestNames:
         assert callable(interlock.rules.compile_rules)
         assert callable(interlock.rules.load_rules)
 
+    @pytest.mark.slow
     def test_gate_needs_nothing_heavy(self) -> None:
         """A program that only gates its tools pays for no database, model or schema library."""
         probe = (

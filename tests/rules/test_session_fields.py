@@ -286,6 +286,7 @@ class TestSessions:
         before = opened.model_dump(exclude={"session_labels"})
         assert SessionOpened.model_validate(before).session_labels == ()
 
+    @pytest.mark.slow
     async def test_a_subagent_has_its_parents(self, hub: Hub) -> None:
         """The record of its session has the labels by which its calls are judged."""
         helper = Agent(ScriptedModel([C(deploy={}), T("done")]), name="helper", tools=[deploy_tool])

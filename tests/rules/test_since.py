@@ -224,6 +224,7 @@ class TestLaws:
                     met = any(b < clock and (e is None or e > begun) for b, e in edits.values())
                     proofs += [] if met else [clock]
 
+    @pytest.mark.slow
     @given(
         st.lists(st.tuples(st.sampled_from(["edit", "test", "deploy"]), st.integers(0, 2)), max_size=10)
     )

@@ -171,6 +171,7 @@ amounts = st.one_of(
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(st.lists(st.tuples(amounts, st.booleans(), st.booleans()), max_size=12))
     async def test_no_more_is_ever_spent(self, calls: list[tuple[Any, bool, bool]]) -> None:
         """Law: a call passes exactly if the sum of those that passed since the last audit allows it.

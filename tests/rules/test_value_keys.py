@@ -449,6 +449,7 @@ class TestProof:
         assert (warning.line, "redundant" in warning.message) == (1, True)
         assert not examine(compile_rules(f"{each.replace('3', '1')}\n{whole}")).warnings
 
+    @pytest.mark.slow
     @given(st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique=True))
     @settings(max_examples=examples(500, usual=20), deadline=None)
     async def test_agrees_with_the_gate(self, lines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Cases that are tried with each change, and those that only `make thorough` tries too."""
+"""Cases that are tried with each change, and those that only `make full` or `make thorough` tries too."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from _pytest.mark import ParameterSet
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 """True in `make thorough`."""
+FULL = THOROUGH or os.environ.get("HYPOTHESIS_PROFILE") == "full"
+"""True in `make full` and in `make thorough`."""
 FEWEST = 10
 
 
 def examples(thorough: int, *, usual: int | None = None) -> int:
     """The examples of a law that takes `thorough` of them in the thorough run.
 
-    Otherwise it takes `usual`, or a quarter and at least ten: a law of few thorough ones is a slow one.
+    The full run takes `usual`, or a quarter and at least ten: a law of few thorough ones is a slow one.
+    With each change it is a third of those.
     """
     if THOROUGH:
         return thorough
-    return usual if usual is not None else min(thorough, max(FEWEST, thorough // 4))
+    full = usual if usual is not None else min(thorough, max(FEWEST, thorough // 4))
+    return full if FULL else max(1, full // 3)
 
 
 def pairs(one: Mapping[str, object], other: Mapping[str, object]) -> list[ParameterSet]:

@@ -323,6 +323,7 @@ class TestFaultyFile:
         assert all(problem.startswith("any.toml") for problem in said)
 
 
+@pytest.mark.slow
 class TestDocumentation:
     def test_the_example_is_hosted(self, here: Path) -> None:
         """The agent file in the documentation is one: it loads, and what it names can be prepared."""

@@ -72,6 +72,7 @@ class TestPrepared:
         assert {"bash", "web_fetch"} <= table.keys()
         assert all(name == tool.name for name, tool in table.items())
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("web_fetch", ["", "web_fetch = { private = true }\n"])
     async def test_private_addresses(self, here: Path, site: Site, web_fetch: str) -> None:
         """A-127: an agent and its subagents fetch from this machine if their file says so."""

@@ -248,6 +248,7 @@ class TestOptions:
         assert spec.runtime.workdir == here
         assert spec.rules == (here / "a.rules",)
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("line", "message"),
         [

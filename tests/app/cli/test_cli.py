@@ -69,6 +69,7 @@ class TestLightness:
 
 
 class TestHelp:
+    @pytest.mark.variants
     @pytest.mark.parametrize("line", [["--help"], ["run", "--help"], ["--version"], []])
     def test_imports_nothing_heavy(self, line: list[str], tmp_path: Path) -> None:
         """Help and version never wait for a screen, a model or a database library."""
@@ -81,6 +82,7 @@ class TestHelp:
         )
         assert done.stdout.endswith("HEAVY [] CODE 0\n")
 
+    @pytest.mark.slow
     def test_names_every_command(self, tmp_path: Path) -> None:
         """A newcomer sees what there is."""
         shown = interlock("--help", cwd=tmp_path, real=True).stdout
@@ -89,6 +91,7 @@ class TestHelp:
 
 
 class TestNoTerminal:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "line", [["console"], ["replay", "x"], ["run", "--model", "openai/x", "--rules", "r", "task"]]
     )
@@ -135,6 +138,7 @@ class TestBadInput:
 class TestRuleTools:
     RULES = "require test before deploy\n"
 
+    @pytest.mark.slow
     def test_scenarios_run(self, tmp_path: Path) -> None:
         """`interlock test` finds the scenarios below the working directory and says how they went."""
         (tmp_path / "a.rules").write_text(self.RULES)

@@ -91,6 +91,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
 
 
 class TestScripts:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", SHELLS)
     def test_have_everything(self, name: str, tmp_path: Path) -> None:
         """Each command, part and option of the parsers is in each script."""
@@ -112,6 +113,7 @@ class TestScripts:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 class TestShells:
     """Real bash and zsh on a terminal."""
 

@@ -67,6 +67,7 @@ class TestWhere:
         assert self.settle(tmp_path, environ={"INTERLOCK_AS": "ann"}) == "ann"
         assert self.settle(tmp_path, "--as", "maria", environ={"INTERLOCK_AS": "ann"}) == "maria"
 
+    @pytest.mark.slow
     def test_errors_name_the_place(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A bad name is refused where it was written: file, variable or option."""
         (tmp_path / "interlock.toml").write_text('as = ""')

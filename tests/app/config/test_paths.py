@@ -49,6 +49,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 class TestJournal:
+    @pytest.mark.variants
     @pytest.mark.parametrize("line", JOURNAL_COMMANDS, ids=" ".join)
     def test_too_long(self, tmp_path: Path, line: tuple[str, ...]) -> None:
         """A path longer than the system allows is told with its setting, wherever that is."""
@@ -89,6 +90,7 @@ class TestJournal:
 
 
 class TestOthers:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", ["workdir", "rules"])
     def test_of_a_run(self, tmp_path: Path, name: str) -> None:
         """The working directory and rules files, from each source."""

@@ -108,6 +108,7 @@ def environment(project: Path) -> dict[str, str]:
 
 
 class TestSwapped:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", LINES)
     def test_where_an_agent_is_hosted(self, project: Path, swapped: Path, name: str) -> None:
         """A call is judged by the rules that were checked."""
@@ -124,6 +125,7 @@ class TestSwapped:
         ]
         assert decided == ["block"]
 
+    @pytest.mark.slow
     def test_where_agents_connect(
         self, project: Path, swapped: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -154,6 +156,7 @@ class TestSwapped:
 
 
 class TestNames:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", ["~/project/added.rules", "sub/../added.rules"])
     def test_whatever_the_file_is_called(self, project: Path, swapped: Path, name: str) -> None:
         """The file that is checked is the one that is used, also where its name is written otherwise."""

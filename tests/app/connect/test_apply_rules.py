@@ -48,6 +48,7 @@ async def confirmed(seat: Seat, key: str) -> str:
     return question
 
 
+@pytest.mark.slow
 async def test_applied_with_a_reason(here: Path) -> None:
     """The operator sees what differs, says why, and agents of live sessions are judged by it."""
     (here / "server.rules").write_text("block rm\nblock push\n")
@@ -71,6 +72,7 @@ async def test_applied_with_a_reason(here: Path) -> None:
         assert isinstance(seat.app.screen, ApplyRules)
 
 
+@pytest.mark.slow
 async def test_two_operators(here: Path) -> None:
     """The second sees what the first has proposed for live sessions too, and agrees to just that."""
     (here / "server.rules").write_text(GUARDED)
@@ -94,6 +96,7 @@ async def test_two_operators(here: Path) -> None:
             assert "Applied by ada and ben" in await other.shows("Applied by")
 
 
+@pytest.mark.slow
 async def test_taken_back(here: Path) -> None:
     """A proposal is taken back with a key; nothing is changed by it."""
     (here / "server.rules").write_text(GUARDED)
@@ -108,6 +111,7 @@ async def test_taken_back(here: Path) -> None:
         assert (await seat.starter.running_rules()).proposed is None
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_applied(here: Path) -> None:
     """Files with errors are not compared, and a console that only looks applies nothing."""
     (here / "server.rules").write_text("block rm\n")
@@ -125,6 +129,7 @@ async def test_what_cannot_be_applied(here: Path) -> None:
             assert isinstance(seat.app.screen, RulesScreen)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_looks(here: Path, size: tuple[int, int]) -> None:
     """Difference and keys are within the panel, also at 80 columns."""

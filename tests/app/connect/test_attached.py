@@ -27,6 +27,7 @@ async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: 
 
 
 class TestDeciding:
+    @pytest.mark.slow
     async def test_by_key(self, tmp_path: Path) -> None:
         """The request of an agent elsewhere comes up; a key approves it, and the agent goes on."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
@@ -48,6 +49,7 @@ class TestDeciding:
             async with served(tmp_path) as server, attached(server, size=size) as ada:
                 await ada.shows("as ada", f"127.0.0.1:{server.address.port}")
 
+    @pytest.mark.slow
     async def test_opened_from_the_list(self, tmp_path: Path) -> None:
         """A request put aside with escape is opened again from what waits, and denied."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
@@ -68,6 +70,7 @@ class TestDeciding:
             assert answer.outcome == "block"
             assert "not today" in (answer.reason or "")
 
+    @pytest.mark.slow
     async def test_nets_are_switched(self, tmp_path: Path) -> None:
         """A net that is switched off from elsewhere lets the agent's next call pass."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
@@ -134,6 +137,7 @@ class TestRights:
                 [state] = await server.hub.sessions()
                 assert state.mode == "enforce"
 
+    @pytest.mark.slow
     async def test_only_looks(self, tmp_path: Path) -> None:
         """A token of kind `look` makes every console read-only, and whose it is says what would help."""
         async with served(tmp_path) as server, server.agent_client() as agent:
@@ -148,6 +152,7 @@ class TestRights:
 
 
 class TestMany:
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", [0, 1, 2])
     async def test_one_decides(self, tmp_path: Path, first: int) -> None:
         """Two consoles elsewhere and one in the server's process: one decides, all see by whom."""

@@ -70,6 +70,7 @@ class TestAttention:
                     raise AssertionError(away.terminal.written)
             await away.client.close()
 
+    @pytest.mark.slow
     async def test_looks_there(self, tmp_path: Path) -> None:
         """Who looks at the console sees the title count, and hears nothing."""
         async with served(tmp_path) as server, server.agent_client() as agent:

@@ -151,6 +151,7 @@ class TestRefused:
         assert "`interlock serve` makes one" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 class TestLeaving:
     async def test_says_how_to_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whoever leaves a console reads in the terminal how to come back, with the same options."""

@@ -53,10 +53,12 @@ def console() -> InterlockConsole:
 
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
+    @pytest.mark.variants
     def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The title says whose sessions these are."""
         assert snap_compare(console(), terminal_size=size, run_before=keys())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("trouble", [LOST, NOT_IN], ids=["lost", "refused"])
     def test_lost(self, snap_compare: Compare, size: tuple[int, int], trouble: str) -> None:
         """A line over the dialog says that nothing is heard."""
@@ -69,6 +71,7 @@ class TestLooks:
 
         assert snap_compare(app, terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_form(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The form that starts a session says where that will run."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("s"))

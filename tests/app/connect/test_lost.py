@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.common.help import Help
 from interlock.app.screens.history.screen import HistoryScreen
@@ -18,6 +20,7 @@ NOTHING_DECIDED = "nothing can be decided"
 
 
 class TestLine:
+    @pytest.mark.slow
     async def test_on_every_screen(self, tmp_path: Path) -> None:
         """A lost connection is said on each screen, those opened meanwhile included, until it is back."""
         async with (
@@ -43,6 +46,7 @@ class TestLine:
             await server.gateway.close()
             await ada.shows(LOST)
 
+    @pytest.mark.slow
     async def test_nobody_decides_meanwhile(self, tmp_path: Path) -> None:
         """A key that would approve says that nothing was decided, and nothing was."""
         async with (
@@ -82,6 +86,7 @@ class TestBack:
             assert (await asyncio.wait_for(deploy, 10)).outcome == "allow"
             await ada.shows("42 passed")
 
+    @pytest.mark.slow
     async def test_a_server_that_is_started_again(self, tmp_path: Path) -> None:
         """The same console goes on with the next server, and so does the agent's question."""
         async with served(tmp_path) as first:
@@ -134,6 +139,7 @@ class TestToken:
             deploy.cancel()
 
 
+@pytest.mark.slow
 class TestSlow:
     async def test_keys_go_on(self, tmp_path: Path) -> None:
         """A server whose answers take a second holds up no key, and what it says arrives."""

@@ -35,6 +35,7 @@ async def acp(server: Served, directory: Path) -> World:
     return world
 
 
+@pytest.mark.slow
 class TestCostLimit:
     async def test_raised_from_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A session that stopped at its limit goes on after it was raised from elsewhere."""
@@ -65,6 +66,7 @@ class TestCostLimit:
 
 
 class TestAcpAgents:
+    @pytest.mark.slow
     async def test_told_from_elsewhere(self, tmp_path: Path) -> None:
         """What is typed at a console elsewhere reaches an ACP agent, under the token's name."""
         async with served(tmp_path) as server, attached(server) as ada:

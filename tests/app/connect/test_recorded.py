@@ -53,6 +53,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestScreens:
+    @pytest.mark.slow
     async def test_history_and_replay(self, tmp_path: Path) -> None:
         """Its sessions are listed and replayed, event by event."""
         async with shipped(tmp_path) as (_, ada):
@@ -71,6 +72,7 @@ class TestScreens:
             await ada.at(DecisionsScreen)
             await ada.shows("deploy", "rm", "ada")
 
+    @pytest.mark.slow
     async def test_rules(self, tmp_path: Path) -> None:
         """The rules files are the operator's own."""
         async with shipped(tmp_path) as (_, ada):
@@ -78,6 +80,7 @@ class TestScreens:
             await ada.at(RulesScreen)
             await ada.shows("strict.rules")
 
+    @pytest.mark.slow
     async def test_approvals_are_counted(self, tmp_path: Path) -> None:
         """What approvals cost is counted where the journal is."""
         async with shipped(tmp_path) as (_, ada):
@@ -85,6 +88,7 @@ class TestScreens:
             await ada.at(FatigueScreen)
             await ada.shows("1 request", "require human-approval before deploy", "ada")
 
+    @pytest.mark.slow
     async def test_backtest(self, tmp_path: Path) -> None:
         """Rules from the operator's machine judge the calls in the server's journal."""
         async with shipped(tmp_path) as (_, ada):
@@ -93,6 +97,7 @@ class TestScreens:
             await ada.press("enter")
             await ada.shows("✓ done", "1 newly blocked", "strict.rules:1")
 
+    @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
         """What the compiler says comes back with the place in the operator's file."""
         async with shipped(tmp_path) as (_, ada):
@@ -101,6 +106,7 @@ class TestScreens:
             await ada.press("enter")
             await ada.shows("✗ wrong.rules:1:14: expected 'before'")
 
+    @pytest.mark.slow
     async def test_what_if(self, tmp_path: Path) -> None:
         """What if, from an event on: judged there, shown here."""
         async with shipped(tmp_path) as (_, ada):
@@ -139,6 +145,7 @@ class TestJobs:
                 await again.aclose()
             assert [part.finished async for part in hub.backtest({"a.rules": "block rm"})][-1]
 
+    @pytest.mark.slow
     async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
         """The server's answers are those that its hub gives, part for part."""
         async with shipped(tmp_path) as (server, ada):

@@ -106,6 +106,7 @@ class TestSwitchedOff:
             branch = await console.resume(session, at=1)
             assert set((await hub.session(branch)).active) == {*NETS, "block-mkfs"}
 
+    @pytest.mark.slow
     async def test_before_it_took_several_people(self, here: Path) -> None:
         """What one person could switch off is on where the server's rule takes several by now."""
         (here / "server.rules").write_text("require human-approval before deploy\n")
@@ -160,6 +161,7 @@ class TestFlow:
             assert set(state.active) == {*NETS, "approve-before-deploy#2"}
             assert state.nets["approve-before-deploy"].net.people == 2
 
+    @pytest.mark.slow
     async def test_applied_rules_in_its_record(self, here: Path) -> None:
         """The record says who replaced the server's rules; a run at work keeps those it has."""
         session = await self.left(here, "require human-approval before deploy\n")
@@ -177,6 +179,7 @@ class TestFlow:
             assert f"{session} keeps its rules: a run of a flow keeps" in outcome.message
             assert "block-push" not in (await hub.session(session)).nets
 
+    @pytest.mark.slow
     async def test_rules_that_would_weaken_them(self, here: Path) -> None:
         """A run whose own rules take calls from one of the server's is refused."""
         session = await self.left(here, "require human-approval before deploy\n")
@@ -208,6 +211,7 @@ class TestLive:
             assert state.source is not None
             assert state.source["rules"] == [str(here / "server.rules"), str(own)]
 
+    @pytest.mark.slow
     async def test_own_rules_in_conflict(self, here: Path) -> None:
         """Where its own rules would take calls from the server's new ones it keeps what it has."""
         (here / "plain.rules").write_text("limit mkfs to 9 per session\n")

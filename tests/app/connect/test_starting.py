@@ -32,6 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 class TestForm:
     async def test_runs_on_the_server(self, here: Path) -> None:
         """The form says whose files it means; the agent runs there, and its session is shown."""
@@ -101,6 +102,7 @@ class TestServerRules:
                     assert ("block-rm" in state.active) == bool(more)
                     await server.hub.wait(started)
 
+    @pytest.mark.slow
     async def test_not_taken_away(self, here: Path) -> None:
         """Shadow mode, and rules that take one of the server's away, are refused with the reason."""
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
@@ -135,6 +137,7 @@ class TestServerRules:
             assert "take calls from the server's own: a map (from approve-before-anything-else)" in said
             assert await server.hub.sessions() == []
 
+    @pytest.mark.slow
     async def test_nor_when_it_goes_on(self, here: Path) -> None:
         """A session whose own rules would weaken those the server has by now does not go on there."""
         with OpenAIServer([says("One.")]) as model:
@@ -148,6 +151,7 @@ class TestServerRules:
                 with pytest.raises(GatewayError, match="own approve-before-unclear would be gone"):
                     await ada.starter.resume(started, by="ada")
 
+    @pytest.mark.slow
     async def test_when_it_goes_on(self, here: Path) -> None:
         """A session from before the server had them goes on under them as well."""
         with OpenAIServer([says("One.")]) as model:
@@ -193,6 +197,7 @@ class TestGoingOn:
                 await ada.shows("helper")
                 assert [s.id for s in await server.hub.sessions()] == [started]
 
+    @pytest.mark.slow
     async def test_one_that_a_program_hosts(self, here: Path) -> None:
         """An agent elsewhere comes back by itself; that is said."""
         async with served(here) as server, server.agent_client() as agent, attached(server) as ada:

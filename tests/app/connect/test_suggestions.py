@@ -61,6 +61,7 @@ async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
 
 
 class TestOverTheWire:
+    @pytest.mark.slow
     async def test_for_own_files(self, tmp_path: Path) -> None:
         """The rules are on this machine, the calls on the other: the decisions screen proposes."""
         async with shipped(tmp_path) as (_, ada):
@@ -85,6 +86,7 @@ class TestOverTheWire:
             assert there[-1].history is not None
             assert there[-1].history.calls == 13
 
+    @pytest.mark.slow
     async def test_a_further_condition(self, tmp_path: Path) -> None:
         """A rule with a condition of the operator's is judged by the server as by its hub."""
         async with shipped(tmp_path) as (server, ada):
@@ -98,6 +100,7 @@ class TestOverTheWire:
                 assert there[-1].denied == denied
                 assert SECRET not in there[-1].model_dump_json()
 
+    @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
         """What the compiler says comes back with the place in the operator's file."""
         async with shipped(tmp_path) as (_, ada):
@@ -105,6 +108,7 @@ class TestOverTheWire:
                 async for _ in ada.hub.suggest_rules({"own.rules": "require lint after test"}):
                     pass
 
+    @pytest.mark.slow
     async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
         """Begun and left as often as one likes: no more than a few are ever at work on the server."""
         async with shipped(tmp_path) as (_, ada):
@@ -116,6 +120,7 @@ class TestOverTheWire:
             parts = ada.hub.suggest_rules({"own.rules": RULE})
             assert [part.history async for part in parts][-1] is not None
 
+    @pytest.mark.slow
     async def test_no_secret_crosses(self, tmp_path: Path) -> None:
         """What is masked stands in no suggestion, scenario or list of calls."""
         async with (

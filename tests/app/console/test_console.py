@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.common.detail import Detail
 from interlock.app.screens.history.screen import HistoryScreen
@@ -29,6 +31,7 @@ class TestStart:
             await on.settle()
             assert "Could not start: ValueError: deploy.rules:3:9" in on.painted()
 
+    @pytest.mark.slow
     async def test_agents_run_in_workers_of_the_app(self) -> None:
         """A session's run is a worker; one that crashes leaves the console alone."""
         ran = asyncio.Event()
@@ -75,6 +78,7 @@ class TestHelp:
         for part in ("HERE", "THIS SCREEN", "EVERYWHERE", "Interrupt the agent with a message", "^x"):
             assert part in shown
 
+    @pytest.mark.slow
     async def test_help_works_over_a_dialog(self) -> None:
         """The dialog's own keys are explained there."""
         async with stage() as on:
@@ -83,6 +87,7 @@ class TestHelp:
             await on.settle()
             assert "Let this one call run" in on.painted()
 
+    @pytest.mark.slow
     async def test_every_binding_is_named_and_explained(self) -> None:
         """Each key has an id, a tooltip, and is in the palette by name."""
         async with stage() as on:
@@ -97,6 +102,7 @@ class TestHelp:
                 assert binding.tooltip
                 assert binding.description.lower() in palette
 
+    @pytest.mark.slow
     async def test_the_palette_acts(self) -> None:
         """A command of the palette does what its key does."""
         async with stage() as on:
@@ -108,6 +114,7 @@ class TestHelp:
             await on.pilot.pause(0.3)
             assert "To release-bot ▸" in on.painted()
 
+    @pytest.mark.slow
     async def test_keys_below_can_be_clicked(self) -> None:
         """The bar's keys work by mouse."""
         async with stage() as on:
@@ -132,6 +139,7 @@ class TestRouting:
             await on.settle()
             assert isinstance(on.app.screen, HistoryScreen)
 
+    @pytest.mark.slow
     async def test_replay_of_the_selected_session(self) -> None:
         """`r` opens the replay of what the journal has."""
         async with stage() as on:
@@ -142,6 +150,7 @@ class TestRouting:
             await on.settle()
             assert isinstance(on.app.screen, ReplayScreen)
 
+    @pytest.mark.slow
     async def test_a_replay_that_cannot_be_read_is_told(self) -> None:
         """What the hub raises becomes a notice."""
         async with stage() as on:
@@ -181,6 +190,7 @@ class TestQuit:
             await on.settle()
             assert on.app._exit
 
+    @pytest.mark.slow
     async def test_ctrl_q_works_over_a_dialog(self) -> None:
         """Leaving is possible from everywhere, and decides nothing."""
         async with stage(release_bot()) as on:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
@@ -113,6 +114,7 @@ async def console(tmp_path: Path, *replies: Reply) -> AsyncIterator[Console]:
 
 
 class TestApproval:
+    @pytest.mark.slow
     async def test_blocked_then_approved_then_replayed(self, tmp_path: Path) -> None:
         """A call too early is blocked, the next one waits for `a`, and the replay has all of it."""
         script = (C(deploy={"env": "prod"}), C(test={}), C(deploy={"env": "prod"}), T("Done."))
@@ -129,6 +131,7 @@ class TestApproval:
             await on.until(lambda: isinstance(on.app.screen, ReplayScreen))
             await on.until(lambda: "event 1 of" in on.painted())
 
+    @pytest.mark.slow
     async def test_denied_with_a_reason_that_reaches_the_model(self, tmp_path: Path) -> None:
         """What the operator types is in the journal and in the model's next message."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("I stop here."))
@@ -167,6 +170,7 @@ class TestApproval:
         told = 'A person changed env from "prod" to "staging" before it ran.\ndeployed to staging'
         assert told in said
 
+    @pytest.mark.slow
     async def test_granted_for_later_calls(self, tmp_path: Path) -> None:
         """A grant from the dialog lets the same call pass a second time, without a person."""
         script = (
@@ -190,6 +194,7 @@ class TestApproval:
             assert on.ran == ["test", "deploy prod", "test", "deploy prod"]
             assert list((await on.hub.session("one")).grants) == ["grant-1"]
 
+    @pytest.mark.slow
     async def test_escape_and_type_ahead_decide_nothing(self, tmp_path: Path) -> None:
         """Keys before the dialog wakes, and escape, leave the call waiting."""
         async with console(tmp_path, C(test={}), C(deploy={"env": "prod"}), T("Done.")) as on:
@@ -199,6 +204,7 @@ class TestApproval:
             assert len(await on.hub.approvals()) == 1
             assert on.ran == ["test"]
 
+    @pytest.mark.slow
     async def test_an_agent_that_asks_again_at_once(self, tmp_path: Path) -> None:
         """The next request's dialog follows the one just decided, asleep again."""
         script = (C(test={}), C(deploy={"env": "a"}), C(test={}), C(deploy={"env": "b"}), T("Done."))
@@ -214,6 +220,7 @@ class TestApproval:
 
 
 class TestOperator:
+    @pytest.mark.slow
     async def test_an_interrupt_withdraws_the_request(self, tmp_path: Path) -> None:
         """`i` steers the agent: its waiting call is withdrawn and the message is in the transcript."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("I will wait."))
@@ -225,6 +232,7 @@ class TestOperator:
             assert "wait please" in on.painted()
             assert on.ran == ["test"]
 
+    @pytest.mark.slow
     async def test_switching_a_net_off_and_shadow_mode(self, tmp_path: Path) -> None:
         """`n` and `m` reach the hub, and are visible at once."""
         async with console(tmp_path, T("Hello.")) as on:

@@ -154,6 +154,7 @@ def assert_ended(tmp_path: Path) -> None:
     assert statuses[-1] != "running"
 
 
+@pytest.mark.slow
 class TestTerminalGone:
     @pytest.mark.parametrize("waiting", [True, False], indirect=True, ids=["told", "not told"])
     def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path) -> None:
@@ -174,6 +175,7 @@ class TestTerminalGone:
             assert terminal.ends() == 128 + signal.SIGHUP
 
 
+@pytest.mark.slow
 class TestSignals:
     @pytest.mark.parametrize("waiting", [True], indirect=True)
     @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])

@@ -38,6 +38,7 @@ async def empty(size: tuple[int, int], **keys: str) -> AsyncIterator[Stage]:
 
 @SIZES
 class TestEmpty:
+    @pytest.mark.variants
     async def test_live(self, size: tuple[int, int]) -> None:
         """Without a session: how one is started, and where past ones are."""
         async with empty(size) as on:
@@ -54,12 +55,14 @@ class TestEmpty:
             await on.press("2")
             await on.until("f9 starts one, f8 shows past ones.")
 
+    @pytest.mark.slow
     async def test_history(self, size: tuple[int, int]) -> None:
         """Without recorded sessions: the commands that make some."""
         async with empty(size) as on:
             await on.press("h")
             await on.until("Start an agent with `interlock run`, then press f5.")
 
+    @pytest.mark.slow
     async def test_rules(self, size: tuple[int, int]) -> None:
         """Of a session without rules: where rule files are."""
         async with empty(size) as on:

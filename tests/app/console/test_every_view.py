@@ -22,6 +22,7 @@ EACH = [pytest.param(name, marks=pytest.mark.thorough if name in VARIANTS else (
 
 
 class TestEveryView:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", EACH)
     async def test_shows_acts_and_can_be_read(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -35,6 +36,7 @@ class TestEveryView:
                 check_palette(on)
             await check_contrast(on)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", EACH)
     async def test_in_ascii_and_grey(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

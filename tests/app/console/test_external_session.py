@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
@@ -116,6 +117,7 @@ class TestLive:
                 "robin", "external agent · ci, nightly", "Ship it.", "approved by mia", "enforce"
             )
 
+    @pytest.mark.slow
     async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
         """`i` and `ctrl+k` do nothing but say that the loop runs elsewhere."""
         async with console(tmp_path) as on:
@@ -128,6 +130,7 @@ class TestLive:
                 on.app.clear_notifications()
                 await on.until(lambda: "Not from here" not in on.painted())
 
+    @pytest.mark.slow
     async def test_stopping_denies_what_waits(self, tmp_path: Path) -> None:
         """`ctrl+x` says what it does here, and then denies the call."""
         async with console(tmp_path) as on:
@@ -141,6 +144,7 @@ class TestLive:
             answer = await on.answer()
             assert (answer.outcome, "stopped by mia" in (answer.reason or "")) == ("block", True)
 
+    @pytest.mark.slow
     async def test_nets_and_mode_are_switched(self, tmp_path: Path) -> None:
         """`n` opens its nets, `m` its mode, as for any session."""
         async with console(tmp_path) as on:
@@ -159,6 +163,7 @@ class TestLive:
 
 
 class TestRecord:
+    @pytest.mark.slow
     async def test_replay(self, tmp_path: Path) -> None:
         """`r` steps through its events, from its opening to the request."""
         async with console(tmp_path) as on:
@@ -182,6 +187,7 @@ class TestRecord:
             await on.confirm()
             await on.shows("Cannot continue")
 
+    @pytest.mark.slow
     async def test_decisions_and_backtest(self, tmp_path: Path) -> None:
         """Its calls stand among the decisions and can be judged by other rules."""
         async with console(tmp_path) as on:

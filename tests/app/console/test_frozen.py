@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.freeze_line import FreezeLine
 from interlock.app.screens.live.loosen import Loosen
@@ -19,6 +21,7 @@ LINE = "ALL AGENTS frozen by ada"
 
 
 class TestKey:
+    @pytest.mark.slow
     async def test_freezes_and_lifts(self, tmp_path: Path) -> None:
         """One key holds a call; both consoles say so; lifting asks for a reason, and the call goes on."""
         async with two_consoles(tmp_path, "block rm") as (shop, (ada, ben)):
@@ -59,6 +62,7 @@ class TestKey:
                 assert not isinstance(app.screen, Loosen)
                 assert hub.asked == []
 
+    @pytest.mark.slow
     async def test_what_a_reason_says_is_text(self) -> None:
         """A name or reason with control characters or markup is shown as it is written."""
         hub = FakeHub(*everyone(), now=NOW)

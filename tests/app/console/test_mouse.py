@@ -42,6 +42,7 @@ class TestApproval:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_a_click_waits_as_a_key_does(self) -> None:
         """For the first 400 ms a click on a decision does nothing but say so."""
         async with stage() as on:
@@ -59,6 +60,7 @@ class TestApproval:
             await on.settle()
             assert len(on.decisions()) == 1
 
+    @pytest.mark.slow
     async def test_two_clicks_decide_once(self) -> None:
         """A double click is one decision."""
         async with stage() as on:
@@ -67,6 +69,7 @@ class TestApproval:
             await on.settle()
             assert len(on.decisions()) == 1
 
+    @pytest.mark.slow
     async def test_clicking_elsewhere_decides_nothing(self) -> None:
         """The text, the frame and what is behind it are not buttons."""
         async with stage() as on:
@@ -81,6 +84,7 @@ class TestApproval:
             assert on.decisions() == []
             assert on.app.screen is dialog
 
+    @pytest.mark.slow
     async def test_denying_and_going_back(self) -> None:
         """Deny opens the line for the reason; the frame's words deny, or go back."""
         async with stage() as on:
@@ -97,6 +101,7 @@ class TestApproval:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", "no")]
 
+    @pytest.mark.slow
     async def test_explaining_folding_and_leaving(self, tmp_path: Path) -> None:
         """The other keys of the dialog can be clicked, and the panel that they open closed."""
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40)) as on:
@@ -111,6 +116,7 @@ class TestApproval:
             assert isinstance(on.app.screen, LiveScreen)
 
 
+@pytest.mark.slow
 class TestLive:
     async def test_rows(self) -> None:
         """A click chooses a session, a double click opens a request or a net."""
@@ -181,6 +187,7 @@ class TestLive:
             assert isinstance(on.app.screen, LiveScreen)
 
 
+@pytest.mark.slow
 class TestDecisions:
     async def test_rows_keys_and_panels(self, tmp_path: Path) -> None:
         """Rows, grouping, the panel of a decision and the way back."""
@@ -202,6 +209,7 @@ class TestReplay:
     def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
 
+    @pytest.mark.slow
     async def test_stepping_and_the_line(self, tmp_path: Path) -> None:
         """Steps, jumps to decisions, the marks on the line, and the panes."""
         async with showing(BY_NAME["replay"], tmp_path) as on:
@@ -226,6 +234,7 @@ class TestReplay:
             await click(on, "esc stay")
             assert isinstance(on.app.screen, ReplayScreen)
 
+    @pytest.mark.slow
     async def test_what_if(self, tmp_path: Path) -> None:
         """Nets are switched and judged by clicks."""
         async with showing(BY_NAME["what-if"], tmp_path) as on:

@@ -284,6 +284,7 @@ async def walking(
 class TestEveryKey:
     """`carl` started the session, `ada` did not."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", WALKS)
     async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         """Every binding of every screen that the keys of a walk lead to, each with a reason and yes.
@@ -375,6 +376,7 @@ class TestEveryKey:
             declared = found[name].__dict__.get("BINDINGS", [])
             assert {binding.action for binding in declared} == actions, name
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("operator", ["ada", "carl"])
     async def test_at_random(
         self, tmp_path: Path, operator: str, monkeypatch: pytest.MonkeyPatch
@@ -469,6 +471,7 @@ OTHER = "require human-approval before deploy\nblock rm\n"
 Attempts = AsyncGenerator[dict[str, JsonValue], None]
 
 
+@pytest.mark.slow
 class TestEveryMethod:
     """Over real sockets, with the token of `ada`; `carl` is who started the session."""
 

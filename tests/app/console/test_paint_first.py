@@ -35,6 +35,7 @@ class TestHolding:
         paint.end()
         assert gc.isenabled()
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("load_first", [True, False])
     def test_a_load_meanwhile(self, load_first: bool) -> None:
         """Off until both a load and a paint have ended, whichever began first."""
@@ -82,6 +83,7 @@ class TestConsole:
                 await on.pilot.pause(0.02)
             assert gc.isenabled()
 
+    @pytest.mark.slow
     async def test_where_nothing_is_shown(self) -> None:
         """Approvals: on again at once when what came does not open a dialog."""
         async with stage() as on:
@@ -90,6 +92,7 @@ class TestConsole:
             await on.settle()
             assert gc.isenabled()
 
+    @pytest.mark.slow
     async def test_a_console_that_ends_meanwhile(self) -> None:
         """Approvals: a console that ends before the paint does not leave it off."""
         async with stage() as on:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.app import App
 
 from interlock.app.console.base import binding_commands
@@ -79,6 +80,7 @@ class TestDeciding:
                     break
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_it_is_for_the_request_it_was_chosen_for(self) -> None:
         """Another request that came into the dialog meanwhile is not decided by it."""
         async with stage(release_bot(), docs_writer()) as on:
@@ -90,6 +92,7 @@ class TestDeciding:
             await on.pilot.pause(ASLEEP + 0.3)
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_nor_after_the_dialog_was_left(self) -> None:
         """Closing the dialog takes the command back."""
         async with stage() as on:
@@ -115,6 +118,7 @@ class TestHelp:
                     assert on.app.get_key_display(binding) in line
                     assert binding.description[:16] in line
 
+    @pytest.mark.slow
     async def test_it_scrolls_at_80_columns(self, tmp_path: Path) -> None:
         """Everything can be reached where it does not fit."""
         async with showing(BY_NAME["help"], tmp_path, (80, 24)) as on:
@@ -124,6 +128,7 @@ class TestHelp:
             assert "app.quit-anywhere" in on.painted()
             assert "Other keys: in interlock.toml, the table [keys]" in on.painted()
 
+    @pytest.mark.slow
     async def test_it_is_not_shown_over_itself(self) -> None:
         """`?` in the help opens no second one."""
         async with stage() as on:
@@ -136,6 +141,7 @@ class TestHelp:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_the_focused_part_comes_first(self) -> None:
         """Here, this screen, everywhere."""
         async with stage() as on:

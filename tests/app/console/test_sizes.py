@@ -163,6 +163,7 @@ NARROW: dict[str, tuple[str, ...]] = {
 """What panels that decide say on 60 columns, and what stands in a table's last one."""
 
 
+@pytest.mark.slow
 class TestAt60Columns:
     @pytest.mark.parametrize("name", NARROW)
     async def test_nothing_essential_is_cut_off(

@@ -43,15 +43,18 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
+    @pytest.mark.variants
     def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The live screen, wide and in panes."""
         assert snap_compare(console(), terminal_size=size, run_before=keys())
 
+    @pytest.mark.slow
     def test_approval(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The dialog over it, keys asleep, a long command folded in its middle."""
         app = console(long_command=True)
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
+    @pytest.mark.slow
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The nets with their places, tokens and what comes next."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("3"))

@@ -94,6 +94,7 @@ class TestTraffic:
         async with counted(monkeypatch, done) as console:
             assert await console.bytes_of(SECONDS) <= IDLE * SECONDS
 
+    @pytest.mark.slow
     async def test_thirty_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of a queue whose ages and deadlines all change each second only their digits are written."""
         waiting = [asks(n, expires=NOW + timedelta(minutes=9)) for n in range(30)]
@@ -101,6 +102,7 @@ class TestTraffic:
             written = await console.bytes_of(SECONDS)
         assert 0 < written <= BUSY * SECONDS
 
+    @pytest.mark.slow
     async def test_a_lent_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """After another program had the terminal everything is written again."""
         async with counted(monkeypatch, *everyone()) as console:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
@@ -122,6 +123,7 @@ async def two_consoles(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Shop, 
         await hub.close()
 
 
+@pytest.mark.slow
 class TestRace:
     async def test_one_of_two_decides(self, tmp_path: Path) -> None:
         """Both press approve at the same moment: one decision is in the journal and one call runs; the

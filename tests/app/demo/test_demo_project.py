@@ -41,6 +41,7 @@ class TestProject:
         done = run(project, "./lint")
         assert (done.returncode, done.stdout) == (0, "lint: 4 files clean\n")
 
+    @pytest.mark.slow
     def test_one_test_fails_until_the_line_is_fixed(self, project: Path) -> None:
         """The agent's one-line change is what makes the tests pass."""
         before = run(project, "./test")
@@ -59,6 +60,7 @@ class TestProject:
         """On a screen there is time to see what waits for their result."""
         assert "sleep 3\n" in (create_project(tmp_path, test_seconds=3) / "test").read_text()
 
+    @pytest.mark.slow
     def test_lint_finds_trailing_blanks(self, project: Path) -> None:
         """Lint is a real check."""
         (project / "shop" / "price.py").write_text("x = 1 \n")

@@ -58,6 +58,7 @@ STORY = [
 
 
 class TestApproved:
+    @pytest.mark.slow
     def test_twice(self, projects: Path) -> None:
         """Section 12: notes, review and tests, a sign-off, a deploy; and the second time no less."""
         for _ in range(2):
@@ -80,6 +81,7 @@ class TestApproved:
         assert done.returncode == 0
         assert "not a terminal, so it runs headless" in done.stderr
 
+    @pytest.mark.slow
     def test_words_before_calls(self, projects: Path) -> None:
         """What an agent says stands in the record before the calls it is about, and once."""
         demo(projects, "demo", "--flow", "--headless")
@@ -90,6 +92,7 @@ class TestApproved:
         assert told[at + 1 : at + 4] == ["bash", "Not before lint has passed, so that first.", "bash"]
         assert told.count("The tests pass.") == 1
 
+    @pytest.mark.slow
     def test_who_says_what(self, projects: Path) -> None:
         """P-55, P-81: words are those of the node that said them; what was filled in is an answer."""
         done = demo(projects, "demo", "--flow", "--headless")
@@ -123,6 +126,7 @@ class TestDenied:
         assert (project / "deployed" / "production").exists()
         assert Told(projects, run.id).took.count("Release") == 1
 
+    @pytest.mark.slow
     async def test_deploy_denied(self, projects: Path) -> None:
         """P-82: a deploy that nobody approves does not happen, and the flow ends by saying so."""
         hub = Hub.open(projects / "demo.db")

@@ -60,6 +60,7 @@ class TestResume:
         assert opened.session_labels == resumed.session_labels == ("ci", "nightly")
         assert [d.outcome for d in bodies(here, CallDecided) if d.tool == "deploy"] == ["allow"]
 
+    @pytest.mark.slow
     def test_changed_rules(self, here: Path) -> None:
         """G-63: rules that have changed since are refused, until it is said that they may have."""
         session = left(here)
@@ -105,6 +106,7 @@ class TestResume:
         done = flow(here, "resume", "nobody", *GO_ON)
         assert (done.returncode, "nobody" in done.stderr) == (2, True)
 
+    @pytest.mark.slow
     def test_by_the_other_command(self, here: Path) -> None:
         """`interlock resume` goes on with a run too, and says what it cannot have."""
         session = left(here)
@@ -144,6 +146,7 @@ class TestList:
         lock.release()
         assert row.startswith("● running  ")
 
+    @pytest.mark.slow
     def test_imported(self, here: Path) -> None:
         """A run of an import is marked, and is none that can be resumed."""
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}

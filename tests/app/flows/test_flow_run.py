@@ -205,6 +205,7 @@ class TestRun:
         assert "command 'git' is not in the allowed list" in done.stdout
         assert run(here, "Commands", "--allow-command", "git").returncode == 0
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("option", "limit"), [("--max-steps", "max_steps is 1"), ("--max-turns", "max_turns is 1")]
     )

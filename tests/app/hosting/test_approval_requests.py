@@ -102,6 +102,7 @@ class TestGate:
             assert isinstance(again, Deny)
             assert again.status == "consumed"
 
+    @pytest.mark.slow
     async def test_limits_count_a_conversation(self, tmp_path: Path) -> None:
         """Nets are a session's: the client's own session where it names one, else the token's."""
         async with aap_server(tmp_path) as server:
@@ -139,6 +140,7 @@ class TestOnce:
             steps = [e for e in await server.bodies() if isinstance(e, RequestStep)]
             assert [each.step for each in steps] == ["consumed"]
 
+    @pytest.mark.slow
     async def test_not_before_a_decision(self, tmp_path: Path) -> None:
         """What waits, or is denied, is used by nobody."""
         async with aap_server(tmp_path) as server:
@@ -149,6 +151,7 @@ class TestOnce:
                 with pytest.raises(ConflictError, match="not_approved"):
                     await client.consume(each.id, "u")
 
+    @pytest.mark.slow
     async def test_not_after_its_time(self, tmp_path: Path) -> None:
         """An approval that nobody used in time is used no more, and nets hear that its end is unknown."""
         async with aap_server(tmp_path, valid=0.2) as server:
@@ -163,6 +166,7 @@ class TestOnce:
                 await client.consume(made.id, "u")
             assert (await client.get(made.id)).status == "approved"
 
+    @pytest.mark.slow
     async def test_not_while_all_agents_are_frozen(self, tmp_path: Path) -> None:
         """A freeze holds an approval that was given and not used yet."""
         async with aap_server(tmp_path) as server:
@@ -186,6 +190,7 @@ class TestOnce:
             assert not edited.ok
             assert (await client.get(made.id)).status == "pending"
 
+    @pytest.mark.slow
     async def test_the_same_key_is_the_same_request(self, tmp_path: Path) -> None:
         """A key finds its request again; with another input it is refused; another agent's is another."""
         async with aap_server(tmp_path) as server:
@@ -293,6 +298,7 @@ class TestEnds:
             assert (await client.cancel(made.id)).status == "cancelled"
             assert not await server.served.hub.approvals()
 
+    @pytest.mark.slow
     async def test_not_cancelled_once_decided(self, tmp_path: Path) -> None:
         """A decision stays."""
         async with aap_server(tmp_path) as server:
@@ -301,6 +307,7 @@ class TestEnds:
             with pytest.raises(ConflictError, match="already_terminal"):
                 await client.cancel(made.id)
 
+    @pytest.mark.slow
     async def test_expired(self, tmp_path: Path) -> None:
         """What nobody decides in the time that the client gave has expired, and cannot be approved."""
         async with aap_server(tmp_path) as server:
@@ -314,6 +321,7 @@ class TestEnds:
 
             assert await until(gone)
 
+    @pytest.mark.slow
     async def test_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
         """Its requests are cancelled."""
         async with aap_server(tmp_path) as server:
@@ -325,6 +333,7 @@ class TestEnds:
             after = await client.create(submission(), "later")
             assert after.status == "pending"
 
+    @pytest.mark.slow
     async def test_an_approval_of_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
         """It can be used no more, neither here nor at a server that is started again."""
         async with aap_server(tmp_path) as server:
@@ -376,6 +385,7 @@ class TestRestart:
             assert found.deadline_at == made.deadline_at
             assert [type(each) for each in await server.bodies()].count(RequestMade) == 1
 
+    @pytest.mark.slow
     async def test_what_was_used_stays_used(self, tmp_path: Path) -> None:
         """An approval that was used before is used by no other key, and its outcome can be told."""
         async with aap_server(tmp_path) as server:

@@ -114,6 +114,7 @@ class TestRenewal:
 class TestHangup:
     """SIGHUP, which tools that renew certificates send."""
 
+    @pytest.mark.slow
     async def test_server(self, tmp_path: Path) -> None:
         """It shows the renewed certificate, says so and goes on; a connected agent stays."""
         certificate, key = certified(tmp_path)
@@ -142,6 +143,7 @@ class TestHangup:
                 assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
             assert (await server.ended())[0] == 0
 
+    @pytest.mark.slow
     async def test_operators(self, tmp_path: Path) -> None:
         """Roles and groups are read again; a table with a fault changes nothing."""
         config = tmp_path / "config"
@@ -161,6 +163,7 @@ class TestHangup:
                 assert (console.rights, console.groups_of("maria")) == ("look", ())
             assert (await server.ended())[0] == 0
 
+    @pytest.mark.slow
     async def test_page(self, tmp_path: Path) -> None:
         """The console's page does the same."""
         certificate, key = certified(tmp_path)
@@ -186,6 +189,7 @@ class TestHangup:
             await process.communicate()
         assert process.returncode == 0
 
+    @pytest.mark.slow
     def test_closed_terminal(self, tmp_path: Path) -> None:
         """A server in a terminal ends with it, in order: nobody is there to end it later."""
         terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)

@@ -99,6 +99,7 @@ class TestSlowClients:
             assert await is_cut(reader)
             writer.close()
 
+    @pytest.mark.slow
     async def test_that_send_a_head_byte_by_byte(self) -> None:
         """One that goes on sending a little is cut all the same, while others are answered."""
         async with part(SOON) as address:
@@ -115,6 +116,7 @@ class TestSlowClients:
             assert await is_cut(reader)
             going.cancel()
 
+    @pytest.mark.slow
     async def test_the_head_of_a_second_request(self) -> None:
         """After an answer the time begins again with the first byte, and for none there is some, too."""
         async with part(SOON) as address:
@@ -125,6 +127,7 @@ class TestSlowClients:
                 assert await is_cut(reader)
                 writer.close()
 
+    @pytest.mark.slow
     async def test_that_read_nothing(self) -> None:
         """A client that does not read its answer is cut."""
         async with part(SOON) as address:
@@ -140,11 +143,13 @@ class TestSlowClients:
             assert size < MUCH
             writer.close()
 
+    @pytest.mark.slow
     async def test_that_wait_for_an_answer_are_not_cut(self) -> None:
         """A request that is whole may take longer than a head may."""
         async with part(SOON) as address:
             assert await ask(address, path="/wait") == 200
 
+    @pytest.mark.slow
     async def test_over_tls(self, tmp_path: Path) -> None:
         """A handshake that nobody begins ends, too."""
         certificate = Certificate(*certified(tmp_path))
@@ -240,6 +245,7 @@ class TestBodies:
         assert await status(reader) == b"HTTP/1.1 408 Request Timeout\r\n"
         assert await is_cut(reader)
 
+    @pytest.mark.slow
     async def test_that_are_too_large(self, server: AapServer) -> None:
         """More than a message may have is refused; the rest is not waited for."""
         reader, writer = await connected(server.address)
@@ -248,6 +254,7 @@ class TestBodies:
         assert await is_cut(reader)
         writer.close()
 
+    @pytest.mark.slow
     async def test_of_strangers(self, server: AapServer) -> None:
         """Without a token no body is waited for."""
         reader, writer = await connected(server.address)

@@ -71,6 +71,7 @@ def ask_everything(file: str, text: str, line: int, character: int) -> None:
 
 
 class TestHalfWritten:
+    @pytest.mark.slow
     @pytest.mark.parametrize("file", FILES)
     def test_is_answered_at_every_character(self, file: str) -> None:
         """A file that is typed character by character is answered after each of them."""
@@ -79,6 +80,7 @@ class TestHalfWritten:
             typed = text[:length]
             ask_everything(file, typed, typed.count("\n"), length - typed.rfind("\n") - 1)
 
+    @pytest.mark.slow
     def test_library_is_answered_while_it_is_typed(self) -> None:
         """So is a ready-made file, word by word."""
         text = (LIBRARY / "deploy.rules").read_text("utf-8")

@@ -176,6 +176,7 @@ class TestRulesFile:
             my.client.text_document_did_close(types.DidCloseTextDocumentParams(my.document))
             assert await my.problems() == []
 
+    @pytest.mark.slow
     async def test_completes_and_follows_files_of_values(self, tmp_path: Path) -> None:
         """Words are proposed while a line is written; a file of values counts as it is on the disk."""
         text = 'let payees = lines "payees.txt"\nblock pay when not input.to in payees\nrequire pa'
@@ -199,6 +200,7 @@ class TestRulesFile:
             my.client.text_document_did_save(types.DidSaveTextDocumentParams(my.document))
             assert [each[0] for each in await my.problems()] == [missing[0]]
 
+    @pytest.mark.slow
     async def test_counts_as_the_editor_does(self, tmp_path: Path) -> None:
         """Where the editor counts bytes, so does the server."""
         async with editor(tmp_path, "a.rules", "utf-8") as my:
@@ -208,6 +210,7 @@ class TestRulesFile:
             assert first == len('block rm when input.a = "é😀" '.encode())
 
 
+@pytest.mark.slow
 class TestJournal:
     async def test_adds_answers_and_names(self, tmp_path: Path) -> None:
         """Above a rule stands how often it asked; tools of recorded calls are proposed."""
@@ -239,6 +242,7 @@ class TestCommand:
         assert "pip install 'interlock[lsp]'" in printed.err
 
 
+@pytest.mark.slow
 class TestScenarios:
     async def test_are_checked_with_their_rules(self, tmp_path: Path) -> None:
         """Faults of scenarios are shown, then those of the rules they use, at their `use`."""

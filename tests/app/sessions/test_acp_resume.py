@@ -36,6 +36,7 @@ async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 class TestConsole:
+    @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
     async def test_tells_the_command(self, tmp_path: Path, session: str, where: str) -> None:
         """`c` asks nothing and starts nothing: what has to be typed is shown, and copied by `c`."""

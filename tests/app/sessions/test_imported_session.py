@@ -85,6 +85,7 @@ def untouched(here: Path, catcher: OpenAIServer) -> bool:
 
 
 class TestResume:
+    @pytest.mark.variants
     @pytest.mark.parametrize("at", [(), ("--at", "4")])
     def test_takes_nothing_from_the_record(self, here: Path, at: tuple[str, ...]) -> None:
         """What the record says is shown, with the remedy; no module is imported and no key is sent."""
@@ -102,6 +103,7 @@ class TestResume:
         assert f"Name its agent on the line: interlock resume {SESSION} " in done.stderr
         assert "--agent FILE --rules FILES" in done.stderr
 
+    @pytest.mark.slow
     def test_no_agent_of_a_module(self, here: Path) -> None:
         """A module that is to bring the agent is as little imported."""
         with OpenAIServer([]) as catcher:
@@ -110,6 +112,7 @@ class TestResume:
             assert (done.returncode, untouched(here, catcher)) == (2, True)
         assert "  agent: evil:agent\n" in done.stderr
 
+    @pytest.mark.slow
     def test_goes_on_with_what_is_named(self, here: Path) -> None:
         """The conversation goes to the model of the line, under its rules, in enforce mode."""
         calls = [begins_call(0, "c9", "bash", '{"command": "touch ran"}'), *ends("tool_calls")]
@@ -144,6 +147,7 @@ class TestResume:
         assert resumed.source is not None
         assert resumed.source["model"] == "openai/mine"
 
+    @pytest.mark.slow
     def test_options_alone(self, here: Path) -> None:
         """Model, address, rules and mode on the line; another journal's record does not fill the rest."""
         with OpenAIServer([]) as catcher, OpenAIServer([says("Fine.")]) as server:
@@ -166,6 +170,7 @@ class TestResume:
         branch = next(s for s in open_reader(here / "run.db").sessions() if s.id != SESSION)
         assert (branch.mode, branch.imported) == ("enforce", False)
 
+    @pytest.mark.slow
     def test_again_once_it_went_on(self, here: Path) -> None:
         """What is in the record stays a forger's, also after somebody went on with it."""
         with OpenAIServer([says("caught")]) as catcher, OpenAIServer([says("Fine.")]) as server:
@@ -184,6 +189,7 @@ class TestResume:
 
 
 class TestOtherWays:
+    @pytest.mark.variants
     @pytest.mark.parametrize("line", [("flow", "resume"), ("resume",)])
     def test_a_run_of_a_flow(self, here: Path, line: tuple[str, ...]) -> None:
         """What its steps found was found elsewhere: it does not go on, and its class is not imported."""
@@ -195,6 +201,7 @@ class TestOtherWays:
         assert "begin one with interlock flow run" in done.stderr
         assert not (here / "imported").exists()
 
+    @pytest.mark.slow
     def test_an_agent_that_speaks_acp(self, here: Path) -> None:
         """Nobody is told to go on with an agent's session because a file names it."""
         taken_in(here, {"acp": "another-session"}, kind="outside")
@@ -208,6 +215,7 @@ class TestOtherWays:
         assert "was imported: nobody here made its decisions" in done.stderr
         assert not (here / "started").exists()
 
+    @pytest.mark.slow
     async def test_a_server(self, here: Path) -> None:
         """A console that is connected reads what the record says, and the server makes nothing of it."""
         with OpenAIServer([]) as catcher:
@@ -221,6 +229,7 @@ class TestOtherWays:
             await hub.close()
             assert untouched(here, catcher)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
     async def test_the_console(self, here: Path, where: str) -> None:
         """Its dialog shows what the record says and a command to complete; nothing goes on by itself."""

@@ -141,6 +141,7 @@ class TestKeys:
             keys = on.painted().splitlines()[-1]
             assert keys.index("r replay") < keys.index("a approve")
 
+    @pytest.mark.slow
     async def test_say_why(self) -> None:
         """A greyed key says why it does nothing, and so does the help."""
         async with looking() as on:
@@ -151,6 +152,7 @@ class TestKeys:
             await on.until(lambda: "This console is read-only" in on.painted())
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_requests_are_shown(self) -> None:
         """A request opens in full; its deciding keys are greyed and decide nothing."""
         async with looking() as on:
@@ -163,6 +165,7 @@ class TestKeys:
             await on.until(lambda: "console is read-only: it changes" in on.painted())
             assert [asked for asked in on.hub.asked if asked[0] == "decide"] == []
 
+    @pytest.mark.slow
     async def test_decisions(self) -> None:
         """No session is switched to enforce."""
         async with looking() as on:
@@ -178,6 +181,7 @@ class TestKeys:
             await on.until(lambda: "enter lists them" in on.painted())
             assert "enforce this session" not in on.painted()
 
+    @pytest.mark.slow
     async def test_quit_asks_nothing(self) -> None:
         """Nothing ends with it, so there is nothing to confirm."""
         async with looking() as on:
@@ -185,6 +189,7 @@ class TestKeys:
             await on.until(lambda: not on.app.is_running or on.app._exit)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 async def test_header_says_so(size: tuple[int, int]) -> None:
     """Above the screen stand the operator and that nothing can be changed."""

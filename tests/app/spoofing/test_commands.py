@@ -95,6 +95,7 @@ def lines_of(name: str) -> list[tuple[str, ...]]:
 
 
 class TestCommands:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", EACH_GROUP)
     def test_what_is_read_is_told_harmlessly(self, folder: Path, name: str) -> None:
         """Spoofing: check, explain, draw, test, backtest, suggest, history, replay, resume and run."""
@@ -108,6 +109,7 @@ class TestCommands:
         )
         assert not crowded(printed)
 
+    @pytest.mark.slow
     def test_the_json_is_the_same(self, folder: Path) -> None:
         """Spoofing: what is escaped for a terminal is there for whoever parses it."""
         name = "unseen"
@@ -119,6 +121,7 @@ class TestCommands:
         assert session_of(number, group(name)) in {session["session"] for session in found["sessions"]}
 
 
+@pytest.mark.slow
 class TestSettings:
     @pytest.mark.parametrize("name", EACH_GROUP)
     def test_a_settings_file_of_somebody_else(self, tmp_path: Path, name: str) -> None:

@@ -31,6 +31,7 @@ async def check(on: Stage) -> None:
     assert_harmless(on.app)
 
 
+@pytest.mark.slow
 class TestPanes:
     async def test_each_attack_in_each_pane(self) -> None:
         """Spoofing: sessions, transcript, nets, pending and waiting, of one session after the other."""
@@ -45,6 +46,7 @@ class TestPanes:
             assert on.hub.asked == []
 
 
+@pytest.mark.slow
 class TestDialogs:
     async def test_each_attack_in_a_request(self) -> None:
         """Spoofing: title, fields, difference, effects, rule, note, so far and session, top to end."""
@@ -104,6 +106,7 @@ class TestDialogs:
 
 
 class TestNotices:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", EACH_GROUP)
     async def test_outcomes_and_failures(self, name: str) -> None:
         """Spoofing: what a hub answers, what could not start, and a grant that is over."""
@@ -123,6 +126,7 @@ class TestNotices:
             await check(on)
 
 
+@pytest.mark.slow
 class TestLongTexts:
     @pytest.mark.parametrize("name", LONG)
     async def test_the_end_can_be_seen(self, name: str) -> None:

@@ -62,6 +62,7 @@ def walked(tmp_path: Path):
     return walk
 
 
+@pytest.mark.slow
 class TestLive:
     def test_panes_dialog_and_batch(self, tmp_path: Path, walked) -> None:
         """Spoofing: a real terminal shows the live screen, a request and a batch as they are meant."""

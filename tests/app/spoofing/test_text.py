@@ -74,6 +74,7 @@ class TestVisible:
         """Spoofing: the first marks on a letter stay on it, the others are told one by one."""
         assert shown("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
 
+    @pytest.mark.slow
     def test_whatever_has_no_cell_is_a_mark(self) -> None:
         """Spoofing: what the painter gives no cell to is hidden or limited by the engine, one by one."""
         codes = (code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)

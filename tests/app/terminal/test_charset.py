@@ -154,6 +154,7 @@ class TestScreens:
             assert lines == as_ascii(usual).splitlines()[:-1]
             assert bar.isascii()
 
+    @pytest.mark.slow
     async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:
         """In the dialog, and dimmed behind another panel."""
         state = release_bot()
@@ -169,6 +170,7 @@ class TestScreens:
             finally:
                 use_ascii(False)
 
+    @pytest.mark.slow
     async def test_the_clipboard(self, tmp_path: Path) -> None:
         """Copying gives no marks."""
         async with showing(BY_NAME["live"], tmp_path, (80, 24), ASCII) as on:

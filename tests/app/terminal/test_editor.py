@@ -158,6 +158,7 @@ class TestOffered:
         usable = (b for b in on.app.screen.active_bindings.values() if b.enabled)
         return "rules.edit" in {b.binding.id for b in usable}
 
+    @pytest.mark.slow
     async def test_not_without_a_terminal(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Editing: a console in a browser, or without a screen, has no terminal to lend."""
         monkeypatch.setenv("EDITOR", "sh")
@@ -185,6 +186,7 @@ class TestOffered:
         assert NEEDS["rules.edit"] != "look"
 
 
+@pytest.mark.slow
 class TestInTheTerminal:
     @pytest.fixture
     def console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typing]:

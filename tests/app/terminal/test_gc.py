@@ -20,6 +20,7 @@ def unfrozen():
 class TestBulkLoad:
     """Switched off for the time of a load, and on again whatever happens."""
 
+    @pytest.mark.slow
     def test_off_and_on(self) -> None:
         """Off inside, on outside, what was loaded kept out of later collections."""
         before = gc.get_freeze_count()

@@ -76,6 +76,7 @@ class TestOpenedLine:
             await comes(on, lambda: len(value_of(on, "#named")) >= 9)
             assert value_of(on, "#named") == "ops.rules"
 
+    @pytest.mark.slow
     async def test_keys_in_their_order(self) -> None:
         """A line that is opened, left and opened again takes each key where it was typed."""
         async with stage() as on:
@@ -98,6 +99,7 @@ class TestHeldUp:
             finally:
                 released.set()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("late", [False, True])
     async def test_text_for_a_line_that_is_to_open(
         self, monkeypatch: pytest.MonkeyPatch, late: bool
@@ -117,6 +119,7 @@ class TestHeldUp:
             released.set()
             await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
 
+    @pytest.mark.slow
     async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two keys at once decide nothing, though the dialog is held up between them."""
         monkeypatch.setattr("interlock.app.terminal.key_order.TEXT_PATIENCE", 0.2)

@@ -280,6 +280,7 @@ OTHER = Appearance(
 )
 
 
+@pytest.mark.slow
 class TestShown:
     async def test_the_key_works_and_the_old_one_does_not(self, tmp_path: Path) -> None:
         """`y` approves where `approval.approve` is `y`; `a` does nothing there any more."""
@@ -316,6 +317,7 @@ class TestShown:
 
 
 class TestTyping:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
     async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
         """One that an operator gave to the palette opens it, but not while it is typed into a filter."""
@@ -331,6 +333,7 @@ class TestTyping:
 
 
 class TestCommandLine:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "command", [["console"], ["demo"], ["run", "x"], ["resume", "x"], ["replay", "x"]]
     )

@@ -83,6 +83,7 @@ class TestStates:
         for sign in ("◐ release-bot", "asks", "● docs-writer", "running", "S nightly-sync", "✓ cleanup"):
             assert sign in text
 
+    @pytest.mark.slow
     async def test_calls_in_the_transcript(self, tmp_path: Path) -> None:
         """Done, failed, blocked and waiting calls have signs of their own."""
         async with showing(BY_NAME["live"], tmp_path, (120, 40)) as on:
@@ -93,12 +94,14 @@ class TestStates:
         for sign in ("✓ lint", "✗ test", "◐ deploy", "waiting 0:42", "blocked"):
             assert sign in text
 
+    @pytest.mark.slow
     async def test_nets_that_are_off(self, tmp_path: Path) -> None:
         """A net that is off has an empty box and says so."""
         async with showing(BY_NAME["live-nets"], tmp_path) as on:
             assert re.search(r"\[ \] require-freeze-before-deploy.*off \(state kept\)", on.painted())
             assert "[x] block-rm" in on.painted()
 
+    @pytest.mark.slow
     async def test_verdicts_in_the_decisions(self, tmp_path: Path) -> None:
         """Each verdict is a word beside its symbol; calls that failed carry a cross."""
         async with showing(BY_NAME["decisions"], tmp_path) as on:
@@ -106,6 +109,7 @@ class TestStates:
         for sign in ("▸ allow", "■ block", "S would block ✗", "S would ask", "■ denied", "◐ approved"):
             assert sign in text
 
+    @pytest.mark.slow
     async def test_what_changed_in_a_replay(self, tmp_path: Path) -> None:
         """Nets that an event moved carry a mark, the position on the line is a dot of its own."""
         async with showing(BY_NAME["replay-nets"], tmp_path) as on:
@@ -126,6 +130,7 @@ class TestApproval:
         ):
             assert sign in text
 
+    @pytest.mark.slow
     async def test_sleeping_keys(self) -> None:
         """That keys do nothing yet is written, and a key pressed too early makes the frame heavy."""
         async with stage(size=(80, 24)) as on:
@@ -145,6 +150,7 @@ class TestChoices:
         assert "<br: 3 Nets >" in tabs
         assert "1 waiting" in title
 
+    @pytest.mark.slow
     async def test_ticks_and_choices(self, tmp_path: Path) -> None:
         """What is ticked has a cross, what is chosen a dot."""
         async with showing(BY_NAME["start"], tmp_path) as on:
@@ -155,6 +161,7 @@ class TestChoices:
         async with showing(BY_NAME["backtest"], tmp_path) as on:
             assert "(●) this session" in on.painted()
 
+    @pytest.mark.slow
     async def test_the_palette_s_line(self, tmp_path: Path) -> None:
         """The command that enter would run is reversed."""
         async with showing(BY_NAME["palette"], tmp_path) as on:

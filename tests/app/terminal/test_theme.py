@@ -73,6 +73,7 @@ class TestContrast:
         assert contrast(Color.parse("#767676"), white) == pytest.approx(4.54, abs=0.01)
         assert contrast(Color.parse("#777777"), white) < AA
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("theme", OWN_THEMES, ids=lambda theme: theme.name)
     async def test_every_pair_of_a_theme(self, theme: object, tmp_path: Path) -> None:
         """Text, muted text and text of each state are readable on every ground, under the cursor too."""
@@ -113,6 +114,7 @@ class TestChoice:
             assert last.style.bgcolor is not None
             assert luminance(Color.from_rich_color(last.style.bgcolor)) > 0.8
 
+    @pytest.mark.slow
     async def test_textual_s_own_work(self, tmp_path: Path) -> None:
         """Each built-in theme paints the dialog, with nothing of it missing."""
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
@@ -122,6 +124,7 @@ class TestChoice:
                 await on.pilot.pause(0.02)
                 assert on.painted() == wanted, name
 
+    @pytest.mark.slow
     async def test_the_palette_switches(self, tmp_path: Path) -> None:
         """Commands, Theme, a name: the console has other colours."""
         async with showing(BY_NAME["live"], tmp_path) as on:

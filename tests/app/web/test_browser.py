@@ -29,6 +29,7 @@ async def page(browser: Browser) -> AsyncGenerator[Page, None]:
 
 
 class TestLogin:
+    @pytest.mark.slow
     async def test_the_link_leaves_no_secret_behind(self, front: ConsoleServer, page: Page) -> None:
         """The link leads to the console; its secret is in no request and not in the address any more."""
         asked: list[str] = []
@@ -41,6 +42,7 @@ class TestLogin:
         await page.go_back()
         assert secret not in page.url
 
+    @pytest.mark.slow
     async def test_a_used_link_says_so(self, front: ConsoleServer, browser: Browser, page: Page) -> None:
         """Whoever opens a link that was used reads what to do."""
         link = front.link()
@@ -88,6 +90,7 @@ class TestLogin:
         finally:
             await runner.cleanup()
 
+    @pytest.mark.slow
     async def test_logging_out_closes_the_tab(self, front: ConsoleServer, page: Page) -> None:
         """The page behind `/logout` ends the console in another tab."""
         await log_in(page, front.link())
@@ -171,6 +174,7 @@ class TestPage:
         await click_cell(page, line_of(shown, "press me"), seen.size)
         await seen.until("clicked")
 
+    @pytest.mark.slow
     async def test_a_closed_tab_ends_its_process(self, front: ConsoleServer, page: Page) -> None:
         """Closing the tab ends what ran behind it."""
         await log_in(page, front.link())

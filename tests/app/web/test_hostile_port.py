@@ -115,6 +115,7 @@ def forged(front: ConsoleServer) -> list[str | bytes]:
     ]
 
 
+@pytest.mark.slow
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 class TestAnotherPort:

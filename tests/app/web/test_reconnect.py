@@ -58,6 +58,7 @@ def children(pid: int) -> Generator[int, None, None]:
 
 
 class TestRestart:
+    @pytest.mark.slow
     async def test_of_the_server(self, tmp_path: Path, page: Page) -> None:
         """The title says that it is gone; when it is back the tab is, and types nothing from between."""
         file = LoginFile(tmp_path / "logins.json", "this")
@@ -99,6 +100,7 @@ class TestRestart:
 
 
 class TestSleep:
+    @pytest.mark.slow
     async def test_of_the_browser(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
         """A browser that sleeps loses its consoles, and has them again when it wakes up."""
         monkeypatch.setattr(front_module, "HEARTBEAT", 1.0)

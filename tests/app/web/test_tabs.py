@@ -253,6 +253,7 @@ class TestWhatBrowsersSend:
             flooding._response.close()
 
 
+@pytest.mark.slow
 class TestOrphans:
     async def test_a_console_ends_with_a_server_that_was_killed(self) -> None:
         """A console whose server is gone without a word ends by itself."""

@@ -176,6 +176,7 @@ class TestCommand:
         assert main(["web", *line]) == 2
         assert said in capsys.readouterr().err
 
+    @pytest.mark.slow
     async def test_of_a_server_with_tls(self, tmp_path: Path) -> None:
         """From elsewhere over TLS, on a server that is reached over TLS: a tab shows who decides."""
         certificate, key = certified(tmp_path)

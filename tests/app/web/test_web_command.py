@@ -150,6 +150,7 @@ async def painted_tab(link: str, trusts: Path | None = None) -> AsyncGenerator[N
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 class TestDeciding:
+    @pytest.mark.slow
     async def test_by_keyboard_and_the_terminal_sees_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
     ) -> None:
@@ -229,6 +230,7 @@ async def echo(text: str) -> str:
     return text
 
 
+@pytest.mark.slow
 class TestProcesses:
     @pytest.mark.parametrize(
         "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGKILL]
@@ -336,6 +338,7 @@ class TestStarting:
             process.terminate()
             assert await process.wait() == 0
 
+    @pytest.mark.slow
     async def test_a_login_outlasts_the_servers_end(self, tmp_path: Path) -> None:
         """Killed and started again on the same port, the server knows its browsers; on another journal,
         none of them."""
@@ -353,6 +356,7 @@ class TestStarting:
             async with started(tmp_path, *listen, "--db", "other.db") as web:
                 assert (await session.get(web.page)).status == 401
 
+    @pytest.mark.slow
     async def test_enter_prints_another_link(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

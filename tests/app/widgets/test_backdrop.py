@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.color import Color
 from textual.strip import Strip
 from textual.style import Style
@@ -44,6 +45,7 @@ class TestBehind:
             assert behind.text == before.text
             assert brightness(behind) < brightness(before)
 
+    @pytest.mark.slow
     async def test_what_changes_below_is_seen(self) -> None:
         """A request that comes while a panel is open is counted behind it."""
         async with stage() as on:
@@ -53,6 +55,7 @@ class TestBehind:
             on.hub.request(deploy_request(id="ap2", call_id="c10"))
             await on.until(ASKS)
 
+    @pytest.mark.slow
     async def test_another_theme_changes_it_too(self) -> None:
         """The panel's ground and what is behind it have the colours of the same theme."""
         async with stage() as on:
@@ -63,6 +66,7 @@ class TestBehind:
             await on.settle()
             assert ground(on) > 0.7
 
+    @pytest.mark.slow
     async def test_it_fills_another_size(self) -> None:
         """After the terminal has grown, what is behind the panel reaches its edges."""
         async with stage(size=(80, 24)) as on:
@@ -74,6 +78,7 @@ class TestBehind:
             assert {strip.cell_length for strip in strips} == {120}
             assert strips[39].text.rstrip().endswith("? help")
 
+    @pytest.mark.slow
     async def test_unchanged_it_is_painted_once(self) -> None:
         """While nothing moves below, a panel's own changes do not have that painted again."""
         async with stage() as on:

@@ -35,6 +35,7 @@ class TestInput:
         rows = text_of({"command": "echo 1\nWHY IT ASKS  nothing\n"})
         assert all("│ " in row for row in rows)
 
+    @pytest.mark.slow
     @given(values=INPUTS, width=st.integers(20, 100))
     def test_no_line_is_wider_than_the_dialog(self, values: dict[str, object], width: int) -> None:
         """Whatever the names and values, lines fit and hold no line break."""

@@ -44,6 +44,7 @@ ENTRIES = st.one_of(
 LABELS = st.text(max_size=60)
 
 
+@pytest.mark.slow
 class TestHeight:
     @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200), LABELS)
     @settings(max_examples=examples(400), deadline=None)

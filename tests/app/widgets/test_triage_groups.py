@@ -21,6 +21,7 @@ WORDS = st.text(alphabet="ab /=-\n", max_size=12)
 
 
 class TestGroups:
+    @pytest.mark.slow
     @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=6))
     def test_nothing_is_lost(self, inputs: list[tuple[str, str | None]]) -> None:
         """Triage: what a heading says, with a line's own parts, is every field of the request."""

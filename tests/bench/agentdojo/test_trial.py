@@ -156,6 +156,7 @@ class TestNumbers:
 )
 @pytest.mark.parametrize("suite", SUITES)
 class TestRules:
+    @pytest.mark.slow
     def test_scenarios_hold(self, suite: str, folder: Path) -> None:
         done = command(folder, "test", f"{suite}_test.rules", env={})
         assert done.returncode == 0, done.stdout

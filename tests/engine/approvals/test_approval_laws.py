@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -234,6 +235,7 @@ REFUSED = st.lists(
 ).map(lambda lists: [moment for part in lists for moment in part])
 
 
+@pytest.mark.slow
 class TestLaws:
     @settings(max_examples=examples(50), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, MOVES)

@@ -291,6 +291,7 @@ class TestEscalation:
         finally:
             await hub.close()
 
+    @pytest.mark.slow
     async def test_it_survives_a_restart(self, shop: Shop, tmp_path: Path, clock: Clock) -> None:
         """The time counts from when people were first asked, also while no host ran."""
         options = "of security escalate to oncall after 10m within 1h"

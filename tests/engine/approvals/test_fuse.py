@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
@@ -239,6 +241,7 @@ class TestMovedWorld:
             assert (await hub.take_back(request.id, by="ben")).ok
             assert (await call).outcome == "block"
 
+    @pytest.mark.slow
     async def test_is_not_released_while_frozen(self, tmp_path: Path) -> None:
         """A fuse that ends while all agents are frozen releases nothing, and can still be taken back."""
         async with asked(tmp_path) as (hub, request, call):

@@ -141,6 +141,7 @@ class TestStaysOpen:
             await until(heard, ApprovalRequested)
             waits.cancel()
 
+    @pytest.mark.slow
     async def test_its_rule_s_time_goes_on(self, tmp_path: Path) -> None:
         """A request whose rule's time is over is denied by itself; the call is asked about anew then."""
         async with left(tmp_path, f"{PLAIN} within 1s") as (hub, _):
@@ -509,6 +510,7 @@ class TestFailures:
             assert (await again(hub)).outcome == "allow"
             await check_fold(hub)
 
+    @pytest.mark.slow
     async def test_a_killed_host_voids_it(self, tmp_path: Path) -> None:
         """Late requests of a host that was killed are withdrawn, approved or not; the calls ask anew."""
         child = await asyncio.create_subprocess_exec(

@@ -234,6 +234,7 @@ class TestApproval:
         assert not outcome.ok
         assert "the client's data is no" in outcome.message
 
+    @pytest.mark.slow
     async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:
         """Who asks for any number of challenges loses their own first ones."""
         device = Authenticator()

@@ -122,6 +122,7 @@ def writing(folder: Path, path: str, content: str, *, name: str = "write", agent
 class TestWrittenContent:
     """A tool without a preview that is given a path and a whole content."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", ["write", "mcp__files__saveDocument"])
     async def test_against_the_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
         """The content is compared with what the file holds in the session's working directory."""
@@ -168,6 +169,7 @@ class TestWrittenContent:
         _, preview = await asked(hub, agent, "require human-approval before append_file")
         assert preview is None
 
+    @pytest.mark.slow
     async def test_a_path_that_imitates_a_diff(self, hub: Hub, tmp_path: Path) -> None:
         """Line breaks in a path begin no line of what is compared."""
         agent = writing(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
@@ -188,6 +190,7 @@ class TestWrittenContent:
         assert "-API_TOKEN=" in request.preview
         assert "hunter2" not in request.preview
 
+    @pytest.mark.slow
     async def test_a_subagents_file(self, hub: Hub, tmp_path: Path) -> None:
         """What a subagent writes is compared where it is written: in the runtime of its parent."""
         (tmp_path / "here").mkdir()
@@ -209,6 +212,7 @@ class TestWrittenContent:
 class TestFileThatChanges:
     """A file that is another one when its diff is approved than when it was made."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("change", ["written", "removed"])
     async def test_asked_again(self, hub: Hub, tmp_path: Path, change: str) -> None:
         """Nothing is approved that was not shown: the call is asked about anew, with another diff."""
@@ -236,6 +240,7 @@ class TestFileThatChanges:
         await hub.wait(session)
         assert (tmp_path / "a.py").read_text() == "new\n"
 
+    @pytest.mark.slow
     async def test_an_edit_of_the_built_in_tool(self, hub: Hub, tmp_path: Path) -> None:
         """What stands around the lines of an edit is shown as well, and counts."""
         (tmp_path / "a.py").write_text("one\nold\n")
@@ -246,6 +251,7 @@ class TestFileThatChanges:
         (tmp_path / "a.py").write_text("if False:\nold\n")
         assert not (await hub.decide(request.id, approved=True, by="maria")).ok
 
+    @pytest.mark.slow
     async def test_a_denial_needs_no_look(self, hub: Hub, tmp_path: Path) -> None:
         """A denial holds whatever has become of the file."""
         (tmp_path / "a.py").write_text("one\n")

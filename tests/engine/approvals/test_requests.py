@@ -237,6 +237,7 @@ class TestSeveralPeople:
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
+    @pytest.mark.slow
     async def test_an_edit_is_another_request(self, hub: Hub, shop: Shop) -> None:
         """What one person edits, everybody approves anew: nobody's yes was for that input."""
         session, request = await asked(hub, shop, rules=TWO)
@@ -319,6 +320,7 @@ class TestEdit:
         request = await self.anew(hub, session)
         assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
 
+    @pytest.mark.slow
     async def test_denied(self, hub: Hub, shop: Shop) -> None:
         """G-75: an edit that is denied is denied; the agent's own input does not come back."""
         session, request = await self.edited(hub, shop)
@@ -329,6 +331,7 @@ class TestEdit:
         [decided] = bodies(hub, session, CallDecided)
         assert (decided.outcome, decided.edited_by) == ("block", "ada")
 
+    @pytest.mark.slow
     async def test_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
         """G-75: whoever edits it back has the agent's input asked about, as no edit."""
         session, request = await self.edited(hub, shop)
@@ -343,6 +346,7 @@ class TestEdit:
         assert shop.ran == ["deploy prod"]
         assert not bodies(hub, session, CallDecided)[0].edited
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("crashed", ["after the edit", "while asked anew", "between two answers"])
     async def test_stays_through_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
         """G-75: whoever goes on with the record is asked about what a person chose last."""
@@ -377,6 +381,7 @@ class TestEdit:
         await check(hub, session)
         await hub.close()
 
+    @pytest.mark.slow
     async def test_secrets_stay_masked(self, hub: Hub, shop: Shop) -> None:
         """G-75: the agent's own input is masked as the edited one is."""
         secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
@@ -513,6 +518,7 @@ class TestGrants:
         assert (again.input, shop.ran) == ({"env": "prod"}, ["deploy staging", "deploy staging"])
         await hub.abort(session)
 
+    @pytest.mark.slow
     async def test_for_one_input_only(self, hub: Hub, shop: Shop) -> None:
         """A grant for an exact input asks again about any other."""
         events = hub.subscribe()
@@ -525,6 +531,7 @@ class TestGrants:
         assert bodies(hub, session, GrantGiven)[0].input == {}
         await hub.abort(session)
 
+    @pytest.mark.slow
     async def test_ends_when_it_is_revoked(self, hub: Hub, shop: Shop) -> None:
         """After a grant is revoked the next call is asked about, and the record says by whom."""
         events = hub.subscribe()
@@ -542,6 +549,7 @@ class TestGrants:
         await hub.wait(session)
         await check(hub, session)
 
+    @pytest.mark.slow
     async def test_ends_with_its_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """By the journal's clock a grant of half an hour is over after half an hour."""
         events = hub.subscribe()
@@ -603,6 +611,7 @@ class TestGrants:
         assert (own.ok, "another person must grant" in own.message, shop.ran) == (False, True, [])
         assert (await hub.decide(request.id, approved=True, by="ada", grant=terms, reason="often")).ok
 
+    @pytest.mark.slow
     async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
         """A shell command that runs more than its effects name is granted with its exact input only."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"

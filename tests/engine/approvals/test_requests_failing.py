@@ -234,6 +234,7 @@ class TestAnswering:
         await self.again(hub, session)
         assert shop.ran == DEPLOYED
 
+    @pytest.mark.slow
     async def test_a_grant_that_is_refused_is_none(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """Neither the call nor the grant is, so the next call is asked about."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
@@ -256,6 +257,7 @@ class TestAnswering:
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
         await rested(hub, session)
 
+    @pytest.mark.slow
     async def test_a_grant_stays_when_its_end_is_refused(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """A revocation that the journal refuses revokes nothing, and can be repeated."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))

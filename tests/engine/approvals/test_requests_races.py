@@ -98,6 +98,7 @@ class TestNames:
         assert [d.by for d in bodies(hub, session, ApprovalDecided)] == ["ben"]
         assert shop.ran == ["deploy staging"]
 
+    @pytest.mark.slow
     async def test_each_grant_is_its_givers(self, hub: Hub, shop: Shop) -> None:
         """Where two nets ask about one call, each grant is in the record as of whoever gave that one."""
         events = hub.subscribe()

@@ -126,12 +126,14 @@ class TestRevealing:
             await on.hub.wait("s")
             assert RAN == [("a.yaml", HIDDEN)]
 
+    @pytest.mark.slow
     async def test_denying_takes_nothing(self, tmp_path: Path) -> None:
         """A request can be denied without having seen anything."""
         call: dict[str, JsonValue] = {"path": "a.yaml", "content": HIDDEN}
         async with asking(tmp_path / "j.db", write=call) as on:
             assert (await on.hub.decide(on.request, approved=False, by="maria")).ok
 
+    @pytest.mark.slow
     async def test_is_recorded_once(self, tmp_path: Path) -> None:
         """That somebody looked is in the record, not what they saw; the state knows who did."""
         call: dict[str, JsonValue] = {"path": "a.yaml", "content": HIDDEN}
@@ -147,6 +149,7 @@ class TestRevealing:
             assert (asked.runs, asked.hidden) == ((), ())
             assert fold(await on.hub.recorded("s")) == await on.hub.session("s")
 
+    @pytest.mark.slow
     async def test_of_nothing(self, tmp_path: Path) -> None:
         """A request that is over, or was never there, shows nothing."""
         call: dict[str, JsonValue] = {"path": "a.yaml", "content": HIDDEN}
@@ -156,6 +159,7 @@ class TestRevealing:
             found = await on.hub.reveal(on.request, by="maria")
             assert (found.ok, found.texts) == (False, ())
 
+    @pytest.mark.slow
     async def test_a_plausible_secret_stays_hidden(self, tmp_path: Path) -> None:
         """A password is approved unseen, and revealing shows nothing of it."""
         call: dict[str, JsonValue] = {"path": "a.env", "content": "PASSWORD=hunter2-hunter2"}
@@ -178,6 +182,7 @@ class TestRuns:
 
 
 class TestAnEditThatChangesNothing:
+    @pytest.mark.variants
     @pytest.mark.parametrize("content", ["PASSWORD=[masked: 15 characters]", "PASSWORD=hunter2-hunter2"])
     async def test_is_refused(self, tmp_path: Path, content: str) -> None:
         """An edit that comes out as what was asked is no edit; the request stays open."""
@@ -228,6 +233,7 @@ class TestDeclaredFields:
         lines = [d.input for d in await source.read_decisions(wanted, part) if d.kind == "call"]
         assert lines == [f'task={{"line": "{self.SHOWN}"}}']
 
+    @pytest.mark.slow
     async def test_of_a_subagent(self, tmp_path: Path) -> None:
         """The record of a subagent's session says it too, by the rules of the session above."""
         child = Agent(

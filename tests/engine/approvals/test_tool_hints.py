@@ -117,6 +117,7 @@ class TestHints:
         assert RAN == []
         await hub.close()
 
+    @pytest.mark.slow
     async def test_a_rule_for_some_calls_leaves_it_the_others(self, tmp_path: Path) -> None:
         """Where a rule's condition does not hold the tool's wish does; no call is asked about twice."""
         calls = C(publish={"what": "news"}), C(publish={"what": "secret"})

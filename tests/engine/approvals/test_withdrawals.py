@@ -90,6 +90,7 @@ class TestTheReason:
                 await call
         assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("which", ["boss", "helper"])
     async def test_of_a_subagent(self, hub: Hub, which: str) -> None:
         """Stopping a subagent, or the agent that set it to work, is the reason for its request."""

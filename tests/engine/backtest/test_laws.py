@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ class TestTheSameRules:
         }
         assert judge._manager.active == gate.active
 
+    @pytest.mark.slow
     @given(steps, st.data())
     @settings(max_examples=examples(100), deadline=None)
     def test_nor_from_any_moment(self, schedule: list[Any], data: st.DataObject) -> None:
@@ -172,6 +174,7 @@ class TestOtherRules:
         ]
 
 
+@pytest.mark.slow
 class TestPages:
     """However a journal is read."""
 

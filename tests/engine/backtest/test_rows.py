@@ -94,6 +94,7 @@ def only(items: RecordedItems, one: CallRow) -> Recorded:
 class TestRows:
     """The short way beside the long one."""
 
+    @pytest.mark.slow
     @given(st.one_of(DECISIONS, RESULTS))
     @settings(max_examples=examples(400), deadline=None)
     def test_the_same_either_way(self, body: EventBody) -> None:

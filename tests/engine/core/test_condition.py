@@ -164,6 +164,7 @@ class TestLaws:
         """What is turned round twice is as it was, open questions included."""
         assert holds(Not(Not(condition)), call) is holds(condition, call)
 
+    @pytest.mark.slow
     @given(st.lists(CONDITIONS, min_size=1, max_size=3).map(tuple), CALLS)
     def test_de_morgan(self, parts: tuple[Condition, ...], call: dict[str, object]) -> None:
         """Not all is some not, and not any is all not."""
@@ -171,6 +172,7 @@ class TestLaws:
         assert holds(Not(And(parts)), call) is holds(Or(turned), call)
         assert holds(Not(Or(parts)), call) is holds(And(turned), call)
 
+    @pytest.mark.slow
     @given(CONDITIONS, CONDITIONS, CALLS)
     def test_order_does_not_matter(
         self, one: Condition, other: Condition, call: dict[str, object]
@@ -180,12 +182,14 @@ class TestLaws:
         assert holds(Or((one, other)), call) is holds(Or((other, one)), call)
         assert holds(Or((one, one)), call) is holds(And((one, one)), call) is holds(one, call)
 
+    @pytest.mark.slow
     @given(CONDITIONS)
     def test_nothing_is_told_of_nothing(self, condition: Condition) -> None:
         """Of a call without any of the fields nothing can be told."""
         assert holds(condition, {}) is None
         assert unknown_reason(condition, {}).startswith("the call has no input.")
 
+    @pytest.mark.slow
     @given(CONDITIONS, CALLS, CALLS)
     def test_what_is_told_stays_told(
         self, condition: Condition, call: dict[str, object], more: dict[str, object]
@@ -194,6 +198,7 @@ class TestLaws:
         told = holds(condition, call)
         assert told is None or holds(condition, {**more, **call}) is told
 
+    @pytest.mark.slow
     @given(CONDITIONS, CALLS)
     def test_what_cannot_be_told_has_a_reason(
         self, condition: Condition, call: dict[str, object]

@@ -77,6 +77,7 @@ class TestMarks:
 
 
 class TestJson:
+    @pytest.mark.slow
     @given(
         st.recursive(st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)),
         st.none() | st.just(2),

@@ -61,6 +61,7 @@ class TestWholeValues:
         expected = any(sign.isalnum() for sign in wanted)
         assert said(text).find(wanted, [USER]) is expected
 
+    @pytest.mark.slow
     @given(st.text("ab @.,-", max_size=12), st.text("ab@-", min_size=1, max_size=3))
     def test_of_one_word_are_words(self, text: str, value: str) -> None:
         """Law: what is found is bounded by blanks, commas, or the marks of a sentence."""

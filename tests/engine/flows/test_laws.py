@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -139,6 +140,7 @@ class TestRuns:
             if isinstance(live, str):
                 return
 
+    @pytest.mark.slow
     @given(grown(), branches)
     async def test_restored_at_every_step(self, nodes: list[Plain], chosen: list[int]) -> None:
         """P-91: restored from JSON before every step, a run goes as it would have gone without."""
@@ -156,6 +158,7 @@ class TestRuns:
             if isinstance(ended, str):
                 return
 
+    @pytest.mark.slow
     @given(grown(), branches)
     async def test_no_value_is_lost(self, nodes: list[Plain], chosen: list[int]) -> None:
         """P-58: every value that was ever made was taken exactly once, or is live still."""

@@ -268,6 +268,7 @@ class TestOracle:
     Statically and as a registry, enforcing and in shadow mode, both at random.
     """
 
+    @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_hand_built_nets(self, random: Random) -> None:
@@ -276,6 +277,7 @@ class TestOracle:
         for _ in range(20):
             agree(hand_built, random)
 
+    @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_rules(self, random: Random) -> None:

@@ -132,6 +132,7 @@ class TestSpending:
         ledger = lived(f"limit pay to {limit} per session\n{approval}", random)
         assert ledger.count(("ran", "pay")) <= limit
 
+    @pytest.mark.slow
     @given(st.randoms(use_true_random=True), st.integers(1, 3), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(150), deadline=None)
     def test_per_action(self, random: Random, limit: int, approval: str) -> None:
@@ -144,6 +145,7 @@ class TestSpending:
                 left -= 1
             assert left >= 0
 
+    @pytest.mark.slow
     @given(st.randoms(use_true_random=True), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(100), deadline=None)
     def test_after_a_success(self, random: Random, approval: str) -> None:

@@ -129,6 +129,7 @@ class TestNewCalls:
         assert (await task).outcome == "allow"
         assert recorded(hub.database, CallDecided)[-1].granted
 
+    @pytest.mark.slow
     async def test_of_a_subagent_wait(self, hub: Hub, shop: Shop) -> None:
         """The calls of a session that another one has started are frozen with it."""
         at_work, goes_on = asyncio.Event(), asyncio.Event()
@@ -380,6 +381,7 @@ class TestRestart:
         assert hub.current_freeze() is None
         await hub.close()
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
     async def test_after_a_kill(self, tmp_path: Path) -> None:
         """A host that is killed while frozen has run nothing; the next one is frozen, and lifts it."""

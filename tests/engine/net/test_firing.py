@@ -113,6 +113,7 @@ def _settle(net: SkillNet, tokens: list[int]) -> list[int]:
 class TestPassage:
     """First enabled, and again while that is partial."""
 
+    @pytest.mark.slow
     @given(nets(), st.sampled_from("ab"))
     @settings(max_examples=examples(400), deadline=None)
     def test_as_spelled_out(self, net: SkillNet, name: str) -> None:

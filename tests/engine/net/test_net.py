@@ -201,6 +201,7 @@ class TestFiring:
         with pytest.raises(NetError, match="'t' is not enabled"):
             fire({"a": 0}, Transition("t", ["a"], []))
 
+    @pytest.mark.slow
     @given(st.integers(0, 5), st.lists(st.sampled_from("ab"), max_size=4))
     def test_markings_stay_whole(self, tokens: int, inputs: list[str]) -> None:
         """Whatever is enabled leaves no place below zero and the given marking as it was."""

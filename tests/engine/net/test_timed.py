@@ -80,6 +80,7 @@ class TestSlidingLimit:
         assert next_due(net, marking, {}, 50) == (50 + HOUR, net.timed[0])
         assert aged(net, marking, {"spent": (0,)}, HOUR).fired == (net.timed[0],)
 
+    @pytest.mark.slow
     def test_of_very_many(self) -> None:
         """A hundred thousand uses come back at once without being gone through again for each."""
         net = limit(100_000)
@@ -105,6 +106,7 @@ class TestSlidingLimit:
         assert (*halfway.fired, *after.fired) == at_once.fired
         assert (after.marking, after.since) == (at_once.marking, at_once.since)
 
+    @pytest.mark.slow
     @given(st.integers(1, 5), st.lists(st.floats(0, 1e5), max_size=8).map(sorted), st.floats(0, 3e5))
     def test_law_of_conservation(self, count: int, times: list[float], now: float) -> None:
         """Budget and spent are always N together, and each spent token has its time."""
@@ -115,6 +117,7 @@ class TestSlidingLimit:
         assert len(found.since.get("spent", ())) == found.marking["spent"]
         assert all(then > now - HOUR for then in found.since.get("spent", ()))
 
+    @pytest.mark.slow
     @given(st.integers(1, 4), st.lists(st.floats(0, 5 * HOUR), max_size=25).map(sorted))
     def test_law_of_the_window(self, count: int, times: list[float]) -> None:
         """No hour has more than N calls, wherever it begins, and only one too many is refused."""

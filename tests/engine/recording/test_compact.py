@@ -214,6 +214,7 @@ class TestGoingOn:
         assert agent.model.requests[-1].messages == sent.messages[:-2]
         await check(hub, session)
 
+    @pytest.mark.slow
     async def test_branched(self, hub: Hub, shop: Shop) -> None:
         """A-77: a branch after the summary reads the summary, one before it all that was said."""
         session = await worked(hub, bot(shop, *STEPS, T("S")))

@@ -76,6 +76,7 @@ async def note(ctx: ToolContext, text: str = "") -> str:
 
 
 class TestRoundTrip:
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MESSAGES)
     def test_any_conversation(self, empty: Path, messages: list[Message]) -> None:

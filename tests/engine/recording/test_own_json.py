@@ -49,6 +49,7 @@ class TestOwnInput:
         with pytest.raises(ValueError, match="JSON"):
             own_input(made(deep=[{"n": number}]))
 
+    @pytest.mark.slow
     @given(INPUTS)
     def test_is_what_a_careful_look_gives(self, given: dict[str, JsonValue]) -> None:
         """The quick way and the careful one give the same, and a copy gives it again."""

@@ -96,6 +96,7 @@ class World:
         assert {k: s.marking for k, s in after.grant_states.items()} == states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(60, usual=4)))
 async def test_law(tmp_path: Path, seed: int) -> None:
     """LAW (G-110): after each act the gate is the fold; no step let pass more calls than it has."""

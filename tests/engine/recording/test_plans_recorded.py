@@ -135,6 +135,7 @@ class TestResumed:
         await check_fold(again)
         await again.close()
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "rules",
         [ASKS + "\nblock rm", ASKS.replace("push", "ship"), ASKS + "\nmap bash.command ./x as deploy"],

@@ -99,6 +99,7 @@ class TestUnderAHub:
         assert all(not body.undone for body in bodies(hub, child, CallResult))
         fold(await hub.recorded(child))
 
+    @pytest.mark.slow
     async def test_judged_again(self, hub: Hub, shop: Shop) -> None:
         """A-40: under its own rules a session with such calls diverges nowhere, from any moment on."""
         session = await session_of(hub, shop)
@@ -111,6 +112,7 @@ class TestUnderAHub:
             rest = fork(events, at, trial)
             assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
 
+    @pytest.mark.slow
     async def test_of_a_limit_that_slides(self, hub: Hub, shop: Shop) -> None:
         """A-40, G-55: what time would bring back comes back at once, with when it came; any moment of the
         record goes on the same."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -258,6 +259,7 @@ def live_through(empty: Path, moves: list[Move]) -> World:
 
 
 class TestLaws:
+    @pytest.mark.slow
     @settings(max_examples=examples(40), deadline=None)
     @given(moves=MOVES)
     def test_an_id_is_decided_once(self, empty: Path, moves: list[Move]) -> None:

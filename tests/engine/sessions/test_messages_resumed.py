@@ -156,6 +156,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 class TestKilled:
     async def test_nothing_is_lost(self, tmp_path: Path, shop: Shop) -> None:
         """A-63: what was accepted reaches the model after `kill -9`, in its order and mode."""

@@ -174,6 +174,7 @@ class World:
                 await hosted.ledger.catch_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(120, usual=6)))
 async def test_law(tmp_path: Path, seed: int) -> None:
     """LAW: after each step the gate is the fold; nothing blocked was allowed; a restart agrees."""

@@ -127,6 +127,7 @@ def names(events: Sequence[JournalEvent]) -> dict[str, str]:
     return {e.body.agent: e.session for e in events if isinstance(e.body, SessionOpened)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approved", [True, False])
 class TestEveryDeath:
     def test_it_goes_on(self, folder: Path, approved: bool) -> None:

@@ -163,6 +163,7 @@ class TestGoesOn:
             assert await Agents([]).go_on(hub) == "no model today"
             assert (await hub.session("s1")).calls["c1"].status == "failed"
 
+    @pytest.mark.slow
     async def test_steering_of_the_parent_comes_after(self, tmp_path: Path) -> None:
         """A-72: a message to the parent waits for the running task, and stops nothing."""
         waits = MessageQueued(message_id="m1", mode="steer", text="hurry", by="ben")
@@ -185,6 +186,7 @@ class TestGoesOn:
             assert (state.calls["c1"].status, state.pending) == ("failed", [])
             assert (await hub.session("helper-1")).status == "done"
 
+    @pytest.mark.slow
     async def test_words(self, tmp_path: Path) -> None:
         """The record, read line by line or in a replay, says what went on."""
         async with left(tmp_path, WORKING, TASK) as hub:
@@ -219,6 +221,7 @@ ANSWERED = MessageAdded(role="tool", call_id="d1", tool="deploy", text="no", is_
 
 
 class TestCannotGoOn:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "who",
         [
@@ -237,6 +240,7 @@ class TestCannotGoOn:
             [resumed] = bodies(hub, "s1", SessionResumed)
             assert resumed.going_on == ()
 
+    @pytest.mark.slow
     async def test_two_for_one_call(self, tmp_path: Path) -> None:
         """Of two records of one call nobody knows which answers for it."""
         name, opened = helper("helper-2")

@@ -243,6 +243,7 @@ class TestPeople:
         assert TWO not in (await hub.session(session)).active
         await hub.close()
 
+    @pytest.mark.slow
     async def test_a_revoked_token_counts_for_nothing(self, hub: Hub, shop: Shop) -> None:
         """Who has proposed with a token that was revoked since is not one of the people."""
         session = await waiting(hub, shop)
@@ -257,6 +258,7 @@ class TestPeople:
         state = await hub.session(session)
         assert (TWO in state.active, state.changes) == (True, {})
 
+    @pytest.mark.slow
     async def test_taken_back_and_over(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """A proposal can be taken back, and does not outlive its time."""
         session = await waiting(hub, shop)

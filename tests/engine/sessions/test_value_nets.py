@@ -74,6 +74,7 @@ class TestExternalSessions:
         state = await hub.session(SESSION)
         assert [value.value for value in state.values.values()] == ["ada", "1", "2", "bob"]
 
+    @pytest.mark.slow
     async def test_go_on_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         await opened(hub, RULES)
         await begin(hub)
@@ -85,6 +86,7 @@ class TestExternalSessions:
         finally:
             await again.close()
 
+    @pytest.mark.slow
     async def test_stay_where_they_are_under_new_rules(self, hub: Hub) -> None:
         """A rule that is another begins anew, for every value."""
         await opened(hub, RULES)
@@ -102,6 +104,7 @@ class TestExternalSessions:
         }
         await check_fold(hub)
 
+    @pytest.mark.slow
     async def test_are_judged_again(self, hub: Hub) -> None:
         """A backtest and a fork see each call with what came before it; so does an explanation."""
         await opened(hub, "block rm\n")
@@ -124,6 +127,7 @@ class TestExternalSessions:
             "block", "block", "block", "allow", "block"
         ], "nets that the record does not know have seen nothing"  # fmt: skip
 
+    @pytest.mark.slow
     async def test_a_fork_begins_where_each_value_is(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await begin(hub)
@@ -136,6 +140,7 @@ class TestExternalSessions:
                 judged = list(Judge(trial).judge(rest.items, rest.start))
                 assert [j.now.outcome for j in judged] == [j.call.then.outcome for j in judged]
 
+    @pytest.mark.slow
     async def test_are_explained_as_they_were(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await begin(hub)
@@ -181,6 +186,7 @@ class TestHostedSessions:
         state = fold(await hub.recorded(branch))
         assert len(state.values) == 2
 
+    @pytest.mark.slow
     async def test_a_branch_knows_how_old_a_success_is(self, tmp_path: Path) -> None:
         """A branch that begins later than the moment it goes on from renews nothing."""
         ran: list[str] = []

@@ -78,6 +78,7 @@ class TestFields:
             for key in applied:
                 assert any(key in found and found <= applied for found in each), (key, applied)
 
+    @pytest.mark.slow
     @given(st.lists(any_conditions, min_size=1, max_size=MAX_COMBINED))
     @settings(max_examples=examples(200), deadline=None)
     def test_nothing_missed(self, conditions: list[Condition]) -> None:
@@ -92,6 +93,7 @@ class TestFields:
 class TestManyValues:
     """Many rules about one field."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("operator", ["=", "!="])
     def test_are_told_apart(self, operator: Any) -> None:
         """G-10: hundreds of them are one field, each with its own value."""

@@ -66,6 +66,7 @@ EARNING = define_skill_net(
 class TestEndless:
     """Nets that make tokens for ever are decided, not given up on."""
 
+    @pytest.mark.slow
     @given(one_or_two(growing("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_karp_miller(self, nets: dict[str, SkillNet]) -> None:
@@ -85,6 +86,7 @@ class TestEndless:
                 case Unknown():
                     pytest.fail("nets as small as these are decided")
 
+    @pytest.mark.slow
     @given(one_or_two(growing("n", transfers=True)))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_a_plain_backward_search(self, nets: dict[str, SkillNet]) -> None:
@@ -105,6 +107,7 @@ class TestEndless:
                 case Unknown():
                     pytest.fail("nets as small as these are decided")
 
+    @pytest.mark.slow
     @given(one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_of_any_kind_claim_nothing_false(self, nets: dict[str, SkillNet]) -> None:
@@ -196,6 +199,7 @@ def check_needed(nets: dict[str, SkillNet], against: tuple[str, ...], name: str)
             assert bool(fewest) == (left_out is not None)
 
 
+@pytest.mark.slow
 class TestTakenForEndless:
     """Nets with few states, gone through as if they had too many: the same answers."""
 
@@ -229,6 +233,7 @@ class TestTakenForEndless:
 class TestSeveralNames:
     """Calls that one net meets under two names."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("endless", [False, True])
     @given(nets=one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)

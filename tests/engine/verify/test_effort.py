@@ -13,6 +13,7 @@ from interlock.engine.verify.machine import Machine
 class TestEffort:
     """What a question costs is counted, wherever it is spent."""
 
+    @pytest.mark.slow
     def test_a_net_too_large_for_a_goal_is_left_alone(self) -> None:
         """No question steps its nets more often than its effort allows, also where it gives up."""
         growing = hostile()

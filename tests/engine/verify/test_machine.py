@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ class TestMachine:
         assert rested is not None
         assert dict(zip(machine.places, rested, strict=True)) == expected
 
+    @pytest.mark.slow
     @given(
         st.lists(st.tuples(*[st.lists(st.sampled_from(PLACES), max_size=3)] * 2), max_size=4), st.data()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -78,24 +79,28 @@ class TestAgainstAllStates:
         """G-10: nets with timed and partial transitions: ways are the shortest, `Never` is true."""
         agree(nets, exactly=True)
 
+    @pytest.mark.slow
     @given(by_hand(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_conditions_of_any_nets(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with conditions of hand-built nets, calls from inside and outside are all counted on."""
         agree(nets, exactly=True)
 
+    @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_rules(self, nets: dict[str, SkillNet]) -> None:
         """G-10: the same for the nets of rules, where fewer combinations are looked at."""
         agree(nets, exactly=True)
 
+    @pytest.mark.slow
     @given(st.one_of(sets(JOINED, most=6), by_hand(JOINED)))
     @settings(max_examples=examples(150), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
         """G-10: whatever the conditions have to do with each other, no `Never` and no bound is false."""
         agree(nets, exactly=False)
 
+    @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_from_inside(self, nets: dict[str, SkillNet]) -> None:
@@ -119,6 +124,7 @@ class TestAgainstAllStates:
                 case Unknown():
                     raise AssertionError("a small set is never too much")
 
+    @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_redundant(self, nets: dict[str, SkillNet]) -> None:

@@ -244,6 +244,7 @@ class TestLimit:
 
 
 class TestStateCounts:
+    @pytest.mark.slow
     @given(several=st.lists(nets(), min_size=1, max_size=6))
     @settings(max_examples=examples(300, usual=10), deadline=None)
     def test_are_those_of_each_net_alone(self, several: list[SkillNet]) -> None:

@@ -101,6 +101,7 @@ class TestAgainstTheProduct:
                 check_needed(nets, answer.nets, calls, number)
             check_most(together.most(name), brute.most({number}), exact=not beside)
 
+    @pytest.mark.slow
     @given(st.lists(rule(), min_size=1, max_size=4), st.sets(st.sampled_from("abc")))
     @settings(max_examples=examples(60), deadline=None)
     def test_maps(self, lines: list[str], mapped: set[str]) -> None:
@@ -131,6 +132,7 @@ class TestAgainstTheProduct:
                     assert len(mapped) > 1 or late_successes(nets.registry)
             check_most(together.most(name), brute.most(numbers), exact=False)
 
+    @pytest.mark.slow
     @given(st.data())
     @settings(max_examples=examples(80), deadline=None)
     def test_hand_built_nets(self, data: st.DataObject) -> None:
@@ -190,6 +192,7 @@ class TestCallsBesideOthers:
 class TestLarge:
     """Sets whose product has far too many states to walk through."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("seed", [1, 3, 6, 9])
     async def test_ways_work(self, seed: int) -> None:
         """Every way has the real gate allow the tool; what is forbidden stays so alone."""
@@ -209,6 +212,7 @@ class TestLarge:
                 case Unknown():
                     pytest.fail("dense sets of 50 are answered")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("effort", [0, 500, 5_000])
     def test_giving_up_is_unknown(self, effort: int) -> None:
         """With too little effort an answer is the same or unknown, never another."""

@@ -132,6 +132,7 @@ class TestProofs:
         """Only what is sure is said, links between folders and fields of another kind included."""
         assert not covers(condition_of(wide), condition_of(narrow))
 
+    @pytest.mark.slow
     def test_give_up_on_very_many_choices(self) -> None:
         """A condition that would take long is not judged, and costs little."""
         many = And(
@@ -225,6 +226,7 @@ class TestLaw:
             if both and holds(other, call, around) is not False:
                 assert answer is not False, call
 
+    @pytest.mark.slow
     @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(ORDERED, min_size=1, max_size=4))
     def test_what_no_call_does_is_proved(self, parts: list[Compare]) -> None:

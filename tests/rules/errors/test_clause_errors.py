@@ -79,6 +79,7 @@ class TestClauses:
         assert problem.message.endswith("is given twice")
         assert problem.remedy == f"write: {ASKS}{words} {other} when input.a = 1"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "body",
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ WORDS = st.text(st.sampled_from("abcA-"), max_size=12)
 CUTOFFS = st.sampled_from([0.0, 0.3, 0.5, 0.6, 2 / 3, 0.75, 0.85, 1.0])
 
 
+@pytest.mark.slow
 class TestClosest:
     @given(word=WORDS, candidates=st.lists(WORDS, max_size=5), cutoff=CUTOFFS)
     @settings(max_examples=examples(4_000))

@@ -67,6 +67,7 @@ class TestPlaceAndMessage:
         """G-40: more than three hundred faults are held, each of them once."""
         assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 300
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("faulty", "column", "length", "message"),
         [

@@ -184,6 +184,7 @@ class TestLongLines:
         assert (code, err) == (0, "")
         assert f": {nets} net{'' if nets == 1 else 's'}" in out
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("line", "column", "length"),
         [
@@ -206,6 +207,7 @@ class TestLongLines:
         assert (problem.line, problem.column, problem.length) == (1, column, length)
         assert len(str(problem)) < 700
 
+    @pytest.mark.slow
     def test_many_at_once(self, write: Write) -> None:
         """G-40: of twenty thousand faulty lines each is reported."""
         path = write(b"x\n" * 20_000)
@@ -302,6 +304,7 @@ class TestNoFile:
         assert problem.message == "cannot be read: Permission denied"
         assert problem.remedy == "check the path and its permissions"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "data",
         [

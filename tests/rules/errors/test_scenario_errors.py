@@ -154,6 +154,7 @@ class TestAnyText:
         """G-40: arbitrary text is read or explained."""
         read_or_explain(text)
 
+    @pytest.mark.slow
     @given(st.booleans(), st.lists(LINE, max_size=8))
     @settings(max_examples=examples(400), deadline=None)
     def test_of_almost_scenarios(self, headed: bool, lines: list[str]) -> None:

@@ -230,6 +230,7 @@ class TestWritten:
         assert condition_of(text) == condition
         assert rule_of(f"require a before x when {text} # note").when == condition
 
+    @pytest.mark.slow
     @given(CONDITIONS, st.sampled_from([ASKS, "block x", "limit x to 2 per 1h", "require a before x"]))
     def test_leaves_the_line_whole(self, condition: Condition, rule: str) -> None:
         """A rule's text is found without its comment, and its tools before its condition."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ class TestAnyText:
         """Arbitrary text compiles or is explained."""
         compile_or_explain(text)
 
+    @pytest.mark.slow
     @settings(max_examples=examples(300))
     @given(st.lists(st.one_of(LINE, SHAPED, BLANKS), max_size=6).map("\n".join))
     def test_of_almost_rules(self, text: str) -> None:

@@ -372,6 +372,7 @@ class TestOneSource:
         assert messages("limit a to 3 per b") == ["expected 'up-to' at position 3, got 'to'"]
         assert messages("limit a") == ["'limit <tool> up-to <N> per <scope>' expects 6 tokens, got 2"]
 
+    @pytest.mark.slow
     def test_an_added_statement_needs_no_table(self) -> None:
         """A statement that only the grammar knows is read, and its errors explained, like the others."""
         other = Grammar(
@@ -414,6 +415,7 @@ class TestStatements:
 
 
 class TestFirstCompile:
+    @pytest.mark.slow
     def test_brings_the_parser(self) -> None:
         """lark is loaded by the first compile, and by nothing before it."""
         code = (

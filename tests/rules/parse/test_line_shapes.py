@@ -91,6 +91,7 @@ def recorded_lines() -> Iterator[str]:
 
 
 class TestLinesOfOneShape:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", GRAMMARS)
     def test_recorded_ones_are_read_as_by_lark(self, name: str) -> None:
         """Every line of the recorded cases and of the library, faulty ones among them."""
@@ -99,6 +100,7 @@ class TestLinesOfOneShape:
         for line in lines:
             same_as_lark(GRAMMARS[name], line)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", GRAMMARS)
     @given(line=st.one_of(LINES, RULES))
     @example(line="block _")

@@ -85,6 +85,7 @@ SILENT: Mapping[str, Sequence[str]] = json.loads(
 
 
 class TestEvasions:
+    @pytest.mark.slow
     def test_only_listed_ones_are_silent(self) -> None:
         """G-64: of all evasions those go unnoticed that are listed with a reason, and no other."""
         found = {e.command for name in FILES for e in evasions(name) if silent(e)} - RUNS_NOTHING

@@ -18,6 +18,7 @@ class TestOrdinaryCommands:
         assert all(len(commands) >= 5 for commands in corpora().values())
         assert len(COMMANDS) >= 800
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("shell", ["bash", None, "sh", "zsh"])
     def test_stay_clear(self, shell: Shell | None) -> None:
         """G-64: at most one in a hundred is unclear, for every shell and where it is unknown."""

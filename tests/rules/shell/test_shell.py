@@ -284,6 +284,7 @@ class TestHereDocuments:
 
 
 class TestParser:
+    @pytest.mark.slow
     def test_is_loaded_when_first_used(self) -> None:
         """Compiling rules with maps does not load it."""
         code = (

@@ -183,6 +183,7 @@ class TestNothingRunsUnseen:
         command = "".join((*before, victim, *after))
         assert not (passed_over(command) and ran(command, house))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
     def test_whatever_shell_runs_it(self, house: Path, program: str, shell: Shell) -> None:
         """G-64: what bash, dash and zsh run is found when it is read for them, or for any shell."""
@@ -238,6 +239,7 @@ class TestNothingRunsUnseen:
 
 
 class TestEveryName:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
     def test_is_given_or_unclear(self, programs: Path, program: str, shell: Shell) -> None:
         """G-64: what a shell runs of several programs is named by maps of each kind, or unclear."""

@@ -65,6 +65,7 @@ def done(here: Path, what: str) -> list[object]:
 
 
 class TestHeadless:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "chosen"), [("approve", "yes"), ("deny", "no")])
     def test_answers_as_told(self, here: Path, answer: str, chosen: str) -> None:
         """A request is answered as --answer says, and the record has who was asked."""
@@ -83,6 +84,7 @@ class TestHeadless:
         assert headless(here, ASK).returncode == 0
         assert done(here, "chosen") == ["no"]
 
+    @pytest.mark.slow
     def test_fails_with_its_agent(self, here: Path) -> None:
         """An agent that dies makes the command fail; what it complained of is not lost."""
         ran = headless(here, ["complain", "no memory"], ["die", 4], more=("--log", "agent.log"))
@@ -91,18 +93,21 @@ class TestHeadless:
         assert "no memory" in ran.stdout
         assert (here / "agent.log").read_text() == "no memory\n"
 
+    @pytest.mark.slow
     def test_works_where_it_is_told(self, here: Path) -> None:
         """--cwd is the agent's working directory."""
         (here / "project").mkdir()
         assert headless(here, ["say", "x"], more=("--cwd", "project")).returncode == 0
         assert (here / "project" / "done.jsonl").exists()
 
+    @pytest.mark.slow
     def test_mode_is_recorded(self, here: Path) -> None:
         """--mode shadow blocks nothing."""
         call = {"toolCallId": "c1", "kind": "delete", "title": "rm", "rawInput": {}}
         assert headless(here, ["ask", call], more=("--mode", "shadow")).returncode == 0
         assert done(here, "chosen") == ["yes"]
 
+    @pytest.mark.slow
     def test_labels_are_recorded(self, here: Path) -> None:
         """--label is a label of the session; a file that came with the directory says none."""
         assert headless(here, more=("--label", "nightly", "--label", "ci")).returncode == 0
@@ -181,6 +186,7 @@ async def say(on: RealConsole, text: str) -> None:
     await on.pilot.press("enter")
 
 
+@pytest.mark.slow
 class TestConsole:
     async def test_speaks_to_the_agent_and_decides_for_it(self, here: Path) -> None:
         """`i` prompts the agent, its words appear, its request opens the dialog, `a` lets it run."""

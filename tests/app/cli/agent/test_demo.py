@@ -71,6 +71,7 @@ class TestApproved:
         assert done.stderr == ""
         return Recorded(directory)
 
+    @pytest.mark.slow
     def test_tells_the_whole_story(self, recorded: Recorded) -> None:
         """Too early, lint, a failing test, the fix, the deploy, the forbidden rm, the limit."""
         story = recorded.decisions()
@@ -124,6 +125,7 @@ class TestDenied:
         assert done.returncode == 0, done.stderr
         return Recorded(directory)
 
+    @pytest.mark.slow
     def test_agent_says_so_and_stops(self, recorded: Recorded) -> None:
         """The reason reaches the model, which repeats it and does nothing more."""
         assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
@@ -135,6 +137,7 @@ class TestDenied:
 
 
 class TestWithoutTerminal:
+    @pytest.mark.slow
     def test_says_so_and_runs_headless(self, tmp_path: Path) -> None:
         """Started in a pipe, the demo names the reason and plays itself."""
         done = demo(tmp_path, real=True)
@@ -143,6 +146,7 @@ class TestWithoutTerminal:
         assert "deploy" in done.stdout
         assert Recorded(tmp_path).deployed()
 
+    @pytest.mark.slow
     def test_one_line_per_event(self, tmp_path: Path) -> None:
         """Every journal event is one printed line, in order; what is approved stands indented below."""
         done = demo(tmp_path, "--headless")
@@ -158,6 +162,7 @@ class TestWithoutTerminal:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 class TestOwnJournal:
     def test_beside_the_users(self, tmp_path: Path) -> None:
         """Hooks that record in the user's journal are not refused because a demo has it open."""

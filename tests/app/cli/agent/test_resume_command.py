@@ -58,6 +58,7 @@ def first_run(here: Path, server: OpenAIServer) -> str:
 
 
 class TestResume:
+    @pytest.mark.slow
     def test_goes_on_where_it_was(self, here: Path) -> None:
         """A-7, G-63: the conversation goes on, and a budget that was spent stays spent."""
         with OpenAIServer(
@@ -88,6 +89,7 @@ class TestResume:
         assert len(list(open_reader(here / "run.db").events(session))) == before
         assert server.requests[2].conversation == ["Make two"]
 
+    @pytest.mark.slow
     def test_changed_rules_are_refused_unless_allowed(self, here: Path) -> None:
         """Nobody goes on under other rules than the record's without saying so."""
         with OpenAIServer([bash("touch one"), says("Made."), bash("touch two"), says("Done.")]) as server:
@@ -106,6 +108,7 @@ class TestResume:
         assert allowed.returncode == 0, allowed.stderr
         assert (here / "two").exists()
 
+    @pytest.mark.slow
     def test_with_a_higher_limit_on_costs(self, here: Path) -> None:
         """Limits: what was spent still counts; `--max-cost` lets a session go on that had reached it."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Never.")]) as server:
@@ -129,6 +132,7 @@ class TestResume:
         [session] = open_reader(here / "run.db").sessions()
         assert session.status == "done"
 
+    @pytest.mark.slow
     def test_with_a_limit_that_was_raised(self, here: Path) -> None:
         """Limits: one that an operator raised stays raised when the session is resumed, also twice."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Fine.")]) as server:
@@ -145,6 +149,7 @@ class TestResume:
                 assert again.returncode == 0, again.stderr
         assert fold(open_reader(here / "run.db").events(session)).max_cost == 1.0
 
+    @pytest.mark.slow
     def test_bad_input(self, here: Path) -> None:
         """An unknown session, a branch point that is none, a missing task: each says what to do."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
@@ -161,6 +166,7 @@ class TestResume:
             assert message in done.stderr
             assert "Traceback" not in done.stderr
 
+    @pytest.mark.slow
     def test_a_session_of_the_demo_says_why_not(self, here: Path) -> None:
         """What nobody knows how to start again is not guessed at."""
         assert interlock(here, "demo", "--headless", "--answer", "deny").returncode == 0
@@ -192,6 +198,7 @@ asyncio.run(main())
 HOSTING = (*HUB, "interlock.app.agents.builder", "interlock.app.sessions.start", "litellm")
 
 
+@pytest.mark.slow
 class TestKilledWhileItAsked:
     def asked_and_killed(self, here: Path, server: OpenAIServer) -> str:
         """A session whose host was killed while it asked; its id."""
@@ -243,6 +250,7 @@ class TestKilledWhileItAsked:
         assert prompts[2][-2:] == ["Made.", "Then stop"]
 
 
+@pytest.mark.slow
 class TestConsole:
     async def test_history_continues_a_session(self, here: Path) -> None:
         """`c` in the history, a yes, and the session is live again with all that was said."""

@@ -46,6 +46,7 @@ def rules(tmp_path: Path) -> Path:
 
 
 class TestOverHttp:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("answer", "written"), [("approve", True), ("deny", False)])
     def test_streamed_call_meets_the_gate(
         self, tmp_path: Path, rules: Path, answer: str, written: bool
@@ -94,6 +95,7 @@ class TestOverHttp:
         way = " To get there: look → bash." if asked_for else ""
         assert told == f"bash requires a successful call to look first.{way}"
 
+    @pytest.mark.slow
     def test_labels(self, tmp_path: Path) -> None:
         """--label counts in conditions and goes before the agent file's; a resumed session keeps it."""
         (tmp_path / "a.rules").write_text('block bash when not session.labels contains "nightly"')
@@ -117,6 +119,7 @@ class TestOverHttp:
             assert decided.outcome == ("allow" if options else "block")
         assert outcomes == [[("ci",)] * 2, [("big", "nightly")] * 2]
 
+    @pytest.mark.slow
     def test_server_that_fails_is_the_sessions_error(self, tmp_path: Path, rules: Path) -> None:
         """A model that breaks ends the session as failed: exit 1, the reason in the journal."""
         with OpenAIServer([]) as server:
@@ -239,6 +242,7 @@ class TestBadJournal:
         assert "Traceback" not in done.stderr
         assert (tmp_path / "run.db").read_bytes() == content
 
+    @pytest.mark.slow
     def test_locked(self, tmp_path: Path, rules: Path) -> None:
         """A journal that another process writes names that process."""
         holder = subprocess.Popen(

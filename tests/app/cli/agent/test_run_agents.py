@@ -77,6 +77,7 @@ class TestAgentFile:
         assert server.requests[1].conversation[-1] == "deployed to staging"
         assert self.outcomes(tmp_path) == ["allow"]
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(("line", "told"), [([], "deployed to staging"), (["--mode", "enforce"], "")])
     def test_shadow_unless_the_line_says_otherwise(
         self, tmp_path: Path, line: list[str], told: str
@@ -89,6 +90,7 @@ class TestAgentFile:
         said = server.requests[1].body["messages"][-1]["content"]
         assert said == told if told else "blocked" in said
 
+    @pytest.mark.slow
     def test_limits(self, tmp_path: Path) -> None:
         """`max_steps` ends a run that goes on and on."""
         with OpenAIServer([DEPLOYS] * 5) as server:
@@ -96,6 +98,7 @@ class TestAgentFile:
             run(tmp_path, "home/agent.toml")
         assert len(server.requests) == 2
 
+    @pytest.mark.slow
     def test_sandbox(self, tmp_path: Path) -> None:
         """With runtime sandbox the agent's commands see its directory, and not the one beside it."""
         skip_without_sandbox()
@@ -109,6 +112,7 @@ class TestAgentFile:
         assert "agent.toml" in told
         assert "1234" not in told
 
+    @pytest.mark.slow
     def test_its_source_is_in_the_journal(self, tmp_path: Path) -> None:
         """The journal has what it takes to start the session again, and no key."""
         with OpenAIServer([says("Done.")]) as server:
@@ -238,18 +242,21 @@ class TestSubagents:
         assert after["messages"][-1]["content"] == "I may not remove it."
         assert (tmp_path / "kept").exists()
 
+    @pytest.mark.slow
     def test_what_the_rules_allow_runs(self, tmp_path: Path) -> None:
         """Without a rule against it the same call runs, in the agent's working directory."""
         with OpenAIServer([DELEGATES, REMOVES, says("Removed."), says("Done.")]) as server:
             self.run(tmp_path, server, rules="limit rm to 1 per session")
         assert not (tmp_path / "kept").exists()
 
+    @pytest.mark.slow
     def test_the_task_meets_the_gate_too(self, tmp_path: Path) -> None:
         """Rules can forbid the delegating itself: no subagent begins."""
         with OpenAIServer([DELEGATES, says("Then not.")]) as server:
             self.run(tmp_path, server, rules="block task_reviewer")
         assert "blocked" in server.requests[1].body["messages"][-1]["content"]
 
+    @pytest.mark.slow
     def test_its_own_model_and_limit(self, tmp_path: Path) -> None:
         """A model of its own is called at its own address, for no more steps than it may take."""
         with OpenAIServer([REMOVES, REMOVES]) as own, OpenAIServer([DELEGATES, says("Done.")]) as server:
@@ -258,6 +265,7 @@ class TestSubagents:
         assert [request.body["model"] for request in own.requests] == ["small", "small"]
         assert "stopped after 2 steps" in server.requests[1].body["messages"][-1]["content"]
 
+    @pytest.mark.slow
     def test_in_the_agents_runtime(self, tmp_path: Path) -> None:
         """The subagent's shell is the agent's: files in memory, with those that the file puts there."""
         reads = [begins_call(0, "call_1", "bash", '{"command": "cat notes.txt"}'), *ends("tool_calls")]
@@ -266,6 +274,7 @@ class TestSubagents:
             self.run(tmp_path, server, runtime)
         assert "by hand" in server.requests[2].body["messages"][-1]["content"]
 
+    @pytest.mark.slow
     def test_of_an_imported_agent(self, tmp_path: Path) -> None:
         """An agent file may give a module's agent subagents."""
         code = (

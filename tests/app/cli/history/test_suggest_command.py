@@ -81,6 +81,7 @@ class TestPrinted:
         assert Path("deploy.rules").read_text() == RULES
         assert contents(journal) == before
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("journal")
     def test_nothing_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
         """An empty time says what is missing, and so do calls that say nothing."""
@@ -92,6 +93,7 @@ class TestPrinted:
         assert "0 suggestions" in out
         assert "Nothing to suggest. A condition needs 10 approved calls" in out
 
+    @pytest.mark.slow
     def test_new_rules(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Orders and limits are lines to add."""
         calls = [Did("look"), *[Did("test"), Did("ship")] * 4]

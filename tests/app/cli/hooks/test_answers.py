@@ -53,6 +53,7 @@ def answered(ran: Ran) -> object:
 
 
 class TestPreToolUse:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", every("pre_"))
     async def test_free_calls_are_left_to_the_agent(self, tmp_path: Path, name: str) -> None:
         """Every recorded call is put to the gate; one that no rule is about leaves Claude Code to ask."""
@@ -96,6 +97,7 @@ class TestPreToolUse:
             known = (await server.hub.session(SESSION)).shell
             assert known == {"/bin/zsh": "zsh", "/bin/bash": "bash"}.get(shell)
 
+    @pytest.mark.slow
     async def test_fields_that_are_no_text(self, tmp_path: Path) -> None:
         """G-64, G-65: a list is a program and its words; objects and odd spellings are unclear."""
         rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
@@ -144,6 +146,7 @@ class TestPreToolUse:
             # The call stands in the model's conversation as the model made it.
             assert '{"env": "größe", "dry": true}' in str(ran.decision["additionalContext"])
 
+    @pytest.mark.slow
     async def test_asked_again(self, tmp_path: Path) -> None:
         """The same call asked twice has one request and one answer."""
         async with served(tmp_path, rules=RULES) as server:
@@ -159,6 +162,7 @@ class TestPreToolUse:
             found = [event.body for event in await server.hub.recorded(SESSION)]
             assert sum(isinstance(body, CallDecided) for body in found) == 1
 
+    @pytest.mark.slow
     async def test_an_id_that_comes_again(self, tmp_path: Path) -> None:
         """G-76: once its result is recorded, the same `tool_use_id` is a new call: one use, one run."""
         async with served(tmp_path, rules=RULES.replace("2 per", "1 per")) as server:
@@ -194,6 +198,7 @@ class TestPreToolUse:
 
 
 class TestConfigured:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("on_allow", "free", "approved"),
         [("defer", "", ""), ("approved", "", "allow"), ("allow", "allow", "allow")],
@@ -250,6 +255,7 @@ class TestConfigured:
 
 
 class TestDeadline:
+    @pytest.mark.slow
     async def test_denied(self, tmp_path: Path) -> None:
         """Nobody decides in time: denied before the agent's own timeout, and nobody is asked any more."""
         async with served(tmp_path, rules=RULES) as server:
@@ -280,6 +286,7 @@ class TestDeadline:
 
 
 class TestResults:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", every("post_", "failure_"))
     async def test_recorded(self, tmp_path: Path, name: str) -> None:
         """Every recorded result reaches the record, as a failure where it is one."""
@@ -293,6 +300,7 @@ class TestResults:
             assert found is not None
             assert found.is_error is ("fail" in name)
 
+    @pytest.mark.slow
     async def test_opens_what_waits_for_it(self, tmp_path: Path) -> None:
         """A successful call opens what a rule requires it before; a failed one does not."""
         async with served(tmp_path, rules="require test before deploy") as server:
@@ -304,6 +312,7 @@ class TestResults:
             await hook.run(recorded("post_bash", tool_name="test", tool_use_id="t3"))
             assert (await hook.run(call("deploy", "t4"))).out == ""
 
+    @pytest.mark.slow
     async def test_unknown_call(self, tmp_path: Path) -> None:
         """A result that cannot be recorded is told: rules may wait for it."""
         async with served(tmp_path, rules=RULES) as server:
@@ -313,6 +322,7 @@ class TestResults:
             assert (ran.code, ran.out) == (2, "")
             assert "not recorded" in ran.err
 
+    @pytest.mark.slow
     async def test_large_output(self, tmp_path: Path) -> None:
         """An output beyond what a frame takes is recorded in part, and says so."""
         async with served(tmp_path, rules=RULES) as server:
@@ -328,6 +338,7 @@ class TestResults:
 
 
 class TestSessions:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", every("session_start_"))
     async def test_begins(self, tmp_path: Path, name: str) -> None:
         """Every recorded beginning opens the session, with what it says of the agent."""
@@ -337,6 +348,7 @@ class TestSessions:
             assert state.agent == "claude-code"
             assert state.model == recorded(name).get("model", "")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", every("session_end_"))
     async def test_ends(self, tmp_path: Path, name: str) -> None:
         """Every recorded end closes the session; one that is closed already is no failure."""
@@ -347,6 +359,7 @@ class TestSessions:
             assert SESSION not in [each.id for each in await server.hub.sessions()]
             assert await hook.run(recorded(name)) == Ran(0, "", "")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("source", ["resume", "compact", "startup", "clear"])
     async def test_budgets_stay(self, tmp_path: Path, source: str) -> None:
         """A session that goes on has what is left of its budget, however it begins again."""
@@ -361,6 +374,7 @@ class TestSessions:
             assert (await hook.run(call("push", "t2"))).out == ""
             assert "limit of 2" in (await hook.run(call("push", "t3"))).out
 
+    @pytest.mark.slow
     async def test_new_session_resets(self, tmp_path: Path) -> None:
         """Another session has budgets of its own."""
         async with served(tmp_path, rules="limit push to 1 per session") as server:
@@ -399,6 +413,7 @@ class TestCodex:
             assert ran.decision["permissionDecision"] == "deny"
             assert '"other"' in str(ran.decision["permissionDecisionReason"])
 
+    @pytest.mark.slow
     async def test_never_asks(self, tmp_path: Path) -> None:
         """Codex lets a call run that is answered with `ask`, so it is denied."""
         async with served(
@@ -410,6 +425,7 @@ class TestCodex:
                 ran = await hook.run(recorded(name), agent="codex")
                 assert ran.decision["permissionDecision"] == "deny"
 
+    @pytest.mark.slow
     async def test_exit_codes_stand_in_the_transcript(self, tmp_path: Path) -> None:
         """Codex's hooks do not say how a command ended: one opens a gate where its transcript says 0."""
         rules = "map Bash.command ./test as test\nrequire test before apply_patch"
@@ -435,6 +451,7 @@ class TestCodex:
                 assert found.status == ("done" if opens else "failed")
                 assert ("did not say how" in (found.output or "")) is (where == gone)
 
+    @pytest.mark.slow
     async def test_ends_its_session(self, tmp_path: Path) -> None:
         """What failed without a word is unknown at the turn's end; the session's end closes it."""
         async with served(tmp_path, rules=RULES) as server:
@@ -448,6 +465,7 @@ class TestCodex:
 
 
 class TestFrozen:
+    @pytest.mark.variants
     @pytest.mark.parametrize("on_wait", ["deny", "ask"])
     async def test_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
         """A call that waits too long while all is frozen is denied, and never left to the agent."""

@@ -71,6 +71,7 @@ class TestHostileProject:
             [server] = servers(hook)
             assert command_line(server)[1:4] == [b"-I", b"-m", b"interlock.app.cli"]
 
+    @pytest.mark.slow
     async def test_variables(self) -> None:
         """Other settings, rules, modes and journals are not taken, and a server never sees them."""
         async with started() as hook:
@@ -91,6 +92,7 @@ class TestHostileProject:
             assert said == {"INTERLOCK_CONFIG_DIR": str(hook.config)}
             assert not list(project.glob("*.db"))
 
+    @pytest.mark.slow
     async def test_directories_of_its_own(self) -> None:
         """Neither a project's socket is asked, nor does the server keep its journal in the project."""
         async with started() as hook:
@@ -114,6 +116,7 @@ class TestHostileProject:
             assert [said[name] for name in VARIABLES] == [hook.environment[name] for name in VARIABLES]
             assert not list(project.rglob("*.db"))
 
+    @pytest.mark.slow
     async def test_how_a_question_ends(self, tmp_path: Path) -> None:
         """A project cannot have the agent ask its own user where nobody has decided."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
@@ -128,6 +131,7 @@ class TestHostileProject:
 
 
 class TestRules:
+    @pytest.mark.variants
     @pytest.mark.parametrize("text", [None, '[hook]\nwait = "9m"\n'])
     async def test_none_are_named(self, text: str | None) -> None:
         """Where the user's settings say nothing of rules no server is started: the call is blocked."""
@@ -151,6 +155,7 @@ class TestRules:
             assert (ran.code, ran.out) == (2, "")
             assert "names no rules" in ran.err
 
+    @pytest.mark.slow
     async def test_none_is_what_is_said(self) -> None:
         """`rules = []` starts one that records and allows."""
         async with started() as hook:
@@ -158,6 +163,7 @@ class TestRules:
             assert await asked(await installed(hook), hook, hook.home) == Ran(0, "", "")
             assert len(servers(hook)) == 1
 
+    @pytest.mark.slow
     async def test_fewer_than_installed(self) -> None:
         """Settings that name fewer rules than at the installation start no server; more may be added."""
         async with started() as hook:
@@ -192,6 +198,7 @@ class TestOlder:
             assert "interlock hook install claude-code" in json.loads(out)["systemMessage"]
             assert (await hook.run(recorded("session_start_startup"))).out == ""
 
+    @pytest.mark.slow
     async def test_installing_says_so(self, tmp_path: Path) -> None:
         """They are replaced, and those for everywhere are told where a project's are installed."""
         hook = Hook.at(tmp_path / "home")

@@ -134,6 +134,7 @@ class TestServers:
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
         blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["pre_bash", "session_start_startup"])
     async def test_hangs(self, tmp_path: Path, name: str) -> None:
         """A server that says nothing is given up before the agent gives up the hook."""
@@ -141,6 +142,7 @@ class TestServers:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
             blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
 
+    @pytest.mark.slow
     async def test_goes_silent(self, tmp_path: Path) -> None:
         """A server that greets and then says nothing does not outlast the agent's patience."""
         greeted: list[str] = []
@@ -172,6 +174,7 @@ class TestServers:
             blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
             assert greeted == ["hello"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "said",
         [
@@ -266,6 +269,7 @@ class TestProcess:
         )
         blocked(await ended(process), "in time")
 
+    @pytest.mark.slow
     async def test_stdout_is_closed(self, tmp_path: Path) -> None:
         """An answer that cannot be written is none: the call is blocked by the exit code."""
         async with served(tmp_path, rules="block Bash") as server:
@@ -297,6 +301,7 @@ class TestProcess:
         assert (ran.returncode, ran.stdout) == (2, b"")
         assert b"Interlock could not answer" in ran.stderr
 
+    @pytest.mark.slow
     def test_nothing_heavy_is_loaded(self, tmp_path: Path) -> None:
         """An agent waits for this command at every call, so it loads only what it needs."""
         code = (
@@ -377,6 +382,7 @@ class TestShell:
 
             assert await until(left)
 
+    @pytest.mark.slow
     async def test_allowed(self, tmp_path: Path) -> None:
         """What is allowed passes through."""
         async with served(tmp_path, rules="block Bash") as server:

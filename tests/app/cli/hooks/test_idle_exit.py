@@ -80,6 +80,7 @@ class TestUse:
                 await server.hub.close_session(gate.id, "ada")
                 await watch.ends()
 
+    @pytest.mark.slow
     async def test_a_console(self, tmp_path: Path) -> None:
         """It goes on while a console is attached, and ends after that is gone."""
         async with served(tmp_path) as server:
@@ -88,6 +89,7 @@ class TestUse:
             async with watched(server.gateway) as watch:
                 await watch.ends()
 
+    @pytest.mark.slow
     async def test_somebody_who_starts_one(self) -> None:
         """It goes on while a hook holds the lock under which servers are found and started."""
         with tempfile.TemporaryDirectory(prefix="idle") as folder:
@@ -108,6 +110,7 @@ class TestUse:
 
 
 class TestCommand:
+    @pytest.mark.slow
     async def test_ends(self, tmp_path: Path) -> None:
         """`interlock serve --idle-exit` ends by itself, as if it had been told to."""
         hook = Hook.at(tmp_path / "home")
@@ -133,6 +136,7 @@ class TestCommand:
         assert (idle_time("30m"), idle_time("Never")) == (1800.0, None)
 
 
+@pytest.mark.slow
 class TestStartedByHooks:
     async def test_ends_after_the_session(self) -> None:
         """What a hook has started ends once its session has; the next hook starts another."""

@@ -110,6 +110,7 @@ class TestInstall:
         assert not uninstall("claude-code", path)
         assert not uninstall("claude-code", tmp_path / "none.json")
 
+    @pytest.mark.slow
     @given(
         st.dictionaries(
             st.text(max_size=5).filter(lambda key: key != "hooks"),
@@ -209,6 +210,7 @@ class TestCommand:
             f"--data-dir {hook.home / 'data'} --state-dir {hook.home / 's'} ||"
         )
 
+    @pytest.mark.slow
     def test_project(self, tmp_path: Path) -> None:
         """With one they are in the project's, and doubled hooks are told."""
         hook = Hook.at(tmp_path / "home")
@@ -222,6 +224,7 @@ class TestCommand:
         assert f"--project '{hook.home}/my shop'" in str(found["command"])
         assert self.run(hook, "uninstall", "claude-code", "--project", "my shop").returncode == 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("part", ["install", "uninstall"])
     def test_settings_of_a_project_that_are_elsewhere(self, tmp_path: Path, part: str) -> None:
         """A link in a project does not lead to the user's settings, for which nobody has asked."""
@@ -238,6 +241,7 @@ class TestCommand:
         assert path.read_text() == before
         assert [each.name for each in path.parent.iterdir()] == [path.name]
 
+    @pytest.mark.slow
     def test_settings_that_are_a_pipe(self, tmp_path: Path) -> None:
         """A pipe in their place is not waited for."""
         hook = Hook.at(tmp_path / "home")
@@ -248,6 +252,7 @@ class TestCommand:
         assert ran.returncode == 2
         assert "settings.json: expected a file in the project" in ran.stderr
 
+    @pytest.mark.slow
     def test_interlock_in_the_project(self, tmp_path: Path) -> None:
         """It is said where the agent could replace what its hooks run."""
         hook = Hook.at(tmp_path / "home")
@@ -270,6 +275,7 @@ class TestCommand:
         assert ran.returncode == 0, ran.stderr
         assert f"Hooks run {environment / 'python'}, which is in the project" in ran.stderr
 
+    @pytest.mark.slow
     def test_codex_has_to_trust_them(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -283,6 +289,7 @@ class TestCommand:
             assert "until you have trusted them: open /hooks" in said
             assert ("trusts the project" in said) is (project is not None)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("line", "said"),
         [
@@ -298,6 +305,7 @@ class TestCommand:
         assert ran.returncode == 2
         assert said in ran.stderr
 
+    @pytest.mark.slow
     def test_help_lists_it(self, tmp_path: Path) -> None:
         """The command is among the others, and its parts say what they are for."""
         hook = Hook.at(tmp_path / "home")

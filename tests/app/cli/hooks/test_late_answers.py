@@ -34,6 +34,7 @@ async def requests(server: Served) -> int:
 
 
 class TestHook:
+    @pytest.mark.slow
     async def test_the_next_one_gets_the_answer(self, tmp_path: Path) -> None:
         """G-102, G-103: denied with when to call again; approved meanwhile, the next such call runs."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
@@ -60,6 +61,7 @@ class TestHook:
             assert await result(server, "t1") is not None
             assert "nobody decided" in reason(await hook.run(deploy("t4"), "--timeout", "3"))
 
+    @pytest.mark.slow
     async def test_waits_on(self, tmp_path: Path) -> None:
         """Called again before anybody decides, it waits for the same request and gets its answer."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
@@ -77,6 +79,7 @@ class TestHook:
             assert "not on a Friday" in out.decode()
             assert await requests(server) == 1
 
+    @pytest.mark.slow
     async def test_a_subagent_does_not_get_it(self, tmp_path: Path) -> None:
         """What the agent asked for is not its subagent's: that one's call is asked about."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:

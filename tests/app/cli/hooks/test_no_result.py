@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.install import hook_command
 from interlock.engine.history.model.events import CallResult
@@ -38,6 +40,7 @@ class TestStop:
             assert (state.pending, state.calls["t1"].status) == ([], "unknown")
             assert "successful call to test" in (await hook.run(call("deploy", "d1"))).out
 
+    @pytest.mark.slow
     async def test_leaves_what_runs_beside_another_call(self, tmp_path: Path) -> None:
         """Before the turn's end the next call closes nothing: it may run beside the one before."""
         async with served(tmp_path, rules=RULES) as server:
@@ -90,6 +93,7 @@ class TestBackground:
             await hook.run(recorded("stop", background_tasks=[{"id": "b1", "type": "shell"}]))
             assert (await server.hub.session(SESSION)).calls["t1"].status == "unknown"
 
+    @pytest.mark.slow
     async def test_subagents_go_on(self, tmp_path: Path) -> None:
         """A turn that ends while subagents work closes nothing: their calls have results to come."""
         async with served(tmp_path, rules=RULES) as server:

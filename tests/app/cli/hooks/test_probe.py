@@ -54,6 +54,7 @@ async def probed(server: Served) -> list[CallDecided]:
 
 
 class TestProbe:
+    @pytest.mark.variants
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
     async def test_is_blocked(self, tmp_path: Path, agent: str) -> None:
         """The settings' own command asks the server, which records the call, and it is blocked."""
@@ -68,6 +69,7 @@ class TestProbe:
             assert decided.tool == "interlock_probe"
             assert not await server.hub.approvals()
 
+    @pytest.mark.slow
     async def test_without_a_server(self, tmp_path: Path) -> None:
         """Hooks that reach no gate block every call, which is a fault of another kind."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="ilk_agent_x")
@@ -93,6 +95,7 @@ class TestProbe:
 
 
 class TestFaults:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("fault", "how"),
         [
@@ -113,6 +116,7 @@ class TestFaults:
             ran = await probe(hook)
             assert (ran.code, fault in ran.out) == (1, True), ran.out
 
+    @pytest.mark.slow
     async def test_of_a_projects_own_settings(self, tmp_path: Path) -> None:
         """A project's local settings that switch hooks off are found."""
         async with served(tmp_path / "s") as server:

@@ -28,6 +28,7 @@ def connected(hook: Hook, seconds: float) -> Connected:
     return connect(line, until, interlock=own_command(), may_start=True, idle_exit="30m", environ=environ)
 
 
+@pytest.mark.slow
 class TestStart:
     async def test_out_of_time(self, capfd: pytest.CaptureFixture[str]) -> None:
         """The hook says that its server is still starting; the next one waits for that, and finds it."""

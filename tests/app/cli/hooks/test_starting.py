@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.engine.gateway.served import until
 
 from .running import Hook, recorded
@@ -51,6 +53,7 @@ def servers(hook: Hook) -> list[int]:
 
 
 class TestUsers:
+    @pytest.mark.slow
     async def test_by_the_users_rules(self) -> None:
         """The first call is judged by a server that was started for it; the rest find that one."""
         async with started() as hook:
@@ -65,6 +68,7 @@ class TestUsers:
             ] == "deny"
             assert len(servers(hook)) == 1
 
+    @pytest.mark.slow
     async def test_says_where_to_decide(self) -> None:
         """The beginning of a session says how a person gets to the server that was started."""
         async with started() as hook:
@@ -73,6 +77,7 @@ class TestUsers:
             assert f"interlock console --connect unix:{socket}" in json.loads(ran.out)["systemMessage"]
             assert socket.stat().st_mode & 0o077 == 0
 
+    @pytest.mark.slow
     async def test_started_again(self) -> None:
         """A server that died is started again, and the session goes on with its budget."""
         async with started() as hook:
@@ -87,6 +92,7 @@ class TestUsers:
             assert (await hook.run(recorded("post_bash", tool_name="push", tool_use_id="t1"))).code == 0
             assert "limit of 1" in (await hook.run(push | {"tool_use_id": "t2"})).out
 
+    @pytest.mark.slow
     async def test_cannot_start(self) -> None:
         """Rules that make no sense block, and what is wrong with them is said."""
         async with started() as hook:
@@ -113,6 +119,7 @@ class TestUsers:
 
 
 class TestStop:
+    @pytest.mark.slow
     async def test_ends_what_was_started(self) -> None:
         """What hooks have started ends, and the next one starts with the rules as they are then."""
         async with started() as hook:
@@ -132,6 +139,7 @@ class TestStop:
             assert "No server runs" in ended.out
 
 
+@pytest.mark.slow
 class TestProjects:
     async def test_rules_come_on_top(self) -> None:
         """A project's rules are added to the user's, which it cannot take away."""

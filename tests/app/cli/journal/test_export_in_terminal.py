@@ -73,6 +73,7 @@ def in_terminal(line: list[str]) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 class TestTerminal:
     @pytest.mark.parametrize(("form", "out"), pairs(FORMS, WAYS))
     def test_nothing_is_obeyed(self, folder: Path, form: str, out: tuple[str, ...]) -> None:

@@ -129,6 +129,7 @@ class TestExport:
         shell.run("export", ID, "-o", "/dev/null")
         assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
+    @pytest.mark.slow
     def test_a_pipe_that_closes(self, shell: Shell) -> None:
         """Who reads only the beginning gets it, without a word about the rest."""
         with Journal.open(shell.database) as journal:
@@ -145,6 +146,7 @@ class TestExport:
             assert b"Error" not in done.stderr
             assert b"Traceback" not in done.stderr
 
+    @pytest.mark.slow
     def test_utf8_whatever_the_locale(self, shell: Shell) -> None:
         """A file of another machine is the same file."""
         with Journal.open(shell.database) as journal:
@@ -176,6 +178,7 @@ class TestImport:
         narrow(shell.out)
         assert ID in shell.run("--db", "other.db")
 
+    @pytest.mark.slow
     def test_by_somebody_unknown(self, shell: Shell) -> None:
         """Masked content that a key of nobody known vouches for is not said to be whole."""
         shell.run("export", ID, "-o", "a.jsonl")
@@ -185,6 +188,7 @@ class TestImport:
         assert "imported with a key this machine does not know" in said
         assert "1 import unproven" in said
 
+    @pytest.mark.slow
     def test_refused(self, shell: Shell) -> None:
         """What is no export, was changed, or is there already is told with its remedy."""
         shell.run("export", ID, "-o", "a.jsonl")

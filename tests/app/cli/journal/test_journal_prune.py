@@ -143,6 +143,7 @@ class TestPrune:
         assert "the stub that pruning left was changed" in shell.run("verify", code=1)
         assert json.loads(shell.run("verify", "--json", code=1))["pruned"][0]["good"] is False
 
+    @pytest.mark.slow
     def test_asked_for_afterwards(self, shell: Shell) -> None:
         """Who asks for a session that is gone is told so, and what can still be done."""
         shell.run("prune", "--older-than", "90d")

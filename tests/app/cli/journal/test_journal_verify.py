@@ -54,6 +54,7 @@ class TestVerify:
         assert "error" not in shell.err
         assert "Session not found: none" in shell.refused("verify", "--quiet", "none")
 
+    @pytest.mark.slow
     def test_some(self, shell: Shell) -> None:
         """Sessions by the first letters of their ids, and exported files, can be named."""
         shell.run("export", "release", "-o", "a.jsonl")
@@ -70,6 +71,7 @@ class TestVerify:
         shell.refused("verify", "x" * 5000)
         shell.refused("verify", "a\x00b")
 
+    @pytest.mark.slow
     def test_digests_of_older_journals(self, shell: Shell) -> None:
         """Requests whose digest has no salt are counted, in a remark that is no failure."""
         older = request("r1", "c1", "deploy").model_copy(update={"digest": "0" * 64})
@@ -97,6 +99,7 @@ class TestVerify:
         assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
         assert "'.' is a directory; name the file" in shell.refused("verify", ".")
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("the name of its file")
     def test_a_journal_as_a_file(self, shell: Shell) -> None:
         """Who names a journal in place of an export is told how a journal is named."""
@@ -107,6 +110,7 @@ class TestVerify:
             "verify", "a.jsonl"
         )
 
+    @pytest.mark.slow
     def test_where_events_are_missing(self, shell: Shell) -> None:
         """Cut off with the count of its line, or taken out whole: the file knows where they stood."""
         with Journal.open(shell.database) as journal:
@@ -135,6 +139,7 @@ class TestVerify:
             {"first": number(13), "last": number(13), "after_session": OTHER, "after_event": 2},
         ]
 
+    @pytest.mark.slow
     def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
         """What pruning took away leaves the same holes, so only the number is told."""
         shell.run("prune", "--older-than", "90d")
@@ -143,6 +148,7 @@ class TestVerify:
         assert lines[2] == "✗ 1 event that the file has numbered was removed from it"
         assert len(lines) == 4
 
+    @pytest.mark.slow
     def test_a_file_alone(self, shell: Shell) -> None:
         """An export can be checked where there is no journal and no key that could be read."""
         shell.run("export", ID, "-o", "a.jsonl")
@@ -227,6 +233,7 @@ class TestVerify:
         connection.close()
         assert "event 3 (session.status) has lost its salt" in shell.run("verify", code=1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "change",
         [
@@ -262,6 +269,7 @@ class TestVerify:
         )
         assert "\n    ghost\n" in shell.run("verify", code=1)
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("files of earlier releases")
     def test_an_older_journal(self, shell: Shell) -> None:
         """One from before the first release is refused with a way out, one of a release is not."""
@@ -301,6 +309,7 @@ class TestAgainst:
         assert "- a.jsonl  its 10 events are among those of a stub" in shell.run(*line)
         narrow(shell.out)
 
+    @pytest.mark.slow
     def test_cut_off(self, shell: Shell) -> None:
         """What was cut off a session's end with every count made anew shows by its export alone."""
         shell.run("export", OTHER, "-o", "b.jsonl")
@@ -329,6 +338,7 @@ class TestAgainst:
             },
         }
 
+    @pytest.mark.slow
     def test_made_anew(self, shell: Shell) -> None:
         """A session that was recorded again, with a chain of its own, is another."""
         shell.run("export", OTHER, "-o", "b.jsonl")
@@ -338,6 +348,7 @@ class TestAgainst:
         said = shell.run("verify", "--against", "b.jsonl", code=1)
         assert "✗ b.jsonl  event 1 is another in the journal" in said
 
+    @pytest.mark.slow
     def test_gone(self, shell: Shell) -> None:
         """One that is not there at all, or of which the stub says less, is a finding."""
         shell.run("export", ID, "-o", "a.jsonl")
@@ -351,6 +362,7 @@ class TestAgainst:
             tamper(shell.database, change)
             assert f"✗ a.jsonl  {says}" in shell.run("verify", "--against", "a.jsonl", code=1)
 
+    @pytest.mark.slow
     def test_no_measure(self, shell: Shell) -> None:
         """An export that was changed measures nothing, and one that is not there is none."""
         shell.run("export", ID, "-o", "a.jsonl")

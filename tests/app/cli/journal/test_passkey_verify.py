@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.engine.history.audit.test_proof_check import check, recorded, rewrite
 from tests.engine.history.support.keeping import tamper
 from tests.support.command import command
@@ -21,6 +23,7 @@ class TestVerify:
         assert "2 passkey proofs" in done.stdout
         assert "all whole" in done.stdout
 
+    @pytest.mark.slow
     def test_names_a_forged_one(self, recorded: Path) -> None:
         """The session, the event, whose it was and what does not match, though the chain holds."""
 
@@ -48,6 +51,7 @@ class TestKeys:
         assert second.startswith("ada  phone")
         assert "confirmed by a code" in first
 
+    @pytest.mark.slow
     def test_says_what_does_not_count(self, recorded: Path) -> None:
         """A log that somebody changed is named, and the exit code is not 0."""
         if is_on():

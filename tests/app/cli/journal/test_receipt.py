@@ -76,6 +76,7 @@ class TestReceipt:
         assert "deploy: allowed, approved by maria" in said
         assert "which is known here" in said
 
+    @pytest.mark.slow
     def test_has_no_more_than_the_call(self, decided: Shell) -> None:
         """Secrets are masked, and of another call nothing but facts is in it."""
         text = json.dumps(receipt(decided))
@@ -85,6 +86,7 @@ class TestReceipt:
         assert "hunter2" in json.dumps(receipt(decided, "--unmasked"))
         assert "which is known here" in decided.run("verify-receipt", "r.json")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("old", "new"),
         [
@@ -113,6 +115,7 @@ class TestReceipt:
         Path("r.json").write_text(json.dumps({**found, "events": events[left]}))
         decided.run("verify-receipt", "r.json", code=1)
 
+    @pytest.mark.slow
     def test_by_an_unknown_key(self, decided: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         """Elsewhere the key has to be named: without that nobody knows who signed."""
         receipt(decided)
@@ -120,6 +123,7 @@ class TestReceipt:
         assert "not known here" in decided.run("verify-receipt", "r.json", code=1)
         decided.run("verify-receipt", "r.json", "--trust", "config/journal-key.pem")
 
+    @pytest.mark.slow
     def test_against_an_export(self, decided: Shell) -> None:
         """An export of the session has its last event; one of another session does not."""
         receipt(decided)

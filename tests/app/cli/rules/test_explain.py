@@ -349,6 +349,7 @@ async def open_blocked(on: Stage) -> None:
 
 
 class TestConsole:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_x_explains_a_request(self, size: tuple[int, int]) -> None:
         """The dialog's `x` shows every net's verdict; closing it leaves the request undecided."""
@@ -370,6 +371,7 @@ class TestConsole:
                 ("explain", "release-bot-1f3a", "c9")
             ]
 
+    @pytest.mark.slow
     async def test_x_tells_why_a_rule_applies(self) -> None:
         """G-10: the dialog's `x` shows conditions: why a net applies, how many people it asks."""
         async with stage() as on:
@@ -380,6 +382,7 @@ class TestConsole:
             await on.until("applies because the call has no input.env")
             await on.until("test (outside block-test) → deploy (2 people approve)")
 
+    @pytest.mark.slow
     async def test_keys_sleep_again_after_an_explanation(self) -> None:
         """Coming back to the dialog is seeing it anew: a key typed at once decides nothing."""
         async with stage() as on:
@@ -397,6 +400,7 @@ class TestConsole:
             await on.settle()
             assert len(on.decisions()) == 1
 
+    @pytest.mark.slow
     async def test_a_blocked_call_is_explained_where_it_is_read(self) -> None:
         """Below a blocked call stands what leads to it now."""
         async with stage() as on:
@@ -404,6 +408,7 @@ class TestConsole:
             await open_blocked(on)
             await on.until("lint → test → deploy (approval)")
 
+    @pytest.mark.slow
     async def test_a_hub_that_cannot_explain_says_why(self) -> None:
         """The rest of the panel stays."""
         async with stage() as on:
@@ -411,6 +416,7 @@ class TestConsole:
             await on.until("cannot be explained: No live session")
             assert "deploy requires a successful call to test first." in on.painted()
 
+    @pytest.mark.slow
     async def test_nothing_a_rule_says_is_markup(self) -> None:
         """Names with brackets and control characters are text."""
         async with stage() as on:

@@ -338,6 +338,7 @@ class TestLibrary:
         code, out, err = command(LIBRARY)
         assert (code, err) == (0, ""), out
 
+    @pytest.mark.slow
     def test_every_line_is_met(self) -> None:
         """No rule or map of the library could be removed without one of its scenarios noticing."""
         unnoticed = [line for path in LIBRARY.glob("*_test.rules") for line in _removable(path)]

@@ -99,6 +99,7 @@ class TestDecide:
             late = await operator.run("approve", request, "--digest", "x", code=1)
             assert f"no request '{request}' is open" in late.stderr
 
+    @pytest.mark.slow
     async def test_json(self, tmp_path: Path) -> None:
         """Scripts read objects; the list has no digest, since it does not show what would be approved."""
         async with shell(tmp_path) as operator:
@@ -148,6 +149,7 @@ class TestGuards:
             assert [each.id for each in await operator.server.hub.approvals()] == [request]
             waits.cancel()
 
+    @pytest.mark.slow
     async def test_what_another_has(self, tmp_path: Path) -> None:
         """A request that somebody else has taken on is decided only by who says that they know."""
         async with shell(tmp_path) as operator:
@@ -161,6 +163,7 @@ class TestGuards:
             await operator.run("approve", request, "--digest", digest, "--claimed")
             assert (await waits).outcome == "allow"
 
+    @pytest.mark.slow
     async def test_two_people(self, tmp_path: Path) -> None:
         """One token counts once, whoever types; a second person's completes the approval."""
         async with shell(tmp_path, "require 2 human-approvals before deploy") as operator:
@@ -174,6 +177,7 @@ class TestGuards:
             await operator.run("approve", request, "--digest", digest, token=ben)
             assert (await waits).approved_by == ("ada", "ben")
 
+    @pytest.mark.slow
     async def test_a_token_that_looks_decides_nothing(self, tmp_path: Path) -> None:
         """Rights are those of the token; an agent's is none of an operator."""
         async with shell(tmp_path) as operator:
@@ -185,6 +189,7 @@ class TestGuards:
             await operator.run("list", token=operator.server.agent, code=1)
             waits.cancel()
 
+    @pytest.mark.slow
     async def test_masked_text_is_looked_at_first(self, tmp_path: Path) -> None:
         """Text that may be more than a secret is revealed on record before it can be approved."""
         async with shell(tmp_path) as operator:
@@ -200,6 +205,7 @@ class TestGuards:
             await operator.run("approve", request, "--digest", shown.split()[-1])
             assert (await waits).outcome == "allow"
 
+    @pytest.mark.slow
     async def test_text_cannot_steer_the_terminal(self, tmp_path: Path) -> None:
         """Prints an agent's text with its control characters made visible."""
         async with shell(tmp_path) as operator:
@@ -228,6 +234,7 @@ class TestErrors:
             first.cancel()
             second.cancel()
 
+    @pytest.mark.slow
     async def test_no_server(self, tmp_path: Path) -> None:
         """A server that does not answer is one line."""
         env = {"INTERLOCK_TOKEN": "x" * 43, "HOME": str(tmp_path), "INTERLOCK_CONFIG_DIR": str(tmp_path)}
@@ -238,6 +245,7 @@ class TestErrors:
 
 
 class TestAutomaticAnswers:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "outcome"), [("approve", "allow"), ("deny", "block")])
     async def test_every_request_gets_it(self, tmp_path: Path, answer: str, outcome: str) -> None:
         """Calls that need approval are answered at once, recorded as headless; the server warns of it."""
@@ -267,6 +275,7 @@ class TestAutomaticAnswers:
         assert done.returncode == 2
         assert "Listen on 127.0.0.1" in done.stderr
 
+    @pytest.mark.slow
     async def test_is_no_setting_of_a_server(self, tmp_path: Path) -> None:
         """The setting that headless runs have decides nothing at a server."""
         (tmp_path / "a.rules").write_text(ASKS)

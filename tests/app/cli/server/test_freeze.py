@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from .test_approvals import shell
 
 
@@ -24,6 +26,7 @@ class TestFreeze:
             assert json.loads(lifted.stdout)["ok"]
             assert operator.server.hub.current_freeze() is None
 
+    @pytest.mark.slow
     async def test_lifting_needs_an_administrator(self, tmp_path: Path) -> None:
         """Who may decide freezes, and does not lift."""
         async with shell(tmp_path) as operator:

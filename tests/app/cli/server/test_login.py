@@ -66,6 +66,7 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk, None]:
 
 
 class TestLogin:
+    @pytest.mark.slow
     async def test_a_login_is_for_all_commands(self, desk: Desk) -> None:
         """It shows address and code, and keeps a token that only its owner may read."""
         done = await desk.log_in()
@@ -91,6 +92,7 @@ class TestLogin:
         assert frozen.returncode == 1
         assert "needs a token of kind 'decide'" in frozen.stderr
 
+    @pytest.mark.slow
     async def test_logging_out(self, desk: Desk) -> None:
         """The file goes, and the token is of no use at the server."""
         await desk.log_in()
@@ -102,6 +104,7 @@ class TestLogin:
         again = await desk.run("login", "--connect", desk.url, "--logout")
         assert again.stdout == f"Nobody is logged in at {desk.url}.\n"
 
+    @pytest.mark.slow
     async def test_a_token_counts_before_a_login(self, desk: Desk) -> None:
         """Scripts go on with theirs."""
         desk.provider.person = person("maria", "staff")
@@ -109,6 +112,7 @@ class TestLogin:
         frozen = await desk.run("freeze", "--connect", desk.url, "x", INTERLOCK_TOKEN=desk.server.ben)
         assert frozen.returncode == 0, frozen.stderr
 
+    @pytest.mark.slow
     async def test_a_login_that_is_over(self, desk: Desk) -> None:
         """The error names the command that logs in again."""
         await desk.log_in()
@@ -121,6 +125,7 @@ class TestLogin:
 
 
 class TestRefusals:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("answer", "said"),
         [("access_denied", "the login was denied there"), ("expired_token", "the code is over")],
@@ -132,6 +137,7 @@ class TestRefusals:
         assert said in done.stderr
         assert desk.kept == []
 
+    @pytest.mark.slow
     async def test_no_role(self, desk: Desk) -> None:
         """The server says why, and nothing is kept."""
         desk.provider.person = person("eve", "sales")
@@ -140,6 +146,7 @@ class TestRefusals:
         assert "'eve' has no role here" in done.stderr
         assert desk.kept == []
 
+    @pytest.mark.slow
     async def test_a_provider_that_is_down(self, desk: Desk) -> None:
         """A clear error; who is logged in goes on."""
         await desk.log_in()
@@ -158,6 +165,7 @@ class TestRefusals:
 
 
 class TestRoles:
+    @pytest.mark.slow
     async def test_roles_are_read_again(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         """A later command has the role of then, by the refresh token; without any the login is over."""
         monkeypatch.setattr("interlock.app.hosting.operator_login.READ_AGAIN", 0.0)
@@ -187,6 +195,7 @@ class TestRoles:
         assert token not in text
 
 
+@pytest.mark.slow
 class TestTokens:
     async def test_logins_are_listed_and_revoked(self, desk: Desk) -> None:
         """`interlock token` shows who is logged in, and who was; revoking a name ends all of it."""

@@ -204,6 +204,7 @@ class TestCommand:
         with pytest.raises(SendError, match="'no-such-program-here' cannot be run: No such file"):
             await run_command(["no-such-program-here"], b"{}")
 
+    @pytest.mark.slow
     async def test_that_hangs(self, tmp_path: Path) -> None:
         """After its time it is ended, and what it started as well."""
         mark = tmp_path / "pid"
@@ -396,6 +397,7 @@ class TestWhen:
             assert "answered 500 Oh no" in problem
             assert "interlock notify --test" in problem
 
+    @pytest.mark.slow
     async def test_gives_up(self) -> None:
         """After the third repetition nothing more is sent, and a second request complains no more."""
         async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
@@ -440,6 +442,7 @@ class TestWhen:
             assert hub._subscriptions == []
 
 
+@pytest.mark.slow
 async def test_beside_a_real_agent(tmp_path: Path) -> None:
     """Real hub, agent and command: told once, without input, and the call goes on when decided."""
     out = tmp_path / "out"

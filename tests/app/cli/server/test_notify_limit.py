@@ -54,6 +54,7 @@ async def pass_a_minute(on: Desk, clock: Clock, number: int) -> None:
 
 
 class TestLimit:
+    @pytest.mark.slow
     async def test_several_in_one(self) -> None:
         """Two a minute: two messages, then one about the other three, once there is room."""
         async with served(OK) as server:
@@ -79,6 +80,7 @@ class TestLimit:
                 assert said["approval_ids"] == ["ap3", "ap4", "ap5"]
                 assert "link" not in said
 
+    @pytest.mark.slow
     async def test_only_of_what_still_waits(self) -> None:
         """Requests decided until then are not told; one that is left comes as a message of its own."""
         async with served() as server:

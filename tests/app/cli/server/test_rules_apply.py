@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 from interlock.engine.gateway.protocol.tokens import TokenFile, write_private
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import RulesReplaced, SessionOpened
@@ -68,6 +70,7 @@ class TestApply:
         assert after.applied.reason.startswith("push")
         assert after.applied.others == ()
 
+    @pytest.mark.slow
     async def test_to_live_sessions(self, tmp_path: Path) -> None:
         """A live session goes on under them, its used limit used."""
         async with (
@@ -99,6 +102,7 @@ class TestApply:
             "rm with password=[masked: 13 characters]",
         )
 
+    @pytest.mark.slow
     async def test_agreement_is_to_the_same(self, tmp_path: Path) -> None:
         """Who agrees to rules for new sessions has not agreed to them for live ones."""
         async with beside(tmp_path, GUARDED) as here:
@@ -117,6 +121,7 @@ class TestApply:
             agreed = ("apply", "--proposed", "--no-backtest", "--yes")
             assert "0 live sessions are under them" in (await rules(here, *agreed, secret=eve)).stdout
 
+    @pytest.mark.slow
     async def test_takes_two_operators(self, tmp_path: Path) -> None:
         """The other sees what is proposed and agrees to that; one of them alone changes nothing."""
         async with beside(tmp_path, GUARDED) as here:
@@ -134,6 +139,7 @@ class TestApply:
             assert await outcome(here, "s-2", "deploy") == "allow"
             assert await outcome(here, "s-3", "rm") == "block"
 
+    @pytest.mark.slow
     async def test_nothing_by_mistake(self, tmp_path: Path) -> None:
         """Nobody to ask, a token that may only look, faulty rules, and nothing that is proposed."""
         async with beside(tmp_path, "block rm\n") as here:
@@ -150,6 +156,7 @@ class TestApply:
             assert "a.rules:1:1" in (await rules(here, *line, code=2)).stderr
             assert await outcome(here, "s-1", "rm") == "block"
 
+    @pytest.mark.slow
     async def test_taken_back(self, tmp_path: Path) -> None:
         """What is proposed can be taken back by any operator."""
         async with beside(tmp_path, GUARDED) as here:

@@ -53,6 +53,7 @@ class TestDiff:
             assert (await here.diff(code=0)).stdout == "The server runs these rules.\n"
             assert (await here.diff("a.rules", code=0)).stdout == "The server runs these rules.\n"
 
+    @pytest.mark.slow
     async def test_a_file_that_has_changed(self, tmp_path: Path) -> None:
         """Text and rules that differ, and what the calls recorded lately would be; nothing is applied."""
         async with beside(tmp_path) as here:
@@ -74,6 +75,7 @@ class TestDiff:
             late = (await here.diff("--since", "2999-01-01", code=1)).stdout
             assert "0 calls in 0 sessions" in late
 
+    @pytest.mark.slow
     async def test_a_comment(self, tmp_path: Path) -> None:
         """A change of words that changes no rule says so, and judges nothing."""
         async with beside(tmp_path) as here:
@@ -84,6 +86,7 @@ class TestDiff:
                 "The rules are the same.\n"
             )
 
+    @pytest.mark.slow
     async def test_what_cannot_be_compared(self, tmp_path: Path) -> None:
         """Errors are exit code 2: a faulty or missing file, a time that is none, no server."""
         async with beside(tmp_path) as here:
@@ -96,6 +99,7 @@ class TestDiff:
                 in (await here.diff("--connect", "ws://127.0.0.1:1", code=2)).stderr
             )
 
+    @pytest.mark.slow
     async def test_a_server_without_rules(self, tmp_path: Path) -> None:
         """There every rule of a file is new, and without a file there is nothing to compare."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
@@ -104,6 +108,7 @@ class TestDiff:
             here.write(RULES)
             assert "+ block-rm: block rm" in (await here.diff("a.rules", code=1)).stdout
 
+    @pytest.mark.slow
     async def test_more_than_an_answer_holds(self, tmp_path: Path) -> None:
         """Rules that fit into no answer are refused in words."""
         rules = RULES + "# comment\n" * (MOST_RULES // 10)

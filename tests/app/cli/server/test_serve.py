@@ -95,6 +95,7 @@ async def serving(
 
 
 class TestServe:
+    @pytest.mark.slow
     async def test_from_start_to_end(self, tmp_path: Path) -> None:
         """Agents are judged, a person decides, and after a restart the waiting call has its answer."""
         (tmp_path / "a.rules").write_text("require human-approval before deploy\nblock rm\n")
@@ -142,6 +143,7 @@ class TestServe:
             assert code == 0
             assert "every call is allowed" in err
 
+    @pytest.mark.slow
     async def test_commands_beside_it(self, tmp_path: Path) -> None:
         """Commands that want a journal which a server has name the ways to work with that server."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
@@ -150,6 +152,7 @@ class TestServe:
             assert f"interlock console --connect ws://{server.where}`" in str(taken.value)
             assert "interlock console --read-only`" in str(taken.value)
 
+    @pytest.mark.slow
     async def test_at_a_socket_with_settings_of_its_own(self, tmp_path: Path) -> None:
         """A path serves its owner; `--config` names settings that count as the user's own."""
         settings = tmp_path / "gate.toml"
@@ -244,6 +247,7 @@ class TestToken:
         assert command(tmp_path, "token", "revoke", "bot", env=env).returncode == 0
         assert json.loads(command(tmp_path, "token", "--json", env=env).stdout) == []
 
+    @pytest.mark.slow
     def test_owner(self, tmp_path: Path) -> None:
         """An agent's token names the operator whose agent it is; without the option the login name."""
         env = surroundings(tmp_path)
@@ -257,6 +261,7 @@ class TestToken:
         assert owners["other"]
         assert "owner ben" in command(tmp_path, "token", env=env).stdout
 
+    @pytest.mark.slow
     def test_labels(self, tmp_path: Path) -> None:
         """An agent's token has the labels of its sessions, and keeps them unless others are given."""
         env = surroundings(tmp_path)
@@ -280,6 +285,7 @@ class TestToken:
         # What an earlier version reads; a setting is for sessions that start here.
         assert "labels" not in (tmp_path / "config" / "tokens.json").read_text()
 
+    @pytest.mark.slow
     def test_into_a_file(self, tmp_path: Path) -> None:
         """With `-o` the token is in a new file of its owner's and nowhere else; none is overwritten."""
         env = surroundings(tmp_path)
@@ -305,6 +311,7 @@ class TestToken:
         listed = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
         assert [each["name"] for each in listed] == ["mia"]
 
+    @pytest.mark.slow
     def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
         """G-77: whoever mistypes an owner reads that nobody has a token under that name."""
         env = surroundings(tmp_path)
@@ -315,6 +322,7 @@ class TestToken:
         ]
         assert ["No operator has a token under that name yet." in each for each in said] == [False, True]
 
+    @pytest.mark.slow
     def test_kinds(self, tmp_path: Path) -> None:
         """An operator's token is for deciding unless another kind is named; the list shows it."""
         env = surroundings(tmp_path)
@@ -388,6 +396,7 @@ class TestApprovalProtocol:
             assert await gate.check(Call(key="1", tool="look", arguments={}))
             assert not await gate.check(Call(key="2", tool="rm", arguments={}))
 
+    @pytest.mark.slow
     def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
         """One address for both is an error that names it."""
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -61,6 +61,7 @@ class TestTwoServers:
                 others = [line for line in said.splitlines() if not line.startswith(weak)]
                 assert others == []
 
+    @pytest.mark.slow
     @pytest.mark.timeout(180)
     async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
         """When a server is killed, its agent goes on at the other, where its question is asked again."""

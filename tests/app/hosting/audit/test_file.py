@@ -148,6 +148,7 @@ class TestTornLines:
         await all_sent(journal, file, 20)
         assert (check(file).lines, check(file).faults) == (20, ())
 
+    @pytest.mark.slow
     def test_killed_again_and_again(self, journal: Path, tmp_path: Path) -> None:
         """However often the process is killed, no event is missing; those that come again are known."""
         file = tmp_path / "a.jsonl"

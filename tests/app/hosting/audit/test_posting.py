@@ -138,6 +138,7 @@ class TestFailures:
         assert receiver.asked < 60
         assert "answered 413, expected 2xx" in sent.heard[0]
 
+    @pytest.mark.slow
     async def test_memory_while_it_is_down(self, journal: Path) -> None:
         """However much is recorded meanwhile, what waits is counted and not kept; then it is sent."""
         async with posts(Posts()) as receiver:

@@ -36,6 +36,7 @@ def settings_in(folder: Path, text: str) -> None:
 
 
 class TestCommands:
+    @pytest.mark.slow
     @pytest.mark.sqlite("one file is read by its path")
     def test_a_headless_run(self, tmp_path: Path) -> None:
         """Each run sends its record to the end, and verify-stream finds it whole."""
@@ -52,6 +53,7 @@ class TestCommands:
         assert done.returncode == 0
         assert "✓" in done.stdout
 
+    @pytest.mark.slow
     async def test_a_server_with_its_metrics(self, tmp_path: Path) -> None:
         """`serve` sends what agents do, says how much waits, and sends the rest when it ends."""
         async with posts(Posts()) as receiver:
@@ -90,6 +92,7 @@ class TestCommands:
         assert f"interlock_audit_stream_oldest_seconds{label} " in text
         assert "SECRET" not in text
 
+    @pytest.mark.slow
     async def test_no_call_waits_for_a_receiver(self, tmp_path: Path) -> None:
         """While a receiver takes a connection and answers nothing, calls are judged and recorded."""
         silent = await asyncio.start_server(lambda *_: asyncio.sleep(3600), "127.0.0.1", 0)

@@ -132,6 +132,7 @@ class TestBrokenConnections:
         assert found.repeated >= 10
         assert syslog.connections >= 2
 
+    @pytest.mark.slow
     async def test_a_receiver_that_reads_nothing(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -57,6 +57,7 @@ class TestCounting:
             assert value(seen, "interlock_open_requests") == 0
             assert value(seen, "interlock_fast_decisions_total") == 1
 
+    @pytest.mark.slow
     async def test_approval_counts_for_its_rule(self, tmp_path: Path) -> None:
         """A call that an operator approved is counted for the rule that asked."""
         rules = "require human-approval before deploy\n"
@@ -138,6 +139,7 @@ class TestAccess:
             assert (await watch.get("/metrics", Host="evil.example")).status_code == 421
             assert (await watch.get("/metrics", Origin="http://evil.example")).status_code == 421
 
+    @pytest.mark.slow
     async def test_from_elsewhere_needs_a_token(self, tmp_path: Path) -> None:
         """An address that others reach takes an operator's token, and no agent's."""
         async with (
@@ -161,12 +163,14 @@ class TestAccess:
             assert answer.status_code == 200
             assert (await watch.get("/healthz")).status_code == 200
 
+    @pytest.mark.slow
     async def test_option_of_serve(self, tmp_path: Path) -> None:
         """`interlock serve --metrics` answers, and says where."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0") as server:
             _, err = await server.ended()
         assert "metrics at http://127.0.0.1:" in err
 
+    @pytest.mark.slow
     async def test_path_is_refused(self, tmp_path: Path) -> None:
         """A socket's path is refused with what is expected."""
         with pytest.raises(AssertionError, match="--metrics: expected HOST:PORT"):

@@ -51,6 +51,7 @@ class TestReadiness:
                 assert answer.text == f"not ready: {health_api.NOT_WRITTEN}\n"
             assert (await watch.get("/readyz")).status_code == 200
 
+    @pytest.mark.slow
     async def test_of_a_journal_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A disk that does not answer makes it not ready in time; many askers wait for one proof."""
         monkeypatch.setattr(health_api, "PROOF_SECONDS", 0.2)

@@ -112,6 +112,7 @@ async def save(on: Stage, reason: str = "always fine") -> None:
     await on.press("y")
 
 
+@pytest.mark.slow
 class TestProposed:
     async def test_the_smallest_change(self) -> None:
         """The rule's line before and after, what it would have done in 30 days, and the findings."""
@@ -176,6 +177,7 @@ class TestProposed:
             assert text_of(rules) == RULES
 
 
+@pytest.mark.slow
 class TestSaved:
     async def test_with_who_when_and_why(self, rules: Path) -> None:
         """The line is replaced below a comment; mode and all else stay, and the request is open."""
@@ -251,6 +253,7 @@ class TestGuarded:
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
 
+    @pytest.mark.slow
     async def test_saving_waits_too(self, rules: Path) -> None:
         """What was just judged has to be on screen before the key saves it."""
         async with proposed() as on:
@@ -262,6 +265,7 @@ class TestGuarded:
             await on.settle()
             assert isinstance(on.app.screen, AlwaysScreen)
 
+    @pytest.mark.slow
     async def test_without_the_right(self) -> None:
         """Who may not administer is told so."""
         async with stage(asking()) as on:
@@ -272,6 +276,7 @@ class TestGuarded:
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("more", "said"),
         [
@@ -360,6 +365,7 @@ def keys(app: InterlockConsole) -> Callable[[Pilot[None]], object]:
 seconds = [0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)], ids=["120x40", "80x24", "60x24"])
 @pytest.mark.parametrize("env", ["staging", "prod"])
 def test_looks(snap_compare: COMPARE, size: tuple[int, int], env: str) -> None:

@@ -49,6 +49,7 @@ class TestContent:
         for part in order:
             at = shown.index(part, at)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_the_end_of_a_long_command_is_on_screen(self, size: tuple[int, int]) -> None:
         """A command longer than the dialog shows its end; space unfolds it and `end` scrolls there."""
@@ -69,6 +70,7 @@ class TestContent:
             await on.settle()
             assert "THE AGENT SAYS" in on.painted()
 
+    @pytest.mark.slow
     async def test_a_request_without_rule_or_session_is_still_shown(self) -> None:
         """A hand-built net has no rule; a bare marking stands in for the picture of the net."""
         state = release_bot()
@@ -94,6 +96,7 @@ class TestDeciding:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_d_denies_with_the_reason_typed(self) -> None:
         """`d` opens the reason line, where letters are letters; enter denies with it."""
         async with stage() as on:
@@ -107,6 +110,7 @@ class TestDeciding:
             assert on.decisions() == [("decide", "ap1", False, "maria", "add a d")]
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_a_reason_is_optional(self) -> None:
         """Enter in the empty line denies without a reason."""
         async with stage() as on:
@@ -117,6 +121,7 @@ class TestDeciding:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", None)]
 
+    @pytest.mark.slow
     async def test_escape_leaves_the_reason_line_then_the_dialog(self) -> None:
         """Escape goes one step back each time and decides nothing; the request stays in the queue."""
         async with stage() as on:
@@ -129,6 +134,7 @@ class TestDeciding:
             assert on.decisions() == []
             assert "1 waiting" in on.painted()
 
+    @pytest.mark.slow
     async def test_no_other_key_decides(self) -> None:
         """There is no default button: enter, space and the like decide nothing."""
         async with stage() as on:
@@ -138,6 +144,7 @@ class TestDeciding:
             assert on.decisions() == []
             assert on.app.screen is dialog
 
+    @pytest.mark.slow
     async def test_a_paste_decides_nothing(self) -> None:
         """Pasted text is no decision, in the dialog or in the reason line."""
         async with stage() as on:
@@ -150,6 +157,7 @@ class TestDeciding:
             assert on.decisions() == []
             assert on.app.screen is dialog
 
+    @pytest.mark.slow
     async def test_focus_starts_on_the_text(self) -> None:
         """Nothing that decides has the focus when the dialog comes up."""
         async with stage() as on:
@@ -157,6 +165,7 @@ class TestDeciding:
             assert on.app.focused is on.app.screen.query_one("#request")
 
 
+@pytest.mark.slow
 class TestReopening:
     async def test_nothing_of_the_last_time_is_left(self) -> None:
         """A dialog that comes up again has an empty reason, folded input and keys asleep."""
@@ -196,6 +205,7 @@ class TestInertKeys:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_coming_back_into_view_puts_keys_to_sleep_again(self) -> None:
         """After help or the palette covered the dialog its keys sleep anew."""
         async with stage() as on:
@@ -226,6 +236,7 @@ class TestElsewhere:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_withdrawn_while_the_reason_is_typed(self) -> None:
         """A withdrawn request says why and takes no reason any more."""
         async with stage() as on:
@@ -238,6 +249,7 @@ class TestElsewhere:
             assert "Withdrawn: the agent was interrupted" in on.painted()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_a_refused_decision_is_shown_and_the_dialog_stays(self) -> None:
         """What the hub refuses is said; the operator can try again."""
         async with stage() as on:
@@ -253,6 +265,7 @@ class TestElsewhere:
             assert isinstance(on.app.screen, LiveScreen)
             assert len(on.decisions()) == 2
 
+    @pytest.mark.slow
     async def test_a_decision_under_way_is_not_cut_off(self) -> None:
         """While the hub records a decision, a second key and escape do nothing."""
         async with stage() as on:
@@ -270,6 +283,7 @@ class TestElsewhere:
 
 
 class TestNewRequests:
+    @pytest.mark.slow
     async def test_a_new_request_comes_up_by_itself(self) -> None:
         """On the live screen the dialog appears at once, with its keys asleep."""
         async with stage(release_bot(waiting=False)) as on:
@@ -291,6 +305,7 @@ class TestNewRequests:
             assert on.app.screen.query_one("#say", Input).value == "wait"
             assert "1 waiting" in on.painted()
 
+    @pytest.mark.slow
     async def test_a_second_request_waits_its_turn(self) -> None:
         """An open dialog stays on its own request while another one comes."""
         async with stage(release_bot(), docs_writer()) as on:
@@ -305,6 +320,7 @@ class TestNewRequests:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_one_that_comes_while_a_decision_is_recorded_is_next(self) -> None:
         """An agent that asks again at once gets its dialog when the decided one has closed."""
         async with stage() as on:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 from textual.widgets import TextArea
 
@@ -76,6 +77,7 @@ async def review(on: Stage, *, awake: bool = True) -> None:
 
 
 class TestForm:
+    @pytest.mark.slow
     async def test_every_field_keeps_its_type(self) -> None:
         """Section 1: texts, numbers, booleans, null and objects come back as what they are in JSON."""
         async with stage(asking()) as on:
@@ -104,6 +106,7 @@ class TestForm:
             assert answer.input["dry"] is True
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_what_is_wrong_is_said_where_it_is(self) -> None:
         """A number that is none, JSON that breaks off: the field says it, and nothing is reviewed."""
         async with stage(asking()) as on:
@@ -127,6 +130,7 @@ class TestForm:
             assert editor(on, "env").text == "adsgxprod"
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_nothing_typed_is_lost(self) -> None:
         """Escape goes back without deciding; the form comes back as it was, also after the dialog."""
         async with stage(asking()) as on:
@@ -141,6 +145,7 @@ class TestForm:
             await open_form(on)
             assert editor(on, "env").text == "staging"
 
+    @pytest.mark.slow
     async def test_nothing_changed_is_no_edit(self) -> None:
         """There is nothing to review then; the form says so."""
         async with stage(asking()) as on:
@@ -149,6 +154,7 @@ class TestForm:
             assert on.app.screen is form
             assert "Nothing is changed yet" in on.painted()
 
+    @pytest.mark.slow
     async def test_a_call_without_input_has_no_form(self) -> None:
         """Fields cannot be added, so there is nothing to edit: the key is greyed, and says so."""
         async with stage(asking(input={})) as on:
@@ -158,6 +164,7 @@ class TestForm:
             await on.until("This call has no input to edit")
             assert on.app.screen is dialog
 
+    @pytest.mark.slow
     async def test_what_nobody_sees_is_edited_as_json(self) -> None:
         """Characters that a terminal obeys or hides stand as escapes, and stay what they are."""
         async with stage(asking(input={"env": "a\u202eb\x1b[2J", "n": 1})) as on:
@@ -169,6 +176,7 @@ class TestForm:
             await on.settle()
             assert on.hub.answers[0].input == {"env": "a\u202eb\x1b[2J", "n": 2}
 
+    @pytest.mark.slow
     async def test_a_paste_hides_nothing(self) -> None:
         """What is pasted becomes visible as it is typed in, and decides nothing."""
         async with stage(asking()) as on:
@@ -178,6 +186,7 @@ class TestForm:
             assert editor(on, "env").text == "x\\u202e\\x1b[31m\ny prod"
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_many_fields_are_one_object(self) -> None:
         """An input of more fields than anybody goes through is edited as JSON."""
         values = {f"f{n}": n for n in range(100)}
@@ -192,6 +201,7 @@ class TestForm:
 
 
 class TestReview:
+    @pytest.mark.slow
     async def test_it_shows_before_and_after(self) -> None:
         """Field by field, only what differs; long texts as a diff."""
         script = "".join(f"echo {n}\n" for n in range(50))
@@ -227,6 +237,7 @@ class TestReview:
             await on.settle()
             assert len(on.hub.answers) == 1
 
+    @pytest.mark.slow
     async def test_escape_goes_back_to_the_form(self) -> None:
         """One step at a time, and what was typed is there."""
         async with stage(asking()) as on:
@@ -239,6 +250,7 @@ class TestReview:
             assert editor(on, "env").text == "staging"
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_a_refused_edit_can_be_mended(self) -> None:
         """The hub says what is wrong; the form still has everything."""
         async with stage(asking()) as on:
@@ -256,6 +268,7 @@ class TestReview:
             assert editor(on, "env").text == "staging"
 
 
+@pytest.mark.slow
 class TestMeanwhile:
     async def test_decided_elsewhere(self) -> None:
         """Both panels say by whom, and approve nothing any more."""
@@ -324,6 +337,7 @@ class TestAskedAnew:
             await on.settle()
             assert [answer.input for answer in on.hub.answers] == [{**PLAN, "title": "Release 1.5"}]
 
+    @pytest.mark.slow
     async def test_several_people(self) -> None:
         """G-77: what several people approve is asked about anew once it is edited."""
         async with stage(asking(people=2)) as on:
@@ -333,6 +347,7 @@ class TestAskedAnew:
             await on.until("ask again with these changes")
             assert "approve with these changes" not in on.painted()
 
+    @pytest.mark.slow
     async def test_anything_else(self) -> None:
         """One person's edit of another call approves it."""
         async with stage(asking()) as on:

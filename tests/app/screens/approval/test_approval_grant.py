@@ -67,6 +67,7 @@ class TestGroup:
             await on.settle()
             assert len(on.decisions()) == 1
 
+    @pytest.mark.slow
     async def test_a_member_approves(self) -> None:
         """Whose groups the hub knows."""
         state = asking(approvers=Approvers("security"))
@@ -79,6 +80,7 @@ class TestGroup:
 
 
 class TestMenu:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("pressed", "expected", "said"),
         [
@@ -113,6 +115,7 @@ class TestMenu:
             assert answer.reason == "often"
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_times_are_typed(self) -> None:
         """A number in place of the one that stands there; what is none is said and gives nothing."""
         async with stage(asking()) as on:
@@ -129,6 +132,7 @@ class TestMenu:
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
 
+    @pytest.mark.slow
     async def test_another_sentence_has_to_be_read(self) -> None:
         """The time starts anew whenever what would pass is something else."""
         async with stage(asking()) as on:
@@ -141,6 +145,7 @@ class TestMenu:
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
 
+    @pytest.mark.slow
     async def test_takes_a_reason(self) -> None:
         """G-67: without one nothing is granted; the line for it has the focus, and says so."""
         async with stage(asking()) as on:
@@ -153,6 +158,7 @@ class TestMenu:
                 assert "Type a reason" in on.painted()
                 assert on.app.focused is on.app.screen.query_one("#reason")
 
+    @pytest.mark.slow
     async def test_of_a_subagents_call(self) -> None:
         """G-74: it says before the key that only a grant for subagents comes with a subagent's call."""
         async with stage(asking(via="reviewer-1", call_id="reviewer-1/c9")) as on:
@@ -170,6 +176,7 @@ class TestMenu:
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("names", subagents=True)
 
+    @pytest.mark.slow
     async def test_all_of_it_on_a_low_terminal(self) -> None:
         """With every line that there can be, 60 columns and 20 lines show what decides; pages scroll."""
         async with stage(asking(), size=(60, 20)) as on:
@@ -195,6 +202,7 @@ class TestMenu:
             await keys(on, "pageup", "pageup")
             assert frame.scroll_y == 0
 
+    @pytest.mark.slow
     async def test_no_other_key_grants(self) -> None:
         """Enter, space and letters choose or do nothing; escape goes back to the request."""
         async with stage(asking()) as on:
@@ -215,6 +223,7 @@ class TestRefused:
             assert on.app.screen is dialog
             assert "No grants: the rule allows none" in on.painted()
 
+    @pytest.mark.slow
     async def test_several_people(self) -> None:
         """What several must approve each time nobody grants."""
         async with stage(asking(may_grant=False, people=2)) as on:
@@ -222,6 +231,7 @@ class TestRefused:
             await keys(on, "g")
             assert "No grants: 2 people must approve each call" in on.painted()
 
+    @pytest.mark.slow
     async def test_an_uninspectable_command_only_as_it_is(self) -> None:
         """G-51: what may do more than its names tell is granted with exactly its input."""
         async with stage(asking(exact_only="command: it reads a file")) as on:
@@ -232,6 +242,7 @@ class TestRefused:
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
 
+    @pytest.mark.slow
     async def test_gone_meanwhile(self) -> None:
         """Decided elsewhere while the menu is open: it says so and gives nothing."""
         async with stage(asking()) as on:

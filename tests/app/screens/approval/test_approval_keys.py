@@ -33,6 +33,7 @@ async def deny(on: Stage, *typed: str) -> None:
 
 
 class TestDenying:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("typed", "reason"),
         [
@@ -59,6 +60,7 @@ class TestDenying:
                 "shown",
             )
 
+    @pytest.mark.slow
     async def test_what_is_chosen_is_marked(self) -> None:
         """Before enter is pressed it is seen which reason a number means."""
         async with stage(asking(), deny_reasons=PRESETS) as on:
@@ -67,6 +69,7 @@ class TestDenying:
             await on.settle()
             assert "▸2 not now" in on.painted()
 
+    @pytest.mark.slow
     async def test_s_denies_and_stops(self) -> None:
         """It says what it will do, takes a reason, and stops with the denial."""
         async with stage(asking()) as on:
@@ -78,6 +81,7 @@ class TestDenying:
             [answer] = on.hub.answers
             assert (answer.approved, answer.reason, answer.stop) == (False, "enough", True)
 
+    @pytest.mark.slow
     async def test_after_stop_deny_only_denies(self) -> None:
         """Going back and choosing the other one forgets the first."""
         async with stage(asking()) as on:
@@ -102,6 +106,7 @@ class TestAccidents:
             await on.settle()
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_several_keys_at_once_decide_nothing(self) -> None:
         """A held key, or text pasted into a terminal that does not say so: one key alone decides."""
         async with stage(asking(), quiet=0.5) as on:
@@ -118,6 +123,7 @@ class TestAccidents:
                 await on.pilot.pause(0.02)
             assert len(on.hub.answers) == 1
 
+    @pytest.mark.slow
     async def test_text_that_comes_as_keys_does_not_deny(self) -> None:
         """`dno` and a line break at once: the line for the reason opens, and that is all."""
         async with stage(asking()) as on:
@@ -127,6 +133,7 @@ class TestAccidents:
             assert on.hub.asked == []
             assert on.app.screen is dialog
 
+    @pytest.mark.slow
     async def test_a_paste_is_told(self) -> None:
         """What is pasted decides nothing, and the dialog says so."""
         async with stage(asking()) as on:
@@ -136,6 +143,7 @@ class TestAccidents:
             assert on.hub.asked == []
             assert "What is pasted decides nothing" in on.painted()
 
+    @pytest.mark.slow
     async def test_a_pasted_reason_hides_nothing(self) -> None:
         """Characters that a terminal obeys come in as escapes."""
         async with stage(asking()) as on:
@@ -154,6 +162,7 @@ class TestTime:
             await on.open_dialog()
             assert "Approve: deploy — release-bot · waiting 0:42 · expires in 14:18" in on.painted()
 
+    @pytest.mark.slow
     async def test_at_its_end_nothing_is_decided(self) -> None:
         """The dialog says so at once, whether or not the hub has told already."""
         async with stage(asking(expires=NOW)) as on:
@@ -166,6 +175,7 @@ class TestTime:
             assert "Too late: nobody decided within 15 min (deploy.rules:5)" in on.painted()
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_plus_gives_it_more(self) -> None:
         """A quarter of an hour beyond what it has."""
         async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
@@ -179,6 +189,7 @@ class TestTime:
             await on.settle()
             assert len(on.hub.answers) == 1
 
+    @pytest.mark.slow
     async def test_what_waits_for_ever_needs_no_more(self) -> None:
         """Without an end there is no such key."""
         async with stage(asking()) as on:
@@ -202,6 +213,7 @@ class TestSeveralPeople:
             await on.open_dialog()
             assert "maria just now ✓ — 1 more needed, not you: you have approved" in on.painted()
 
+    @pytest.mark.slow
     async def test_the_other_one_s_dialog_follows(self) -> None:
         """Somebody approves while the dialog is open: it says who, and keys sleep anew."""
         async with stage(asking(people=2)) as on:
@@ -217,6 +229,7 @@ class TestSeveralPeople:
             await on.settle()
             assert len(on.hub.answers) == 1
 
+    @pytest.mark.slow
     async def test_how_long_ago_it_was_grows(self) -> None:
         """As time passes an open dialog says how long ago somebody approved, and stays in place."""
         text = "\n".join(f"echo {number}" for number in range(99))
@@ -232,6 +245,7 @@ class TestSeveralPeople:
             await on.until("ada 4 min ago ✓ — 1 more needed")
             assert body.scroll_offset.y == read
 
+    @pytest.mark.slow
     async def test_whoever_started_it_sees_why_it_waits(self) -> None:
         """One's own session is for others to approve, and the dialog says so."""
         async with stage(asking(people=2, opened_by="maria")) as on:
@@ -259,6 +273,7 @@ class TestChanged:
             assert (answer.approval_id, answer.digest) == ("ap1+", "other")
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_a_decision_about_what_is_no_more(self) -> None:
         """The hub refuses what was shown before: the dialog says so and stays."""
         async with stage(asking()) as on:
@@ -269,6 +284,7 @@ class TestChanged:
             assert on.app.screen is dialog
             assert "This is not the request that was shown" in on.painted()
 
+    @pytest.mark.slow
     async def test_another_call_does_not_take_its_place(self) -> None:
         """Only the same call of the same session; any other waits in the queue."""
         async with stage(asking()) as on:

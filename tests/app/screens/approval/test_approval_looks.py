@@ -93,6 +93,7 @@ class TestLooks:
         app = console(people=2, given=("ada",), given_at=(before(120),))
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
+    @pytest.mark.slow
     def test_of_a_group(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Whose approval counts, who gave it, and a greyed approve for who is not one of them."""
         more = {"people": 2, "given": ("ada",), "given_at": (before(120),), "since": before(700)}
@@ -102,6 +103,7 @@ class TestLooks:
         app = console(**more, **groups, **given, approvers=who)
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
+    @pytest.mark.slow
     def test_deny_and_stop(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The line for the reason, the reasons by number, and what enter will do."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("a", "s", "2"))
@@ -111,21 +113,25 @@ class TestLooks:
 class TestPanels:
     """Over the dialog, but for the last, which lies over the live screen."""
 
+    @pytest.mark.slow
     def test_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Each field as what it is, what was changed, what is wrong and where."""
         run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "tab", "x")
         assert snap_compare(console(), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_review(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Before and after, and how to approve it."""
         run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "ctrl+s")
         assert snap_compare(console(), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_grant(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """What and how long, and the sentence of what will pass."""
         run = keys("a", *read_with("g", size), "g", "tab", "right", "tab", "tab", "tab", *"often")
         assert snap_compare(console(commands=3), terminal_size=size, run_before=run)
 
+    @pytest.mark.variants
     def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Somebody else was faster: who, and that nothing is left to decide."""
 
@@ -137,6 +143,7 @@ class TestPanels:
 
         assert snap_compare(console(), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_limit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Over the live screen: what a session has cost, and the line for what it may."""
         app = console()
@@ -182,16 +189,19 @@ class TestWhatWillRun:
         app = console(**{**UNNAMED, "names": ("bash",), **more})
         return compare(app, terminal_size=size, run_before=keys("a", *pressed))
 
+    @pytest.mark.slow
     def test_diff_of_an_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Lines that come and go by sign and colour, their code told apart."""
         more = {"called": "edit", "tool": "edit", "names": ("edit",), "input": EDIT}
         assert self.picture(snap_compare, size, **more)
 
+    @pytest.mark.slow
     def test_diff_of_a_write(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A file's new content, and how it differs from what the file holds."""
         more = {"called": "write", "tool": "write", "names": ("write",), "input": WRITE}
         assert self.picture(snap_compare, size, "space", preview=WRITE_PREVIEW, **more)
 
+    @pytest.mark.variants
     def test_command(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A command of one line has its parts told apart, in the dialog and in the queue behind it."""
         command = 'for f in *.py; do ruff check "$f" || echo "bad: $f"; done'
@@ -199,15 +209,18 @@ class TestWhatWillRun:
         given = {"command": command, "timeout": 30}
         assert self.picture(snap_compare, size, input=given, runs=runs, commands=2)
 
+    @pytest.mark.slow
     def test_unseen_pages(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The bar and the frame say that `a` shows the next page, and which of how many."""
         assert self.picture(snap_compare, size, "a", input={"command": SCRIPT})
 
+    @pytest.mark.slow
     def test_mask_that_may_run(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """What is masked and may be more than a secret is warned of, and `a` shows it first."""
         hidden = (HiddenText(place="command", characters=34, lines=1, holds="'$('"),)
         assert self.picture(snap_compare, size, input=MASKED, hidden=hidden, runs=("./deploy prod",))
 
+    @pytest.mark.slow
     def test_look_alike_letters(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Letters that look like Latin ones stand as what they are."""
         runs = ("git рush origin main", "сurl https://раypal.com")
@@ -262,19 +275,23 @@ class TestPlan:
         about["title"] = "Approve: plan"
         return console(**{**UNNAMED, **about, "input": PLAN, "plan": FORECAST, **more})
 
+    @pytest.mark.slow
     def test_forecast(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Every step has its findings, and the most that passes is said."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a"))
 
+    @pytest.mark.slow
     def test_second_page(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Steps that do not fit are on the next page, without which nothing is approved."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a", "a"))
 
+    @pytest.mark.variants
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The queue and its preview have the plan on one line."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys())
 
 
+@pytest.mark.slow
 class TestColours:
     @pytest.mark.parametrize("theme", ["textual-light", "ansi-dark", "no-colour"])
     def test_diff(self, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch, theme: str) -> None:

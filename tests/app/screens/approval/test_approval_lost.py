@@ -17,6 +17,7 @@ from ...support.stage import stage
 class TestLosing:
     """Somebody else decided while this operator's decision was under way."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("told", [True, False])
     async def test_the_dialog_is_over(self, told: bool) -> None:
         """It says who decided, told by an event or only by the answer, and decides nothing more."""
@@ -64,6 +65,7 @@ class TestLosing:
             assert "You have approved this: it is recorded" in on.painted()
             assert "Already" not in on.painted()
 
+    @pytest.mark.slow
     async def test_the_next_request_comes_up_after_it(self) -> None:
         """One that came meanwhile is shown when the lost one is closed."""
         async with stage() as on:
@@ -82,6 +84,7 @@ class TestLosing:
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "ap2"
 
+    @pytest.mark.slow
     async def test_or_without_going_back(self) -> None:
         """Where others wait, a key goes on to the most pressing of them, with its keys asleep."""
         async with stage(release_bot(), docs_writer()) as on:
@@ -110,6 +113,7 @@ class TestLosing:
             await on.settle()
             assert [asked[1] for asked in on.decisions()] == [rest[0]]
 
+    @pytest.mark.slow
     async def test_what_is_still_open_can_be_decided(self) -> None:
         """A decision that fails by itself leaves the request, and the keys, as they were."""
         async with stage() as on:

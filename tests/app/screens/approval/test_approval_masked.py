@@ -23,6 +23,7 @@ def asking(**more: object) -> SessionState:
 
 
 class TestMaskedText:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_is_shown_first(self, size: tuple[int, int]) -> None:
         """The first `a` show what is masked, and only a later one approves."""
@@ -44,6 +45,7 @@ class TestMaskedText:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("key", "panel"), [("e", InputForm), ("g", GrantScreen)])
     async def test_is_shown_before_other_ways_to_approve(self, key: str, panel: type) -> None:
         """An edit and a grant approve as well: their keys show what is masked first."""
@@ -58,6 +60,7 @@ class TestMaskedText:
             await on.settle()
             assert isinstance(on.app.screen, panel)
 
+    @pytest.mark.slow
     async def test_is_shown_whole(self) -> None:
         """A long text is shown page by page before it is approved."""
         async with stage(asking(), size=(80, 24)) as on:
@@ -68,6 +71,7 @@ class TestMaskedText:
             assert await on.read_on() > 3
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_that_is_refused(self) -> None:
         """What the hub says against showing it is said, and nothing is approved."""
         async with stage(asking()) as on:
@@ -79,6 +83,7 @@ class TestMaskedText:
             assert "disk full" in on.painted()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_that_imitates_the_dialog(self) -> None:
         """What is shown of it stands behind a bar, control characters spelt out."""
         async with stage(asking()) as on:
@@ -89,6 +94,7 @@ class TestMaskedText:
             assert "│ \\x1b[2J" in on.painted()
             assert "│ WHY IT ASKS  nothing to see" in on.painted()
 
+    @pytest.mark.slow
     async def test_closed_and_opened(self) -> None:
         """A dialog that is opened again hides it again."""
         async with stage(asking()) as on:
@@ -103,6 +109,7 @@ class TestMaskedText:
             await on.wake()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_a_plausible_secret(self) -> None:
         """A password that is masked is approved by one key, and stays hidden."""
         async with stage(asking(input={"command": "./deploy --password hunter2"})) as on:

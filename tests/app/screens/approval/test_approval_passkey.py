@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App
 
 from interlock.app.viewmodels.batch import too_much
@@ -40,6 +41,7 @@ class TestDialog:
             await on.until(f"{PAGE}/m/a/ap1")
             await on.until("█")
 
+    @pytest.mark.slow
     async def test_without_a_page_it_says_what_to_run(self) -> None:
         """No address is known of a console that hosts its agents itself."""
         async with stage(asking()) as on:
@@ -49,6 +51,7 @@ class TestDialog:
             assert on.decisions() == []
             await on.until("no page for phones is known here: run `interlock web`")
 
+    @pytest.mark.slow
     async def test_it_can_be_denied(self) -> None:
         """That takes no key."""
         async with stage(asking()) as on:
@@ -60,6 +63,7 @@ class TestDialog:
             [decision] = on.decisions()
             assert not decision[2]
 
+    @pytest.mark.slow
     async def test_other_requests_have_no_such_key(self) -> None:
         """It is neither in the footer nor does it open anything."""
         async with stage(asking(approvers=None)) as on:

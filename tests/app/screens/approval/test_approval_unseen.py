@@ -58,6 +58,7 @@ async def all_pages(on: Stage, key: str = "a") -> str:
 
 
 class TestLongRequests:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("more", "size"), pairs(LONG, SIZES))
     async def test_all_was_painted_before_it_is_approved(
         self, more: dict[str, object], size: tuple[int, int]
@@ -76,6 +77,7 @@ class TestLongRequests:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_a_request_that_fits_takes_one_key(self) -> None:
         """What is on screen as a whole is approved by one deliberate `a`."""
         async with stage(size=(80, 24)) as on:
@@ -85,6 +87,7 @@ class TestLongRequests:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_the_frame_says_how_much_is_left(self) -> None:
         """The key says what it does, and which page of how many comes next."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
@@ -98,6 +101,7 @@ class TestLongRequests:
             await on.until("✓a approve")
             assert "show the next page" not in on.painted()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("key", ["a", "e", "g"])
     async def test_no_way_of_approving_passes_it(self, key: str) -> None:
         """To edit or to grant approves as well: the form opens once all was on screen."""
@@ -112,6 +116,7 @@ class TestLongRequests:
             await on.settle()
             assert {"e": InputForm, "g": GrantScreen}.get(key) in (None, type(on.app.screen))
 
+    @pytest.mark.slow
     async def test_denying_takes_no_reading(self) -> None:
         """What is denied harms nobody."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -124,6 +129,7 @@ class TestLongRequests:
 
 
 class TestWaysAround:
+    @pytest.mark.slow
     async def test_a_jump_to_the_end_skips_nothing(self) -> None:
         """Lines that `end` passed over were not shown: they come before anything is approved."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
@@ -137,6 +143,7 @@ class TestWaysAround:
             assert dialog.query_one(RequestList).scroll_offset.y < 100
             assert "line 150" in await all_pages(on)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(60, 20), (80, 20), (80, 24)])
     @pytest.mark.parametrize("scrolled", [False, True])
     async def test_what_is_unfolded_is_shown(self, size: tuple[int, int], scrolled: bool) -> None:
@@ -157,6 +164,7 @@ class TestWaysAround:
                 stable += on.painted()
             assert [n for n in range(0, 40, 7) if f"│ EVIL {n} " not in stable] == []
 
+    @pytest.mark.slow
     async def test_page_down_counts(self) -> None:
         """Whoever reads by the keys of the list has read it."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
@@ -171,6 +179,7 @@ class TestWaysAround:
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
+    @pytest.mark.slow
     async def test_a_key_held_down_approves_nothing(self) -> None:
         """Every page puts the keys to sleep: what follows at once is about what was not read."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -180,6 +189,7 @@ class TestWaysAround:
             assert on.decisions() == []
             assert not on.app.screen.query_one(RequestList).guard.complete
 
+    @pytest.mark.slow
     async def test_a_key_too_early_delays_no_page(self) -> None:
         """Whoever presses faster than pages may follow each other still gets on, and approves nothing."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -196,6 +206,7 @@ class TestWaysAround:
                 on.seconds += 0.3
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_a_smaller_terminal_shows_the_rest_first(self) -> None:
         """What was not on screen before the terminal shrank has to be, after it did."""
         async with stage(asking(**LONG["fields"]), size=(120, 60)) as on:
@@ -220,6 +231,7 @@ class TestWaysAround:
                 await on.wake()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_what_is_asked_anew_is_unseen(self) -> None:
         """Other content under the eyes has to be shown again, from its first line."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -237,6 +249,7 @@ class TestWaysAround:
             await on.settle()
             assert [asked[1] for asked in on.decisions()] == ["ap1+"]
 
+    @pytest.mark.slow
     async def test_behind_a_panel_nothing_counts(self) -> None:
         """What is asked anew while help covers the dialog is unseen until that is closed."""
         async with stage(asking()) as on:
@@ -250,6 +263,7 @@ class TestWaysAround:
             await on.wake()
             assert dialog.query_one(RequestList).guard.complete
 
+    @pytest.mark.slow
     async def test_a_notice_covers_lines(self) -> None:
         """Lines that a notification may have covered count once it is gone."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -267,6 +281,7 @@ class TestWaysAround:
             assert "Something else" not in on.painted()
             assert (shown.guard.next_row or 0) > (row or 0)
 
+    @pytest.mark.slow
     async def test_reopened_it_is_read_again(self) -> None:
         """Who closed the dialog halfway begins anew; who read it to its end, too."""
         async with stage(asking(**LONG["heredoc"])) as on:
@@ -277,6 +292,7 @@ class TestWaysAround:
             dialog = await on.open_dialog()
             assert not dialog.query_one(RequestList).guard.complete
 
+    @pytest.mark.slow
     async def test_the_wheel_counts_what_it_shows(self) -> None:
         """Scrolling by the mouse paints line by line."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
@@ -303,6 +319,7 @@ class TestWaysAround:
             assert (shown.guard.next_row or 0) > (before or 0)
 
 
+@pytest.mark.slow
 class TestReviewedEdit:
     async def test_all_changes_are_seen_first(self) -> None:
         """An edit of more lines than fit is approved once all that it changes was on screen."""

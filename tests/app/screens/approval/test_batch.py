@@ -61,6 +61,7 @@ def answered(on: Stage) -> list[tuple[str, bool, str, str | None]]:
 THREE = (asks(1), asks(2), asks(3))
 
 
+@pytest.mark.slow
 class TestPlaces:
     async def test_no_key_comes_where_another_was(self) -> None:
         """The label of `A` changes once all was seen: `D` stays where it is."""
@@ -91,6 +92,7 @@ class TestDeciding:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_all_are_denied_with_one_reason(self) -> None:
         """Batch: `D` asks for a reason; enter denies all of them with it."""
         async with batch(*THREE) as (on, _):
@@ -102,6 +104,7 @@ class TestDeciding:
             assert {(a.approved, a.reason) for a in on.hub.answers} == {(False, "not now")}
             assert on.painted().count("✓ denied") == 3
 
+    @pytest.mark.slow
     async def test_what_others_have_is_asked_once_more(self) -> None:
         """Batch: requests that somebody else has taken on are decided only by pressing again."""
         taken = asks(2, claim=ClaimRecord(by="ben", at=NOW, until=NOW + timedelta(minutes=5)))
@@ -116,6 +119,7 @@ class TestDeciding:
                 await on.press(key)
                 await on.until(said)
 
+    @pytest.mark.slow
     async def test_keys_sleep_at_first(self) -> None:
         """Never by accident: for 400 ms after the table comes up nothing is decided."""
         async with batch(*THREE, awake=False) as (on, screen):
@@ -124,6 +128,7 @@ class TestDeciding:
             await on.settle()
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_keys_pressed_together_decide_nothing(self) -> None:
         """Never by accident: a key among others, held down or pasted, is no decision."""
         async with batch(*THREE, quiet=0.2) as (on, _):
@@ -132,6 +137,7 @@ class TestDeciding:
             assert on.hub.answers == []
             assert "nothing was decided" in on.painted()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("key", ["enter", "space", "escape", "a", "d", "y"])
     async def test_no_other_key_decides(self, key: str) -> None:
         """Never by accident: there is no default, and escape only closes."""
@@ -140,6 +146,7 @@ class TestDeciding:
             await on.settle()
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_escape_leaves_the_reason_first(self) -> None:
         """Never by accident: escape in the reason goes back to the table and denies nothing."""
         async with batch(*THREE) as (on, screen):
@@ -151,6 +158,7 @@ class TestDeciding:
             assert "Reason for all" not in on.painted()
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_several_people_are_counted(self) -> None:
         """Batch: where two must approve, the row says that one more is missing."""
         async with batch(asks(1, people=2), asks(2)) as (on, _):
@@ -159,6 +167,7 @@ class TestDeciding:
             await on.until("2 requests decided")
             assert "must approve" in on.painted()
 
+    @pytest.mark.slow
     async def test_what_the_hub_refuses_is_told_per_request(self) -> None:
         """Batch: each row has what came of it, in the hub's words."""
         async with batch(*THREE) as (on, _):
@@ -167,6 +176,7 @@ class TestDeciding:
             await on.until("0 requests decided, 3 not")
             assert on.painted().count("■ already denied by ben") == 3
 
+    @pytest.mark.slow
     async def test_a_hub_that_breaks_ends_the_batch_in_words(self) -> None:
         """Batch: an exception decides nothing, is told of its request, and the rest goes on."""
         async with batch(*THREE) as (on, _):
@@ -181,6 +191,7 @@ class TestDeciding:
             await on.until("2 requests decided, 1 not")
             assert "■ not decided: the journal is gone" in on.painted()
 
+    @pytest.mark.slow
     async def test_from_the_palette(self) -> None:
         """Palette: both decisions are there by name; they wait with the table's keys."""
         async with batch(*THREE) as (on, screen):
@@ -190,6 +201,7 @@ class TestDeciding:
             assert decides("approval.deny-all")
 
 
+@pytest.mark.slow
 class TestReading:
     async def test_every_page_must_have_been_in_view(self) -> None:
         """Batch: `A` shows page after page, and approves only once all of the table was on screen."""
@@ -236,6 +248,7 @@ class TestReading:
 
 
 class TestMeanwhile:
+    @pytest.mark.slow
     async def test_decided_elsewhere(self) -> None:
         """Batch: what somebody else decides is struck out, with by whom, and not decided here."""
         async with batch(*THREE) as (on, screen):
@@ -247,6 +260,7 @@ class TestMeanwhile:
             await on.until("2 requests decided, 1 not")
             assert sorted(a.approval_id for a in on.hub.answers) == ["q1", "q3"]
 
+    @pytest.mark.slow
     async def test_withdrawn_and_expired(self) -> None:
         """Batch: what goes is struck out with the reason; with nothing left, no key decides."""
         async with batch(*THREE) as (on, _):
@@ -266,6 +280,7 @@ class TestMeanwhile:
             await on.settle()
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_a_changed_request_is_not_decided(self) -> None:
         """Batch: a request that is another than the one shown is struck out: look again."""
         async with batch(*THREE) as (on, _):
@@ -279,6 +294,7 @@ class TestMeanwhile:
             await on.until("1 request decided, 2 not")
             assert [a.approval_id for a in on.hub.answers] == ["q3"]
 
+    @pytest.mark.slow
     async def test_progress_of_people_is_shown(self) -> None:
         """Batch: when one of two approves, the row follows and keys sleep again."""
         async with batch(asks(1, people=2), asks(2)) as (on, screen):
@@ -286,6 +302,7 @@ class TestMeanwhile:
             await on.until("1 of 2: ben just now ✓ — 1 more needed")
             assert screen.sleeps_for() > 0
 
+    @pytest.mark.slow
     async def test_a_new_request_does_not_take_the_table_away(self) -> None:
         """Never by accident: what comes meanwhile is told, and the table stays as it is."""
         async with batch(*THREE) as (on, screen):
@@ -316,6 +333,7 @@ class TestTimes:
             assert "waits 1:00 · 1:30 left" in on.painted()
 
 
+@pytest.mark.slow
 class TestRealHub:
     async def test_a_batch_of_two_sessions(self, tmp_path: Path) -> None:
         """Batch: two agents' calls run once both are approved; the journal has each with its digest."""

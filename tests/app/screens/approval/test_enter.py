@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ...support.stage import stage
 
 
@@ -13,6 +15,7 @@ class TestEnter:
             await on.until("Enter decides nothing here: a approves, d denies")
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_right_after_d(self) -> None:
         """Enter that comes before the reason can have been read denies nothing yet, and says so."""
         async with stage() as on:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from interlock.engine.history.model.records import ClaimRecord, CommentRecord, FuseRecord
 
 from ...support.scenes import NOW
@@ -27,6 +29,7 @@ class TestFuse:
             await on.settle()
             assert ("take back", "ap1", "maria") in on.hub.asked
 
+    @pytest.mark.slow
     async def test_is_said_when_it_is_gone(self) -> None:
         """Who took it back is said, where nothing waits any more the key does nothing."""
         async with stage(asking(taken_back="ben")) as on:
@@ -36,6 +39,7 @@ class TestFuse:
             await on.settle()
             assert all(each[0] != "take back" for each in on.hub.asked)
 
+    @pytest.mark.slow
     async def test_in_the_queue(self) -> None:
         """The queue has the same words and the same key."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
@@ -64,6 +68,7 @@ class TestClaim:
             await on.settle()
             assert [each.approved for each in on.hub.answers] == [True]
 
+    @pytest.mark.slow
     async def test_c_claims_and_gives_up(self) -> None:
         """One key takes it on; where the operator has it, it gives it up, and nothing is asked twice."""
         async with stage(asking()) as on:
@@ -93,6 +98,7 @@ class TestComment:
             assert ("comment", "ap1", "yours", "maria", "ben") in on.hub.asked
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_is_shown_as_text(self) -> None:
         """What others say is shown, with control characters made visible; so is who reads it."""
         said = CommentRecord(by="ben", at=NOW, text="look\x1b[2J at [b]this[/b]", to="maria")

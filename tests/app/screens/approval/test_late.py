@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from interlock.app.viewmodels.triage import must_be_opened
 from interlock.app.widgets.approval.progress import fuse_words
 from interlock.app.widgets.approval.queue_lines import risk_and_time
@@ -46,6 +48,7 @@ class TestDialog:
             assert "late: client gone" in shown
             assert "an approval is held for the agent's next such call" in shown
 
+    @pytest.mark.slow
     async def test_a_held_approval_is_taken_back(self) -> None:
         """It is approved once, and `u` takes it back, as while a fuse burns."""
         async with stage(asking(late=UNTIL, fuse=HELD), size=(120, 40)) as on:

@@ -26,6 +26,7 @@ from .test_batch import batch
 class TestOneWayOut:
     """Escape says what it does on the frame, and nowhere else."""
 
+    @pytest.mark.slow
     async def test_of_the_dialog(self) -> None:
         """Dialog: `esc decide later` stands once, at every width, beside all keys that decide."""
         for size in ((80, 24), (120, 40)):
@@ -46,6 +47,7 @@ class TestOneWayOut:
             await on.until("esc go back")
             assert "decide later" not in on.painted()
 
+    @pytest.mark.slow
     async def test_of_a_batch(self) -> None:
         """Batch: once, whether or not the end of the table has been seen."""
         for size in ((80, 24), (120, 40)):
@@ -55,6 +57,7 @@ class TestOneWayOut:
                 await on.settle()
                 assert on.painted().count("decide later") == 1
 
+    @pytest.mark.slow
     async def test_more_time_goes_before_explanations(self) -> None:
         """Extend: on 80 columns the key that keeps a request from expiring is in view."""
         async with stage(several(), size=(80, 24)) as on:
@@ -95,6 +98,7 @@ class TestNarrow:
             lines = on.painted().split("\n")
             assert lines[2].startswith(" release-bot  ◐ asks  enforce  scripted · $1.25 of $2.00")
 
+    @pytest.mark.slow
     async def test_how_many_are_marked(self) -> None:
         """Batch: where a pane has no frame, what is marked stands above the queue."""
         async with stage(several(), size=(80, 24)) as on:
@@ -105,6 +109,7 @@ class TestNarrow:
             await on.until("1 marked")
             assert "Waiting (3) ─" in on.painted()
 
+    @pytest.mark.slow
     async def test_the_panes_keep_their_lines(self) -> None:
         """Narrow screens: what stands above takes the place of an empty line."""
         async with stage(size=(80, 24)) as on:
@@ -113,6 +118,7 @@ class TestNarrow:
             assert on.painted().split("\n")[2].strip() == "Nets of release-bot"
             assert on.painted().split("\n")[3].startswith("▌ [x]")
 
+    @pytest.mark.slow
     async def test_counts_are_not_broken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What if: on 80 columns the sums go on below between two of them."""
         monkeypatch.chdir(tmp_path)
@@ -123,6 +129,7 @@ class TestNarrow:
 
 
 class TestHelp:
+    @pytest.mark.slow
     async def test_a_dialogs_own_keys_first(self) -> None:
         """`?`: over the dialog, what decides comes before how its text is scrolled."""
         async with stage(size=(80, 24)) as on:
@@ -155,6 +162,7 @@ class TestNotices:
             on.hub.request(asks(9, tool="push"))
             await on.until("push needs approval")
 
+    @pytest.mark.slow
     async def test_requests_that_come_at_once(self) -> None:
         """New requests: many that come in one go, as after a rule was switched, are one notice, too."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
@@ -178,6 +186,7 @@ class TestFatigue:
 
 
 class TestGrant:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("width", "told"), [(80, True), (60, False)])
     async def test_how_it_is_chosen(self, width: int, told: bool) -> None:
         """Grants: the panel says which keys choose, where there is room."""

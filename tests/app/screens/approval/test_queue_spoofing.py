@@ -51,6 +51,7 @@ def hostile(text: str) -> SessionState:
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 class TestHostileText:
     async def test_queue_and_batch(self, text: str, size: tuple[int, int]) -> None:

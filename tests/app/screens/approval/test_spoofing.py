@@ -94,6 +94,7 @@ def assert_harmless(on: Stage) -> None:
 
 
 class TestHostileText:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_shows_it_harmlessly(self, text: str, size: tuple[int, int]) -> None:
         """Markup, escape sequences, bidi, zero-width and a long text, through every pane and panel."""
@@ -122,6 +123,7 @@ class TestHostileText:
                 await on.settle()
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_of_the_dialog(self, text: str, size: tuple[int, int]) -> None:
         """Effects, notes, people, presets, warnings, previews; the form, the review and the grants."""
@@ -181,6 +183,7 @@ class TestHostileText:
         assert len(fake) >= 2
         assert all("│ WHY" in line or "│ SO" in line for line in fake)
 
+    @pytest.mark.slow
     async def test_notices_do_not_take_markup(self) -> None:
         """A tool's name in a notice is text."""
         async with stage(release_bot()) as on:

@@ -28,6 +28,7 @@ def long_one(given: object) -> ApprovalState:
 
 
 class TestReason:
+    @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     def test_of_what_nobody_reads(self, given: object) -> None:
         """Fields, values at any depth and lines count; the reason says where it is read instead."""
@@ -48,6 +49,7 @@ class TestReason:
         """Up to the bounds all of an input is shown, and of a text of one line in any case."""
         assert unreadable_reason(long_one(given)) is None
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     def test_an_excerpt_is_never_all_of_it(self, given: object) -> None:
         """Few lines, with the warning above them, some of it hidden, and no fold that could be opened."""
@@ -65,6 +67,7 @@ class TestReason:
         assert len(text.lines) > MOST_VALUES
 
 
+@pytest.mark.slow
 class TestDialog:
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     async def test_is_denied_and_not_approved(self, given: object) -> None:

@@ -74,6 +74,7 @@ async def panel(
 
 
 class TestPanel:
+    @pytest.mark.slow
     async def test_says_what_it_found(self, journal: Path) -> None:
         """Rules, operators, and what would have saved questions."""
         async with panel(journal) as (app, _):
@@ -84,6 +85,7 @@ class TestPanel:
             assert "In this history all 30 answers were yes" in text
             assert "does not make these calls harmless" in text
 
+    @pytest.mark.slow
     async def test_other_times(self, journal: Path) -> None:
         """A key counts another length of time; escape goes back."""
         async with panel(journal) as (app, pilot):
@@ -112,6 +114,7 @@ class TestPanel:
             await until(app, pilot, "✗")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 def test_looks(journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
     """Wide, and in a small terminal."""

@@ -67,6 +67,7 @@ def journal(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestList:
+    @pytest.mark.variants
     async def test_kinds_and_people(self, journal: Path, size: tuple[int, int]) -> None:
         """One view shows calls and changes; `kind:` and `by:` narrow it to what somebody changed."""
         async with desk(journal, size) as on:
@@ -76,6 +77,7 @@ class TestList:
             await on.filter("kind:limit")
             await on.until("1 decision match", "cost limit $5.00", gone="proposed")
 
+    @pytest.mark.slow
     async def test_enter_opens_what_it_says(self, journal: Path, size: tuple[int, int]) -> None:
         """A change in full has who made it, why, until when, and which requests waited."""
         async with desk(journal, size) as on:
@@ -130,6 +132,7 @@ def more(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestMoreKinds:
     async def test_grants_extensions_and_rules(self, more: Path, size: tuple[int, int]) -> None:
@@ -158,6 +161,7 @@ class TestLive:
             await on.until("1 decision match", "changed by ada", f"{net} off: noise")
 
 
+@pytest.mark.slow
 class TestEdited:
     async def test_who_edited_and_what_was_asked(self, tmp_path: Path) -> None:
         """G-75: an edited call's decision says by whom, with the difference to what the agent asked."""

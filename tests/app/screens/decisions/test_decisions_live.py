@@ -105,6 +105,7 @@ class TestComingIn:
             await on.until("S would block", "night")
             await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
 
+    @pytest.mark.slow
     async def test_an_older_reading_comes_last(self, tmp_path: Path) -> None:
         """A part that was being read when its call ended does not hide the result."""
         async with live(tmp_path / "run.db") as on:
@@ -120,6 +121,7 @@ class TestComingIn:
             table.fill(part, old)
             assert table.current == new[0]
 
+    @pytest.mark.slow
     async def test_a_part_outdated_while_it_is_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -139,6 +141,7 @@ class TestComingIn:
             monkeypatch.undo()
             assert DecisionTable.PartNeeded(part) in asked
 
+    @pytest.mark.slow
     async def test_what_is_read_does_not_move(self, tmp_path: Path) -> None:
         """Further down, the same rows stay where they are, the cursor on its decision."""
         async with live(tmp_path / "run.db", old=300) as on:
@@ -154,6 +157,7 @@ class TestComingIn:
             await on.when(lambda: on.table.current is not None and on.table.current.agent == "day")
             await on.until("row 1", gone="newer")
 
+    @pytest.mark.slow
     async def test_a_filter_holds_for_them_too(self, tmp_path: Path) -> None:
         """What does not match stays away."""
         async with live(tmp_path / "run.db") as on:
@@ -163,6 +167,7 @@ class TestComingIn:
             await on.work("day")
             await on.until("1 decision match", "■ block")
 
+    @pytest.mark.slow
     async def test_many_at_once(self, tmp_path: Path) -> None:
         """More new decisions than a part has are all there."""
         async with live(tmp_path / "run.db", old=30) as on:
@@ -178,6 +183,7 @@ class TestComingIn:
 
 
 class TestExplaining:
+    @pytest.mark.slow
     async def test_a_live_sessions_call(self, tmp_path: Path) -> None:
         """G-15: below the record stands what the nets said of the call, then what they say of it now."""
         async with live(tmp_path / "run.db") as on:
@@ -211,6 +217,7 @@ class TestExplaining:
             )
 
 
+@pytest.mark.slow
 class TestReplayOfASessionThatGoesOn:
     async def test_it_grows_and_the_moment_stays(self, tmp_path: Path) -> None:
         """What happens meanwhile can be gone to; what is read stays where it is."""
@@ -239,6 +246,7 @@ class TestReplayOfASessionThatGoesOn:
             await on.until("Nothing was recorded since")
 
 
+@pytest.mark.slow
 class TestEnforcing:
     async def test_after_a_question(self, tmp_path: Path) -> None:
         """G-26: `e` on a shadow decision of a live session asks, and `y` switches that session."""
@@ -299,6 +307,7 @@ class TestNavigation:
             await on.pilot.click("TitleBar", offset=(title.index("decisions") + 1, 0))
             await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
 
+    @pytest.mark.slow
     async def test_a_hub_whose_journal_is_gone(self) -> None:
         """The screen says what the journal says, and the console goes on."""
         async with stage() as on:

@@ -43,16 +43,19 @@ def keys(*pressed: str, pasted: str = "", until: str) -> Callable[[Pilot[None]],
 
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
+    @pytest.mark.variants
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The list with the chosen decision, the course of time and the shadow summary."""
         app = recorded_console(journal)
         assert snap_compare(app, terminal_size=size, run_before=keys("down", "down", until="row 3"))
 
+    @pytest.mark.slow
     def test_groups(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """By rule, with counts and a course each."""
         app = recorded_console(journal)
         assert snap_compare(app, terminal_size=size, run_before=keys("g", until="block-rm "))
 
+    @pytest.mark.slow
     def test_decision(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A denied call, opened."""
         app = recorded_console(journal)
@@ -70,6 +73,7 @@ def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
     assert snap_compare(recorded_console(journal), terminal_size=(80, 24), run_before=run)
 
 
+@pytest.mark.slow
 def test_shadow_sessions(journal: Path, snap_compare: Compare) -> None:
     """What enforce would have done, session by session."""
     assert snap_compare(

@@ -49,12 +49,14 @@ class TestList:
             assert sum("S would block" in row for row in rows) == 3
             assert sum("cat README.md" in row for row in rows) == 1
 
+    @pytest.mark.slow
     async def test_the_chosen_one_is_told_in_full(self, journal: Path) -> None:
         """What the list leaves out stands below it, as the cursor moves."""
         async with desk(journal, (60, 24)) as on:
             await on.press("end")
             await on.until("require test before deploy", "release-bot-1f3a", "enforce")
 
+    @pytest.mark.slow
     async def test_only_what_is_seen_is_loaded(self, large: Path) -> None:
         """From the newest to the oldest of many, with few of them in memory."""
         async with desk(large) as on:
@@ -72,6 +74,7 @@ class TestList:
             await on.press("home")
             await on.until(f"--step {LARGE}"[:12])
 
+    @pytest.mark.slow
     async def test_the_mouse_chooses_and_opens(self, journal: Path) -> None:
         """A click puts the cursor on a row; a second one opens it."""
         async with desk(journal) as on:
@@ -89,6 +92,7 @@ class TestList:
 
 
 class TestFilter:
+    @pytest.mark.slow
     async def test_narrows_while_it_is_typed(self, journal: Path) -> None:
         """Words and keys; enter goes to the list, escape shows everything again."""
         async with desk(journal) as on:
@@ -111,6 +115,7 @@ class TestFilter:
             await on.filter("tool:rm verdict:block")
             await on.until("0 decisions match", "No decision matches.")
 
+    @pytest.mark.slow
     async def test_a_search_among_many_shows_what_it_found_so_far(self, large: Path) -> None:
         """Text that is nowhere is searched for to the end, and the screen says so."""
         async with desk(large) as on:
@@ -136,6 +141,7 @@ class TestGroups:
             await on.until("make check")
             assert on.table.has_focus
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("back", [("g", "g"), ("escape",)], ids=["g", "escape"])
     @pytest.mark.parametrize("size", [(120, 40), (60, 24)])
     async def test_the_list_s_heading_comes_back(
@@ -155,6 +161,7 @@ class TestGroups:
             await on.until("make check", gone="calls, ■ stopped")
             assert heading() == before
 
+    @pytest.mark.slow
     async def test_a_group_opens_as_a_filter(self, journal: Path) -> None:
         """`enter` on a rule lists its decisions."""
         async with desk(journal) as on:
@@ -165,6 +172,7 @@ class TestGroups:
             await on.until("3 decisions match", "rule:block-rm")
             assert len(on.rows()) == 3
 
+    @pytest.mark.slow
     async def test_what_has_no_rule_cannot_be_one(self, journal: Path) -> None:
         """The group of decisions without a rule says so."""
         async with desk(journal) as on:
@@ -174,6 +182,7 @@ class TestGroups:
             await on.press("enter")
             await on.until("These have no rule to filter by.")
 
+    @pytest.mark.slow
     async def test_the_course_of_all(self, journal: Path) -> None:
         """A line over the list shows when they were, between the first and the last."""
         async with desk(journal) as on:
@@ -181,6 +190,7 @@ class TestGroups:
 
 
 class TestOpening:
+    @pytest.mark.slow
     async def test_a_decision_with_its_record(self, journal: Path) -> None:
         """`enter` shows verdict, reason, rule with its place, input, by whom, and how it ended."""
         async with desk(journal) as on:
@@ -214,6 +224,7 @@ class TestOpening:
             await on.until("▸ allow, unclear", f"cannot be read to its end: {why}")
             await on.until("judged as", "deploy")
 
+    @pytest.mark.slow
     async def test_its_place_in_the_replay(self, journal: Path) -> None:
         """`r` there, or in the list, goes to the event of the decision."""
         async with desk(journal) as on:
@@ -232,6 +243,7 @@ class TestOpening:
             await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
             await on.until("event 7 of 11")
 
+    @pytest.mark.slow
     async def test_an_event_that_is_gone(self, large: Path) -> None:
         """A line without its event says so and stays."""
         async with desk(large) as on:
@@ -252,6 +264,7 @@ class TestShadow:
                 "those 4 calls succeeded",
             )
 
+    @pytest.mark.slow
     async def test_session_by_session(self, journal: Path) -> None:
         """`s` shows every session with its rules; nothing is switched where nothing runs."""
         async with desk(journal) as on:
@@ -262,6 +275,7 @@ class TestShadow:
             await on.press("e")
             assert isinstance(on.app.screen, ShadowPanel)
 
+    @pytest.mark.slow
     async def test_not_where_none_is_in_view(self, journal: Path) -> None:
         """Where no shadow session is meant the summary is away."""
         async with desk(journal) as on:
@@ -273,6 +287,7 @@ class TestShadow:
 
 
 class TestEverywhere:
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3), (200, 60)])
     async def test_any_size(self, journal: Path, size: tuple[int, int]) -> None:
         """No size of the terminal ends the console."""
@@ -294,12 +309,14 @@ class TestEverywhere:
             assert {"filter", "group", "replay", "shadow", "reload", "history", "back"} <= titles
             assert "enforce" not in titles
 
+    @pytest.mark.slow
     async def test_help_names_the_keys(self, journal: Path) -> None:
         """`?` shows what the keys do here."""
         async with desk(journal) as on:
             await on.press("question_mark")
             await on.until("Count by rule, then by tool, then list")
 
+    @pytest.mark.slow
     async def test_to_the_history_and_back(self, journal: Path) -> None:
         """`h` and `v` go between the two; escape leaves to where one came from."""
         async with desk(journal) as on:
@@ -309,6 +326,7 @@ class TestEverywhere:
             await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
             assert sum(isinstance(s, DecisionsScreen) for s in on.app.screen_stack) == 1
 
+    @pytest.mark.slow
     async def test_reading_again(self, tmp_path: Path) -> None:
         """F5 shows what another process wrote meanwhile."""
         path = usual(tmp_path / "j.db")

@@ -44,6 +44,7 @@ def assert_harmless(on: Desk) -> None:
     assert clicks_of_others(on.app) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: tuple[int, int]) -> None:
     """Markup, escape sequences, bidi, zero-width and a long text, in the list and in all that opens."""

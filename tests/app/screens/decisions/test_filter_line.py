@@ -22,6 +22,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestTyping:
+    @pytest.mark.slow
     async def test_narrowing_what_is_there(self, journal: Path) -> None:
         """Opened again the line goes on where it ended; down leaves it for the list as enter does."""
         async with desk(journal, (80, 24)) as on:
@@ -44,6 +45,7 @@ class TestTyping:
             await on.until("12 decisions", "/ filter", gone="esc clear")
             assert on.table.has_focus
 
+    @pytest.mark.slow
     async def test_nothing_in_view_has_no_time(self, journal: Path) -> None:
         """Where nothing matches no course stands between two moments."""
         async with desk(journal, (80, 24)) as on:
@@ -91,6 +93,7 @@ class TestFailing:
 
 
 class TestShadow:
+    @pytest.mark.slow
     async def test_a_session_s_differing_calls_are_listed(self, journal: Path) -> None:
         """G-26: `enter` in the shadow panel lists what enforce would have blocked and asked."""
         async with desk(journal, (80, 24)) as on:
@@ -111,6 +114,7 @@ class TestShadow:
             await on.filter("verdict:denied")
             await on.until("1 decision matches", gone="S Shadow")
 
+    @pytest.mark.slow
     async def test_a_name_that_cannot_be_typed(self, tmp_path: Path) -> None:
         """Its calls are not listed, and it is said why."""
         path = tmp_path / "j.db"

@@ -112,12 +112,14 @@ class TestProposed:
             assert "2 denied calls it still asks" in text
             assert "22 approval requests saved, 22 newly allowed, 0 newly asked" in text
 
+    @pytest.mark.slow
     async def test_guarded_rules_are_left(self, journal: Path) -> None:
         """Rules with a high risk or no grants get no suggestion, however often they were approved."""
         async with suggested(journal) as on:
             text = await on.until(ENDED)
             assert not any(tool in text for tool in GUARDED)
 
+    @pytest.mark.slow
     async def test_in_full(self, journal: Path) -> None:
         """Enter opens one: the calls newly allowed, the findings of check, scenarios."""
         async with suggested(journal) as on:
@@ -131,6 +133,7 @@ class TestProposed:
             await on.press("c")
             assert 'when input.env != "staging"' in on.app.clipboard
 
+    @pytest.mark.slow
     async def test_copied(self, journal: Path) -> None:
         """The rule is copied as a whole line, and the file stays as it is."""
         async with suggested(journal) as on:
@@ -142,6 +145,7 @@ class TestProposed:
             )
             assert text_of(journal) == RULES
 
+    @pytest.mark.slow
     async def test_saved(self, journal: Path) -> None:
         """For a reason, and after a question that names the file, the line is replaced there."""
         async with suggested(journal) as on:
@@ -172,6 +176,7 @@ class TestProposed:
         with pytest.raises(ValueError, match="no line of these rules"):
             edit_of(suggestion, {"deploy.rules": RULES})
 
+    @pytest.mark.slow
     async def test_another_period(self, journal: Path) -> None:
         """Of a time without calls nothing is suggested, and the screen says what it takes."""
         async with suggested(journal) as on:
@@ -179,6 +184,7 @@ class TestProposed:
             await on.press("t")
             await on.until("last 24 h", "No recorded call to learn from.")
 
+    @pytest.mark.slow
     async def test_other_files(self, journal: Path) -> None:
         """Files that are named take the place of those that are offered; mistakes are said."""
         write(journal.parent / "own", 'require human-approval before deploy when input.env = "x"\n')
@@ -195,6 +201,7 @@ class TestProposed:
             await on.press("enter")
             await on.until("0 suggestions", "Nothing to suggest")
 
+    @pytest.mark.slow
     async def test_no_files(self, journal: Path) -> None:
         """Where no files are known, the line for names has the focus."""
         hide(journal)
@@ -204,6 +211,7 @@ class TestProposed:
 
 
 class TestEnded:
+    @pytest.mark.slow
     async def test_cancelled(self, journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Escape ends the work under way and says so; the next one leaves."""
         entered, go_on = threading.Event(), threading.Event()
@@ -236,6 +244,7 @@ class TestEnded:
             await on.until("No call is recorded in this journal.")
             assert isinstance(app.screen, DecisionsScreen)
 
+    @pytest.mark.slow
     async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
         """What is wrong stands where the suggestions would."""
         app = console(usual(tmp_path / "deploy.db"))
@@ -263,6 +272,7 @@ def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:

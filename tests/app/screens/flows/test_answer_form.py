@@ -55,6 +55,7 @@ async def fill_in(on: Stage, **texts: str) -> None:
 
 
 class TestForm:
+    @pytest.mark.slow
     async def test_every_field_keeps_its_type(self) -> None:
         """P-81: text, numbers, booleans, choices, nested objects and lists arrive as what they are."""
         async with stage(release()) as on:
@@ -78,6 +79,7 @@ class TestForm:
             assert answer.grant is None
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_what_there_is_to_know_of_a_field(self) -> None:
         """P-81: its type, its bounds, what it is for, and whether it has to be filled in."""
         async with stage(release(), size=(120, 50)) as on:
@@ -91,6 +93,7 @@ class TestForm:
             assert "ratio  number  optional" in painted
             assert "place.city  text  required" in painted
 
+    @pytest.mark.slow
     async def test_what_is_lacking_is_said_where_it_is(self) -> None:
         """P-81: nothing is sent before all is there, and the first field that lacks something is next."""
         async with stage(release()) as on:
@@ -110,6 +113,7 @@ class TestForm:
             assert on.app.screen is form
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_json_of_another_kind_is_refused(self) -> None:
         """P-81: a list that is none says so, with its place where it is no JSON."""
         async with stage(release(), size=(120, 50)) as on:
@@ -119,6 +123,7 @@ class TestForm:
             await fill_in(on, tags="[1,\n oops]")
             assert "line 2, column 2" in on.painted()
 
+    @pytest.mark.slow
     async def test_what_is_wrong_comes_into_view(self) -> None:
         """P-81: at the foot of a small screen, too, a problem is seen as it is made."""
         async with stage(release(), size=(80, 24)) as on:
@@ -130,6 +135,7 @@ class TestForm:
             await on.until("Expecting property name enclosed in double")
             await on.until("▌ quotes")
 
+    @pytest.mark.slow
     async def test_a_digit_chooses(self) -> None:
         """Choices have numbers; the arrows go through them too, the first time from the first on."""
         async with stage(release()) as on:
@@ -147,6 +153,7 @@ class TestForm:
             await on.settle()
             assert chosen.text == '"major"'
 
+    @pytest.mark.slow
     async def test_suggestions_fill_the_field_in(self) -> None:
         """Examples are offered by number; anything else can be typed."""
         async with stage(release()) as on:
@@ -172,6 +179,7 @@ class TestForm:
             assert on.hub.answers[0].input == {}
 
 
+@pytest.mark.slow
 class TestDeliberately:
     async def test_only_one_key_sends(self) -> None:
         """Enter, tab and the dialog's own letters go into the fields."""
@@ -255,6 +263,7 @@ class TestDeliberately:
             assert len(on.hub.answers) == 1
 
 
+@pytest.mark.slow
 class TestRefused:
     async def test_a_problem_stands_beside_its_field(self) -> None:
         """P-81: what the server does not take is said where it is meant; nothing typed is lost."""
@@ -305,6 +314,7 @@ class TestRefused:
             assert editor(on, "by").text == "ada"
 
 
+@pytest.mark.slow
 class TestHints:
     async def test_how_a_field_is_filled_in(self) -> None:
         """The frame says what the field with the focus takes, and which one that is without colours."""
@@ -320,6 +330,7 @@ class TestHints:
 
 
 class TestDialog:
+    @pytest.mark.slow
     async def test_says_what_is_asked(self) -> None:
         """Nothing runs by an answer: the question is first, and only what makes sense is offered."""
         async with stage(release(), size=(80, 24)) as on:
@@ -347,6 +358,7 @@ class TestDialog:
             assert on.painted().count("Which name?") == 1
             assert "about" in on.painted()
 
+    @pytest.mark.slow
     async def test_denied_as_ever(self) -> None:
         """A denial needs no answer, and says why."""
         async with stage(release()) as on:
@@ -358,6 +370,7 @@ class TestDialog:
             [answer] = on.hub.answers
             assert (answer.approved, answer.reason, answer.input) == (False, "no", None)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("key", ["A", "D"])
     async def test_not_together_with_others(self, key: str) -> None:
         """A batch decides no request that wants an answer, and says so."""

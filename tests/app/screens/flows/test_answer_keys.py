@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 
 from ...support.stage import Stage, stage
@@ -15,6 +16,7 @@ def at_once(on: Stage, *keys: str) -> None:
         on.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
+@pytest.mark.slow
 class TestFast:
     async def test_what_is_typed_goes_where_the_focus_goes(self) -> None:
         """P-81: keys right after those that move the focus land in the field that it moves to."""

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from interlock.app.console.app import InterlockConsole
 from interlock.app.format.sessions import columns, row
 from interlock.app.screens.approval.forms.answer_form import AnswerForm
@@ -35,6 +37,7 @@ async def watched() -> AsyncIterator[Stage]:
         yield Stage(app, hub, pilot)
 
 
+@pytest.mark.slow
 class TestAttached:
     async def test_graph_and_answer(self, tmp_path: Path) -> None:
         """P-55, P-81: a console elsewhere has the graph and the form; its answer ends the run."""

@@ -31,10 +31,12 @@ def console() -> App[None]:
 
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
+    @pytest.mark.slow
     def test_form(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The form of an answer: what each field takes, choices, what has to be filled in."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("a", "a"))
 
+    @pytest.mark.variants
     def test_graph(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The graph with its live states, the node that worked last and the one that is next."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("3", "g", "enter"))

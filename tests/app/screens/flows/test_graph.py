@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
 
+import pytest
+
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.format.calls import call_timeline
 from interlock.app.screens.replay.flow_panel import FlowPanel
@@ -156,6 +158,7 @@ class TestLive:
             assert isinstance(on.app.screen, FlowPanel)
             assert "◐  Notes      suspend   waits for an answer" in on.painted()
 
+    @pytest.mark.slow
     async def test_the_values_of_its_states(self, tmp_path: Path) -> None:
         """P-55: what the flow holds now is read from the record of its last step."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
@@ -172,6 +175,7 @@ class TestLive:
             assert "faster, with" in painted
             assert KEY not in painted
 
+    @pytest.mark.slow
     async def test_the_queue_says_which_step_asks_for_what(self) -> None:
         """P-81: a request of a flow is one of a step, and of an answer it shows the question."""
         async with stage(release()) as on:
@@ -184,6 +188,7 @@ class TestLive:
             await on.open_dialog()
             assert "step 2 of the flow" in on.painted()
 
+    @pytest.mark.slow
     async def test_going_on_is_after_its_last_step(self, tmp_path: Path) -> None:
         """P-56: from a replay, too, a run goes on itself; the question speaks of steps, not messages."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
@@ -201,6 +206,7 @@ class TestLive:
             assert "otherwise it takes the step after the last" in on.painted()
             assert "message" not in on.painted()
 
+    @pytest.mark.slow
     async def test_it_cannot_be_told_anything(self) -> None:
         """`i` and compacting say why; nothing is sent."""
         async with stage(release()) as on:
@@ -212,6 +218,7 @@ class TestLive:
             assert "dollar_sign" not in on.app.screen.active_bindings
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_stopping_it_says_what_stays(self) -> None:
         """A run is stopped where it is, and can be gone on with."""
         async with stage(release()) as on:
@@ -231,6 +238,7 @@ class TestReplay:
             assert "was at Commit" in on.painted()
             assert "Commit ○ → Draft ●" in on.painted()
 
+    @pytest.mark.slow
     async def test_as_a_picture(self, tmp_path: Path) -> None:
         """P-55: `p` draws the graph with the states of the moment."""
         async with replayed(tmp_path) as (on, screen):
@@ -241,6 +249,7 @@ class TestReplay:
             )
             await on.until("flow Release")
 
+    @pytest.mark.slow
     async def test_queue(self, tmp_path: Path) -> None:
         """P-81: a moment at which a step waits says which one in its queue."""
         async with replayed(tmp_path, size=(80, 24)) as (on, screen):
@@ -249,6 +258,7 @@ class TestReplay:
             await on.press("4")
             await on.until("step 4 of Release", "answer: Notes waits for an answer.")
 
+    @pytest.mark.slow
     async def test_inspector(self, tmp_path: Path) -> None:
         """P-55: a step's details have its states' values and what was said, with keys masked."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
@@ -263,6 +273,7 @@ class TestReplay:
             assert "STATE NOTES" in said
             assert KEY not in said
 
+    @pytest.mark.slow
     async def test_in_a_panel(self, tmp_path: Path) -> None:
         """P-55: enter on the flow shows the values of the moment, not of the end."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):

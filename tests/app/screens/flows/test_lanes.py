@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ class TestLanes:
         assert passed(net, lanes, ["E"]) == {"A", "D"}
         assert passed(net, lanes, ["B"]) == {"A"}
 
+    @pytest.mark.slow
     @given(st.data())
     def test_every_state_once_and_after_what_leads_to_it(self, data: st.DataObject) -> None:
         """P-55: whatever the graph, each state has one line, and an arrow that leads up is named."""

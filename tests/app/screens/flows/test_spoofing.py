@@ -20,6 +20,7 @@ from .hostile import attacked
 __all__ = ["walked"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH_GROUP)
 class TestEachGroup:
     async def test_question_form_and_graph(self, name: str) -> None:
@@ -61,6 +62,7 @@ async def _refusal(hub, text: str):
     return await hub.decide("ap-flow", approved=True, by="maria")
 
 
+@pytest.mark.slow
 class TestSuggestions:
     async def test_a_suggestion_is_typed_as_if_pasted(self) -> None:
         """Spoofing: what is offered hides nothing in the field that it fills in."""

@@ -36,16 +36,19 @@ def replay() -> App[None]:
 class TestLooks:
     """Pictures at the three widths."""
 
+    @pytest.mark.variants
     def test_history(self, snap_compare: SnapCompare, size: tuple[int, int]) -> None:
         """The table of sessions."""
         app = HistoryConsole(Source(SESSIONS), zone=UTC)
         assert snap_compare(app, terminal_size=size, run_before=settled)
 
+    @pytest.mark.slow
     def test_replay(self, snap_compare: SnapCompare, size: tuple[int, int]) -> None:
         """An approved deploy, with the nets that it moved."""
         keys = ["right_curly_bracket", "right_curly_bracket"]
         assert snap_compare(replay(), terminal_size=size, press=keys)
 
+    @pytest.mark.slow
     def test_replay_nets(self, snap_compare: SnapCompare, size: tuple[int, int]) -> None:
         """The same moment with the nets in front."""
         keys = ["right_curly_bracket", "right_curly_bracket", "3"]
@@ -58,12 +61,14 @@ def test_empty_history(snap_compare: SnapCompare) -> None:
     assert snap_compare(app, terminal_size=(80, 24), run_before=settled)
 
 
+@pytest.mark.slow
 def test_family(snap_compare: SnapCompare) -> None:
     """A branch under the cursor, and a subagent's session, at 80×24."""
     app = HistoryConsole(Source(FAMILY), zone=UTC)
     assert snap_compare(app, terminal_size=(80, 24), run_before=at_the_branch)
 
 
+@pytest.mark.slow
 def test_event_in_a_narrow_terminal(snap_compare: SnapCompare) -> None:
     """A blocked call in full at 80×24."""
     assert snap_compare(replay(), terminal_size=(80, 24), press=["right_curly_bracket", "2"])

@@ -68,6 +68,7 @@ class TestList:
         async with console([]).run_test() as pilot:
             assert "interlock run" in text_of(await ready(pilot), "note")
 
+    @pytest.mark.slow
     async def test_an_unreadable_journal_is_said_and_can_be_read_again(self) -> None:
         """A journal that cannot be read is a sentence on the screen; F5 tries again."""
         source = Broken()
@@ -78,6 +79,7 @@ class TestList:
             await pilot.press("f5")
             assert shown(await ready(pilot)) == [SESSION]
 
+    @pytest.mark.slow
     async def test_markup_and_escapes_in_names_are_only_shown(self) -> None:
         """An agent's name that is markup or an escape sequence is shown as it is written."""
         evil = summary("[@click=app.quit]x[/]", agent="[/bold]\x1b[2J", error="[red\x9b2J")
@@ -88,6 +90,7 @@ class TestList:
             assert "@click" in svg
             assert "[/bold]\\x1b[2J" in text_of(screen, "detail")
 
+    @pytest.mark.slow
     async def test_follows_the_hub(self) -> None:
         """When the hub moves, sessions that it opened meanwhile appear."""
         source = Source(SESSIONS[:1])
@@ -140,6 +143,7 @@ class TestFilter:
             await pilot.pause()
             assert text_of(screen, "detail").endswith("\nimported")
 
+    @pytest.mark.slow
     async def test_typing_narrows_and_escape_widens(self) -> None:
         """`/` opens the filter, each letter narrows the table, escape shows all sessions again."""
         async with console().run_test() as pilot:
@@ -150,6 +154,7 @@ class TestFilter:
             assert len(shown(screen)) == 5
             assert not screen.query_one(Input).display
 
+    @pytest.mark.slow
     async def test_nothing_found_says_so(self) -> None:
         """A filter that matches nothing says what was looked for."""
         async with console().run_test() as pilot:
@@ -184,6 +189,7 @@ class TestFilter:
             "label:ci two": [],
         }
 
+    @pytest.mark.slow
     async def test_labels_are_shown_with_the_session(self) -> None:
         sessions = [summary("one-000001", session_labels=("ci", "nightly")), summary("two-000002")]
         async with console(sessions).run_test() as pilot:
@@ -192,6 +198,7 @@ class TestFilter:
             await pilot.press("slash", *"label", "colon", *"ci")
             assert shown(screen) == ["one-000001"]
 
+    @pytest.mark.slow
     async def test_keys_of_the_table_are_letters_in_the_filter(self) -> None:
         """`q`, `j`, `?` and `/` typed into the filter are text, and no bar says otherwise."""
         async with console().run_test() as pilot:
@@ -206,6 +213,7 @@ class TestFilter:
 class TestOpen:
     """From the table to a replay, and back."""
 
+    @pytest.mark.slow
     async def test_enter_opens_the_selected_session(self) -> None:
         """Enter replays the session under the cursor, escape comes back to it."""
         async with console().run_test() as pilot:
@@ -234,6 +242,7 @@ class TestOpen:
             screen = await ready(pilot)
             assert "not found" in text_of(screen, "note")
 
+    @pytest.mark.slow
     async def test_escape_leaves(self) -> None:
         """Escape without a filter closes the screen, and with it the history's own console."""
         async with console().run_test() as pilot:
@@ -242,6 +251,7 @@ class TestOpen:
             await pilot.pause()
             assert not pilot.app.is_running
 
+    @pytest.mark.slow
     async def test_from_a_real_journal(self, tmp_path: Path) -> None:
         """A journal's file is listed and replayed with no hub running."""
         path = tmp_path / "journal.db"
@@ -258,6 +268,7 @@ class TestOpen:
 class TestEverywhere:
     """What holds on every screen of the console."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
     async def test_any_size(self, size: tuple[int, int]) -> None:
         """No size of the terminal ends the console."""
@@ -267,6 +278,7 @@ class TestEverywhere:
             await pilot.resize_terminal(60, 20)
             assert len(shown(await ready(pilot))) == 5
 
+    @pytest.mark.slow
     async def test_keys_are_bindings_with_id_tooltip_and_command(self) -> None:
         """Every key of the screen has an id and a tooltip and works from the command palette."""
         async with console().run_test() as pilot:
@@ -277,6 +289,7 @@ class TestEverywhere:
             titles = {c.title.lower() for c in pilot.app.get_system_commands(screen)}
             assert {"filter", "reload", "back", "help"} <= titles
 
+    @pytest.mark.slow
     async def test_help_names_the_keys(self) -> None:
         """`?` shows what the keys do here."""
         async with console().run_test() as pilot:

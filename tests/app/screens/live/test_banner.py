@@ -44,6 +44,7 @@ def lines(state: SessionState | None, *others: SessionState, width: int = 76) ->
 
 
 class TestOnScreen:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (60, 24), (120, 40)])
     async def test_here_and_elsewhere(self, size: tuple[int, int]) -> None:
         """What is off in the session shown, with who and why, and a count with names of the others."""
@@ -56,6 +57,7 @@ class TestOnScreen:
             before = on.app.screen.query_one("#switched").size.height
             assert before == 2
 
+    @pytest.mark.slow
     async def test_only_elsewhere(self) -> None:
         """Nothing is off in the session shown: the banner says what is in another, until it is on."""
         other = switched(docs_writer(), shadow=True)
@@ -66,6 +68,7 @@ class TestOnScreen:
             await on.settle()
             assert not on.app.screen.query_one("#switched").display
 
+    @pytest.mark.slow
     async def test_all_is_on(self) -> None:
         """No banner."""
         async with stage(release_bot(), docs_writer()) as on:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.terminal.key_rights import Permission
 
@@ -27,6 +29,7 @@ class TestFold:
             await on.settle()
             assert lower_shown(on)
 
+    @pytest.mark.slow
     async def test_who_only_approves(self) -> None:
         """Live: who may not switch nets begins with them folded; going to their pane unfolds them."""
         async with stage() as on:
@@ -46,6 +49,7 @@ class TestFold:
             assert lower_shown(on)
             assert screen.focused is screen.query_one("#nets")
 
+    @pytest.mark.slow
     async def test_one_pane_at_a_time(self) -> None:
         """Live: where each pane has its own tab nothing is folded."""
         async with stage(size=(80, 24)) as on:

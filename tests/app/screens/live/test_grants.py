@@ -116,6 +116,7 @@ class TestRevoking:
             await on.until("grant-1 revoked by maria")
             assert revoked == [("release-bot-1f3a", "grant-1", "maria")]
 
+    @pytest.mark.slow
     async def test_only_grants(self) -> None:
         """Grants: on a net of a rule, and in other panes, the key does nothing."""
         async with stage(granted(grant())) as on:
@@ -125,6 +126,7 @@ class TestRevoking:
             assert not isinstance(on.app.screen, Confirm)
             assert revoked == []
 
+    @pytest.mark.slow
     async def test_enter_shows_all_of_it(self) -> None:
         """Grants: its panel has the terms, the input it is for, and its net with its tokens."""
         async with stage(granted(grant(value={"command": "./deploy --env prod"}))) as on:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from interlock.app.console.app import InterlockConsole
 from interlock.app.screens.common.guarded_keys import SENDING
 from interlock.app.screens.history.screen import NO_SESSIONS
@@ -33,11 +35,13 @@ class TestGreyed:
             await on.press("question_mark")
             await on.until("Not now: Nothing to approve.")
 
+    @pytest.mark.slow
     async def test_with_a_request(self) -> None:
         """A request wakes them."""
         async with stage() as on:
             assert usable(on)["decide('approve')"]
 
+    @pytest.mark.slow
     async def test_without_a_session(self) -> None:
         """Without a session shown there is none to stop, to replay or to speak to."""
         hub = FakeHub(now=NOW)
@@ -48,6 +52,7 @@ class TestGreyed:
             assert isinstance(screen, LiveScreen)
             assert {screen.check_action(action, ()) for action in OF_SESSION} == {None}
 
+    @pytest.mark.slow
     async def test_a_press_says_why(self) -> None:
         """A greyed key says why it does nothing, once while it is held, and so does a click on it."""
         async with stage(docs_writer()) as on:
@@ -75,6 +80,7 @@ class TestDialog:
             await on.settle()
             assert [asked[0] for asked in on.hub.asked] == ["decide"]
 
+    @pytest.mark.slow
     async def test_a_call_that_no_grant_covers(self) -> None:
         """Where the rule allows no grants the key is greyed, and says so."""
         state = release_bot()

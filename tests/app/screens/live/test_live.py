@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input
 
 from interlock.app.screens.approval.screen import ApprovalScreen
@@ -82,6 +83,7 @@ class TestNarrow:
                 assert part in on.painted()
                 assert "1 waiting" in on.painted()
 
+    @pytest.mark.slow
     async def test_tab_goes_through_the_panes(self) -> None:
         """Tab brings the next pane forward, shift+tab the one before, hidden ones too."""
         async with stage(size=(80, 24)) as on:
@@ -92,6 +94,7 @@ class TestNarrow:
             await on.settle()
             assert "● docs-writer" in on.painted()
 
+    @pytest.mark.slow
     async def test_tabs_can_be_clicked(self) -> None:
         """The tab of a pane brings it forward."""
         async with stage(size=(80, 24)) as on:
@@ -100,6 +103,7 @@ class TestNarrow:
             await on.settle()
             assert "require-test-before-deploy" in on.painted()
 
+    @pytest.mark.slow
     async def test_nothing_is_cut_silently(self) -> None:
         """A line that does not fit ends in an ellipsis, and enter shows it whole."""
         async with stage(size=(60, 24)) as on:
@@ -109,6 +113,7 @@ class TestNarrow:
             assert isinstance(on.app.screen, ApprovalScreen)
             assert "9f31c02" in on.painted()
 
+    @pytest.mark.slow
     async def test_a_tiny_terminal_is_usable(self) -> None:
         """At 40×10 every pane shows something and the count of waiting requests."""
         async with stage(size=(40, 10)) as on:
@@ -120,6 +125,7 @@ class TestNarrow:
                 assert any(line.strip() for line in lines[2:9])
                 assert "? help" in lines[9]
 
+    @pytest.mark.slow
     async def test_a_terminal_that_shrinks_and_grows(self) -> None:
         """Resizing to 40×10 and back loses nothing, also with the dialog open."""
         async with stage() as on:
@@ -148,6 +154,7 @@ class TestStreaming:
             await on.until("Thinking of something else.")
             assert "▍" not in on.painted()
 
+    @pytest.mark.slow
     async def test_a_running_tool_shows_its_last_lines(self) -> None:
         """The last three lines a running tool printed are shown with the call's age."""
         state = docs_writer()
@@ -161,6 +168,7 @@ class TestStreaming:
             assert "one of 9" not in shown
             assert "running 0:08" in shown
 
+    @pytest.mark.slow
     async def test_a_call_being_written_shows(self) -> None:
         """Section 9: a call that the model is writing is named, with how long it is by now."""
         state = docs_writer()
@@ -187,6 +195,7 @@ class TestStreaming:
             flow.take(JournalEvent(cursor=1, session="s", seq=1, at=NOW, body=body), NOW)
             assert flow.calls == {}
 
+    @pytest.mark.slow
     async def test_a_long_wait_for_the_model_shows(self) -> None:
         """While nothing but the model's answer is missing, the wait and its age are on screen."""
         state = release_bot(waiting=False)
@@ -200,6 +209,7 @@ class TestStreaming:
             await on.until("Let me▍")
             assert "waiting for scripted" not in on.painted()
 
+    @pytest.mark.slow
     async def test_a_short_wait_does_not(self) -> None:
         """Nothing flickers between a result and the next word."""
         state = release_bot(waiting=False)
@@ -210,6 +220,7 @@ class TestStreaming:
             await on.settle()
             assert "waiting for" not in on.painted()
 
+    @pytest.mark.slow
     async def test_tokens_used_are_shown(self) -> None:
         """What the model read and wrote stands beside its name."""
         state = release_bot()
@@ -220,6 +231,7 @@ class TestStreaming:
         async with stage(state) as on:
             assert "scripted · 12k in 678 out · $0.0312" in on.painted()
 
+    @pytest.mark.slow
     async def test_costs_are_shown_beside_their_limit(self) -> None:
         """Limits: what was spent stands beside what may be, also while it is nothing."""
         state = release_bot()
@@ -230,6 +242,7 @@ class TestStreaming:
         async with stage(state) as on:
             assert "$1.25 of $2.00, $ raises it" in on.painted()
 
+    @pytest.mark.slow
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
         """New entries are followed at the end; who scrolled up keeps reading."""
         state = docs_writer()
@@ -248,6 +261,7 @@ class TestStreaming:
             assert "Line 0." in on.painted()
             assert "Even newer." not in on.painted()
 
+    @pytest.mark.slow
     async def test_another_session_is_shown_from_its_end(self) -> None:
         """A long transcript that follows a short one comes up where it is going on."""
         state = docs_writer()
@@ -257,6 +271,7 @@ class TestStreaming:
             await on.until("make check")
             assert "Line 0." not in on.painted()
 
+    @pytest.mark.slow
     async def test_a_failing_hub_is_told_and_nothing_lost(self) -> None:
         """When the hub stops answering the screen says so and keeps what it shows."""
         async with stage() as on:
@@ -281,6 +296,7 @@ class TestOpening:
         for part in ("Call: test", "✗ failed", "expected 12, got 11", "exit code 1"):
             assert part in shown
 
+    @pytest.mark.slow
     async def test_enter_on_a_net_draws_it(self) -> None:
         """Places as circles, transitions as bars, the enabled ones marked by more than colour."""
         async with stage() as on:
@@ -301,6 +317,7 @@ class TestOpening:
             assert "Call: test" in on.painted()
             assert '"make check"' in on.painted()
 
+    @pytest.mark.slow
     async def test_requests_open_from_anywhere(self) -> None:
         """`a` and `d` only open the dialog; so does enter on the request or its call."""
         async with stage() as on:
@@ -312,6 +329,7 @@ class TestOpening:
                 await on.settle()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_without_a_request_there_is_nothing_to_open(self) -> None:
         """`a` on an empty queue says so."""
         async with stage(docs_writer()) as on:
@@ -319,6 +337,7 @@ class TestOpening:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_moving_in_the_queue_shows_who_asks(self) -> None:
         """The session of the request under the cursor becomes the one shown, and `a` opens that one."""
         writer = docs_writer()
@@ -345,6 +364,7 @@ class TestActing:
             assert on.hub.asked == [("send", "release-bot-1f3a", "wait, a moment", "maria", "steer")]
             assert "To release-bot" not in on.painted()
 
+    @pytest.mark.slow
     async def test_tab_queues_instead_of_interrupting(self) -> None:
         """What is queued is read after the agent's turn; the line says which it will be."""
         async with stage() as on:
@@ -358,6 +378,7 @@ class TestActing:
         assert [asked[-1] for asked in on.hub.asked] == ["queue", "steer"]
         assert [asked[2] for asked in on.hub.asked] == ["later", "now"]
 
+    @pytest.mark.slow
     async def test_escape_sends_nothing(self) -> None:
         """Leaving the line drops what was typed and gives the focus back."""
         async with stage() as on:
@@ -369,6 +390,7 @@ class TestActing:
             await on.settle()
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_a_send_that_fails_is_told(self) -> None:
         """What the hub raises becomes a notice."""
         async with stage() as on:
@@ -380,6 +402,7 @@ class TestActing:
             await on.press("i", *"hi", "enter")
             await on.until("this session is closed")
 
+    @pytest.mark.slow
     async def test_n_switches_nets(self) -> None:
         """G-67: off it goes for a reason and perhaps a time, on at once; the gate's sentence is shown."""
         async with stage() as on:
@@ -404,6 +427,7 @@ class TestActing:
             ("toggle", "release-bot-1f3a", "require-freeze-before-deploy", True, "maria"),
         ]
 
+    @pytest.mark.slow
     async def test_n_asks_why_where_the_hub_does(self) -> None:
         """G-66: turning on what takes calls from a default is for good, and for a reason."""
         async with stage() as on:
@@ -433,6 +457,7 @@ class TestActing:
             assert isinstance(on.app.screen, SwitchNets)
         assert given == [None, "hi", None]
 
+    @pytest.mark.slow
     async def test_shadow_takes_a_reason_and_enforce_does_not(self) -> None:
         """G-67: leaving enforce stops blocking, so why is asked, and what waits is named."""
         async with stage() as on:
@@ -458,6 +483,7 @@ class TestActing:
             await on.settle()
         assert on.hub.asked[-1] == ("mode", "release-bot-1f3a", "enforce", "maria")
 
+    @pytest.mark.slow
     async def test_stopping_the_agent_is_confirmed(self) -> None:
         """`ctrl+x` asks before it stops what the agent is doing."""
         async with stage() as on:
@@ -471,6 +497,7 @@ class TestActing:
             await on.settle()
         assert on.hub.asked == [("abort", "release-bot-1f3a", "maria")]
 
+    @pytest.mark.slow
     async def test_compacting_from_the_palette(self) -> None:
         """Section 9: the palette offers it by name, in the operator's name, and its outcome is told."""
         async with stage() as on:
@@ -482,6 +509,7 @@ class TestActing:
             await on.until("the last 4 messages")
             assert on.hub.asked == [("compact", "release-bot-1f3a", "maria")]
 
+    @pytest.mark.slow
     async def test_compacting_that_fails_is_told(self) -> None:
         """Section 9: its key works too, which the bar does not show; a refusal is shown as an error."""
         async with stage() as on:
@@ -490,6 +518,7 @@ class TestActing:
             await on.press("ctrl+k")
             await on.until("it when it rests")
 
+    @pytest.mark.slow
     async def test_a_summary_in_the_transcript(self) -> None:
         """Section 9: a summary stands among what was said; enter shows all of it, and who wanted it."""
         bot = docs_writer()
@@ -501,6 +530,7 @@ class TestActing:
             await on.settle()
             assert "summary, wanted by maria" in on.painted()
 
+    @pytest.mark.slow
     async def test_an_empty_console_survives_every_key(self) -> None:
         """Without any session keys say so or do nothing."""
         async with stage(release_bot()) as on:

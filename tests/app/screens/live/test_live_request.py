@@ -31,6 +31,7 @@ async def opened(on: Stage) -> str | None:
 
 
 class TestRequestAtHand:
+    @pytest.mark.variants
     @pytest.mark.parametrize("key", ["a", "d"])
     @pytest.mark.parametrize("pane", ["1", "2", "3", "4"])
     async def test_the_session_shown(self, key: str, pane: str) -> None:
@@ -39,6 +40,7 @@ class TestRequestAtHand:
             await on.press("1", "j", pane, key)
             assert await opened(on) == "ap2"
 
+    @pytest.mark.slow
     async def test_the_queue_with_the_focus(self) -> None:
         """In the queue it is the request under the cursor, which also shows its session."""
         async with stage(*two()) as on:
@@ -49,6 +51,7 @@ class TestRequestAtHand:
             await on.press("j", "a")
             assert await opened(on) == "ap2"
 
+    @pytest.mark.slow
     async def test_the_call_under_the_cursor(self) -> None:
         """In the transcript it is the waiting call under the cursor, if there are several."""
         state = release_bot()
@@ -68,12 +71,14 @@ class TestRequestAtHand:
             await on.press("k", "a")
             assert await opened(on) == "ap1"
 
+    @pytest.mark.slow
     async def test_enter_on_a_call_of_the_same_id(self) -> None:
         """Calls of two sessions may have one id: enter opens the request of the session shown."""
         async with stage(*two()) as on:
             await on.press("1", "j", "2", "G", "enter")
             assert await opened(on) == "ap2"
 
+    @pytest.mark.slow
     async def test_a_subagents_request(self) -> None:
         """A subagent's session opens what its call waits for."""
         parent, child = release_bot(), docs_writer()
@@ -83,6 +88,7 @@ class TestRequestAtHand:
             await on.press("1", "j", "a")
             assert await opened(on) == "ap1"
 
+    @pytest.mark.slow
     async def test_a_session_that_does_not_wait(self) -> None:
         """Nothing opens, and where there are requests is said."""
         async with stage(release_bot(), docs_writer()) as on:

@@ -29,6 +29,7 @@ class TestSayLine:
             assert on.app.screen.query_one("#say", Input).value == TEXT
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_while_it_is_shown_it_is_typed_into(self) -> None:
         """Should the focus be elsewhere for whatever reason, a typed key takes it back."""
         async with stage() as on:
@@ -38,6 +39,7 @@ class TestSayLine:
             assert on.app.screen.query_one("#say", Input).value == TEXT
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_another_focus_closes_it(self) -> None:
         """A click elsewhere ends the line; what was typed is there when it is opened again."""
         async with stage() as on:
@@ -49,6 +51,7 @@ class TestSayLine:
             await on.settle()
             assert on.app.screen.query_one("#say", Input).value == TEXT
 
+    @pytest.mark.slow
     async def test_what_was_typed_is_the_sessions(self) -> None:
         """A line that is opened for another session begins empty."""
         async with stage() as on:
@@ -60,6 +63,7 @@ class TestSayLine:
             assert "To docs-writer" in on.painted()
             assert on.app.screen.query_one("#say", Input).value == ""
 
+    @pytest.mark.slow
     async def test_no_dialog_opens_over_it(self) -> None:
         """Neither a new request nor one that is asked for puts its keys under what is typed."""
         async with stage(release_bot(waiting=False), docs_writer()) as on:
@@ -73,6 +77,7 @@ class TestSayLine:
             await on.settle()
             assert [asked[0] for asked in on.hub.asked] == ["send"]
 
+    @pytest.mark.slow
     async def test_a_session_that_starts_leaves_it(self) -> None:
         """A session that is shown from outside takes neither the line nor its focus."""
         async with stage() as on:
@@ -99,6 +104,7 @@ class TestReasonLine:
 
 
 class TestFirstPaint:
+    @pytest.mark.variants
     @pytest.mark.parametrize("event", [events.Key("a", "a"), events.Paste("a")])
     async def test_what_was_typed_before_it_is_dropped(self, event: events.Event) -> None:
         """Keys that were pressed before anything could be seen do nothing, however late they come."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from interlock.app.viewmodels.stream import RESOLVED_SHOWN, LiveStream
 from interlock.app.widgets.lists.sessions import PendingList
 from interlock.engine.history.model.events import CallResult, JournalEvent
@@ -28,6 +30,7 @@ class TestPending:
         assert "on success: do-test" in shown
         assert "  require-test-before-de…" in shown
 
+    @pytest.mark.slow
     async def test_a_resolved_one_stays_for_some_seconds(self) -> None:
         """A call that ends at once is shown all the same: marked, and as what it did."""
         for failed, mark, effect in (

@@ -57,6 +57,7 @@ class TestOrder:
         # One token's sessions take turns among themselves, too.
         assert {a.session for a in found[1:14] if a.opener == "bot"} == {f"s{n}" for n in range(7)}
 
+    @pytest.mark.slow
     async def test_a_long_queue(self) -> None:
         """Queue: of thousands only the first are made and listed; how many more there are is said."""
         waiting = [asks(n) for n in range(10 * FIRST)]
@@ -124,6 +125,7 @@ class TestBeingRead:
             await on.until("Waiting (2)")
             assert "to read" not in on.painted()
 
+    @pytest.mark.slow
     async def test_no_session_is_not_said_too_early(self) -> None:
         """That no session runs is said once that is known."""
         async with stage() as on:
@@ -132,6 +134,7 @@ class TestBeingRead:
             await on.until("are being read")
             assert "No session runs" not in on.painted()
 
+    @pytest.mark.slow
     async def test_a_session_that_is_opened_is_read_first(self) -> None:
         """The dialog of a request has its session's facts, whether that was read before or not."""
         state = asking(asks(1), asks(2))
@@ -214,6 +217,7 @@ class TestLines:
                 await on.settle()
                 assert ("disconnected 40 s" in str(dialog._frame.border_title)) == bool(calls)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:
         """Queue: tool, age, agent, risk, time left, people and uninspectable, wide and narrow."""
@@ -243,6 +247,7 @@ class TestStopped:
         stops = {session: (stop.number, stop.first.id) for session, stop in queue.stops().items()}
         assert stops == {"release-bot-1f3a": (2, "q2"), "child-1": (1, "q1")}
 
+    @pytest.mark.slow
     async def test_a_subagent_on_screen(self) -> None:
         """Sessions: the line of a subagent has the call that it waits with."""
         parent = asking(asks(1, via="helper-2"))
@@ -265,6 +270,7 @@ class TestExtend:
             assert on.hub.asked == [("extend", "q1", 858.0 + 900.0, "maria")]
             await on.until("29:18 left")
 
+    @pytest.mark.slow
     async def test_one_that_waits_for_ever_needs_none(self) -> None:
         """Extend: a request without an end is not given one."""
         async with stage(asking(asks(1))) as on:
@@ -274,6 +280,7 @@ class TestExtend:
             await on.until("This request has no deadline")
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_only_in_the_queue(self) -> None:
         """Extend: elsewhere the key does nothing."""
         async with stage(several()) as on:
@@ -283,6 +290,7 @@ class TestExtend:
             await on.settle()
             assert on.hub.asked == []
 
+    @pytest.mark.slow
     async def test_not_for_what_has_just_come_under_the_cursor(self) -> None:
         """Never by accident: when a request goes, the key sleeps before it means the next one."""
         async with stage(several()) as on:
@@ -296,6 +304,7 @@ class TestExtend:
             assert on.hub.asked == []
             await on.until("Another request has just come")
 
+    @pytest.mark.slow
     async def test_a_refusal_is_told(self) -> None:
         """Extend: what the hub says against it is shown."""
         async with stage(several()) as on:
@@ -323,6 +332,7 @@ class TestMarks:
             assert "marked" not in on.painted()
             assert on.decisions() == []
 
+    @pytest.mark.slow
     async def test_nothing_is_marked_out_of_sight(self) -> None:
         """Batch: the key marks in the queue only."""
         async with stage(several()) as on:
@@ -331,6 +341,7 @@ class TestMarks:
             assert "marked" not in on.painted()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_a_single_one_is_opened_as_it_is(self) -> None:
         """Batch: one marked request comes up in its own dialog."""
         async with stage(several()) as on:
@@ -339,6 +350,7 @@ class TestMarks:
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "q2"
 
+    @pytest.mark.slow
     async def test_at_most_fifty(self) -> None:
         """Batch: more than fifty are not marked, and that is said."""
         async with stage(asking(*(asks(n) for n in range(60)))) as on:

@@ -42,6 +42,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=["120x40", "80x24"])
 class TestLooks:
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:

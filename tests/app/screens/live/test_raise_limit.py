@@ -91,6 +91,7 @@ class TestOffered:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_read_only(self) -> None:
         """Limits: a console that changes nothing shows the limit and refuses to raise it."""
         hub = FakeHub(limited(), now=NOW)
@@ -105,6 +106,7 @@ class TestOffered:
 
 
 class TestRaising:
+    @pytest.mark.slow
     async def test_asks_and_raises(self) -> None:
         """Limits: what is no higher limit is said, and only the one that is gets to the hub."""
         async with shown() as on:
@@ -122,6 +124,7 @@ class TestRaising:
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("$1.25 of $15.00")
 
+    @pytest.mark.slow
     async def test_left_as_it_is(self) -> None:
         """Limits: escape changes nothing, whatever was typed."""
         async with shown() as on:
@@ -140,6 +143,7 @@ class TestRaising:
             await on.press("x", "enter")
             await on.until("Not raised")
 
+    @pytest.mark.slow
     async def test_a_real_session_goes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Limits: a session that stopped at its limit goes on with what it is told next."""
         monkeypatch.chdir(tmp_path)

@@ -31,6 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 class TestForm:
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_starts_an_agent_file(self, here: Path, size: tuple[int, int]) -> None:

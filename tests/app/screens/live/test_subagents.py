@@ -16,6 +16,7 @@ def child(name: str, parent: str, **more: object) -> SessionState:
 
 
 class TestList:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_children_stand_below_their_parent(self, size: tuple[int, int]) -> None:
         """Whatever the order they were opened in, a child follows its parent, set in."""
@@ -33,6 +34,7 @@ class TestList:
         assert "└ ● reviewer" in lines[at["reviewer"]]
         assert "  └ ● reader" in lines[at["reader"]]
 
+    @pytest.mark.slow
     async def test_choosing_one_shows_its_words(self) -> None:
         """A child's transcript is read like any other."""
         bot = release_bot()

@@ -14,6 +14,7 @@ from ...connect.seats import seated
 
 
 class TestTranscript:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
     async def test_says_what_it_waits_for(self, tmp_path: Path, size: tuple[int, int]) -> None:
         """`waits for CALL` while the other is asked about, then the net's own reason."""

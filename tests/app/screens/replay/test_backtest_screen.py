@@ -46,6 +46,7 @@ async def done(shown: Desk) -> list[str]:
     return [" ".join(line.plain.split()) for block in report.blocks for line in block.lines(116)]
 
 
+@pytest.mark.slow
 class TestReport:
     """What was found."""
 
@@ -146,6 +147,7 @@ class TestReport:
             await done(shown)
 
 
+@pytest.mark.slow
 class TestTrouble:
     """What cannot be judged."""
 
@@ -195,6 +197,7 @@ class TestTrouble:
             await done(shown)
 
 
+@pytest.mark.slow
 class TestRunning:
     """While calls are being judged."""
 
@@ -256,6 +259,7 @@ class TestWaysIn:
             await shown.press("escape")
             await shown.when(lambda: isinstance(app.screen, HistoryScreen))
 
+    @pytest.mark.slow
     async def test_live(self) -> None:
         """The palette of the live screen has it, with the session that is shown."""
         async with stage() as shown:
@@ -265,6 +269,7 @@ class TestWaysIn:
             assert isinstance(shown.app.screen, BacktestScreen)
             await shown.until("this session: release-bot")
 
+    @pytest.mark.slow
     async def test_only_where_a_journal_is(self) -> None:
         """A source that is no journal offers no backtest."""
         async with desk(HistoryConsole(Source(SESSIONS), recorded=recording(), zone=UTC)) as shown:
@@ -272,6 +277,7 @@ class TestWaysIn:
             await shown.pilot.pause()
             assert isinstance(shown.app.screen, ReplayScreen)
 
+    @pytest.mark.slow
     async def test_its_own_rules(self, database: Path) -> None:
         """The files that the session was started with stand there to begin with."""
         with Journal.open(database) as journal:
@@ -283,6 +289,7 @@ class TestWaysIn:
             screen = await opened(shown)
             assert screen.query_one("#rules", Input).value == '"my strict.rules" /etc/x.rules'
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("column", [3, 20, 40])
     async def test_scope_by_mouse(self, database: Path, column: int) -> None:
         """A click chooses the sessions."""

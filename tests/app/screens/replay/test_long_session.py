@@ -81,6 +81,7 @@ def transcript(screen: ReplayScreen) -> list[str]:
 class TestJumps:
     """To the other end and back."""
 
+    @pytest.mark.slow
     async def test_the_first_key_goes_to_the_end(self, database: Path) -> None:
         """Nothing has to be filled in first, and no more is understood than what is around the moment."""
         async with console(database).run_test(size=(120, 40)) as pilot:
@@ -94,6 +95,7 @@ class TestJumps:
             assert any(f"number {CALLS - 1}," in line for line in shown)
             assert not list(pilot.app.workers)
 
+    @pytest.mark.slow
     async def test_every_moment_shows_its_entries(self, database: Path) -> None:
         """Wherever one goes, the last entries are the fold's, and the number of those before is right."""
         async with console(database).run_test(size=(120, 40)) as pilot:
@@ -110,6 +112,7 @@ class TestJumps:
                 expected = f"… {left:,} earlier entries; go back to an earlier event to read them"
                 assert said == ([expected] if left else [])
 
+    @pytest.mark.slow
     async def test_an_entry_is_opened(self, database: Path) -> None:
         """`enter` shows the entry under the cursor, far behind those that are left out too."""
         async with console(database).run_test(size=(120, 40)) as pilot:
@@ -124,6 +127,7 @@ class TestJumps:
             assert SECRET not in text
             assert screen.position == TOTAL
 
+    @pytest.mark.slow
     async def test_nothing_is_shown_unmasked(self, database: Path) -> None:
         """What a jump shows has passed the redaction, as what steps show."""
         async with console(database).run_test(size=(120, 40)) as pilot:
@@ -148,6 +152,7 @@ class TestJumps:
             assert isinstance(pilot.app.screen, DecisionDetail)
 
 
+@pytest.mark.slow
 class TestGrowing:
     """Another process writes it meanwhile."""
 

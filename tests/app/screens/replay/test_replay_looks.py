@@ -43,31 +43,37 @@ def keys(*pressed: str, at: int = 1, rules: str = "") -> Callable[[Pilot[None]],
 class TestLooks:
     """Pictures at the three widths."""
 
+    @pytest.mark.variants
     def test_dialog(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """The session's own nets to switch, and what is assumed."""
         run = keys("w", "down", "space", at=4)
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_problem(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """Rules that do not compile."""
         run = keys("w", "*", "ctrl+s", ".", at=4, rules="faulty.rules")
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_answer(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """Then and now, the first divergence, the rest dim and called hypothetical."""
         run = keys("w", "*", "ctrl+s", ".", ".", at=1, rules="strict.rules")
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_backtest(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """Totals, by rule, and the session that diverges."""
         run = keys("b", "*", "enter", ".", rules="strict.rules")
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_decision(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """A decision with what each net said then."""
         run = keys("o", ".", at=8)
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
+    @pytest.mark.slow
     def test_picture(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
         """The net that an approved deploy moved, as a picture."""
         run = keys("p", at=7)

@@ -87,6 +87,7 @@ class TestStepping:
                 screen.action_step(by)
             assert screen.position == 1
 
+    @pytest.mark.slow
     async def test_arrows_and_ends(self) -> None:
         """Arrows step, home and end go to the first and the last event and not beyond them."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -100,6 +101,7 @@ class TestStepping:
             await pilot.press("home")
             assert screen.position == 1
 
+    @pytest.mark.slow
     async def test_decisions(self) -> None:
         """`}` and `{` go from one block, approval or rule turned off to the next and the one before."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -110,6 +112,7 @@ class TestStepping:
                 found.append(screen.position)
             assert found == [5, 22, 26, 27, 26, 22, 5]
 
+    @pytest.mark.slow
     async def test_the_scrubber_leads_and_follows(self) -> None:
         """A click on the scrubber goes to that event; a key moves the scrubber's position."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -124,6 +127,7 @@ class TestStepping:
 class TestGoTo:
     """`g`: a number or a time."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(("typed", "position"), [("22", 22), ("14:01:45", 22), ("+1m", 13)])
     async def test_goes(self, typed: str, position: int) -> None:
         """What is typed and confirmed is where the replay goes."""
@@ -136,6 +140,7 @@ class TestGoTo:
             assert (await ready(pilot)).position == position
             assert screen.position == position
 
+    @pytest.mark.slow
     async def test_nonsense_stays_open_and_escape_stays_put(self) -> None:
         """What names no event is said and can be mended; escape goes nowhere."""
         async with console().run_test(size=(80, 24)) as pilot:
@@ -163,6 +168,7 @@ class TestMoment:
             assert what.startswith("■ call.decided  deploy  block: deploy requires")
             assert "[deploy.rules:4]" in what
 
+    @pytest.mark.slow
     async def test_the_transcript_ends_at_the_moment(self) -> None:
         """What was said later is not shown, and comes and goes with the steps."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -176,6 +182,7 @@ class TestMoment:
             await pilot.press("home", "right_curly_bracket")
             assert lines_of(screen, "transcript") == early
 
+    @pytest.mark.slow
     async def test_a_very_long_transcript_says_what_it_leaves_out(self) -> None:
         """Of a long session the latest entries before the moment are shown, the rest is counted."""
         bodies = [BODIES[0], *(MessageAdded(role="user", text=f"line {n}") for n in range(LONGEST + 7))]
@@ -189,6 +196,7 @@ class TestMoment:
             screen.position = 3
             assert "line 1" in lines_of(screen, "transcript")[-1]
 
+    @pytest.mark.slow
     async def test_the_call_of_an_event_has_the_cursor(self) -> None:
         """The transcript's cursor is on the call that the event belongs to, and it is in view."""
         async with console().run_test(size=(80, 24)) as pilot:
@@ -203,6 +211,7 @@ class TestMoment:
             assert call.call_id == "c6"
             assert transcript.scroll_offset.y == transcript.max_scroll_y > 0
 
+    @pytest.mark.slow
     async def test_markings_before_and_after(self) -> None:
         """Nets that the event moved carry a mark and both markings; the others only the one they have."""
         async with console().run_test(size=(160, 40)) as pilot:
@@ -227,6 +236,7 @@ class TestMoment:
                 ]
                 screen.action_step(1)
 
+    @pytest.mark.slow
     async def test_what_changed_in_words(self) -> None:
         """The event's pane says in words what it changed, then everything that it carries."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -237,6 +247,7 @@ class TestMoment:
             assert "./deploy prod" in details
             assert "maria" in details
 
+    @pytest.mark.slow
     async def test_a_refusal_is_not_left_out(self) -> None:
         """That a person said no is a field like any other: `approved` is shown as no."""
         bodies = [*BODIES[:20], ApprovalDecided(approval_id="a1", call_id="c6", approved=False, by="li")]
@@ -247,6 +258,7 @@ class TestMoment:
             assert "approved no" in details
             assert "by li" in details
 
+    @pytest.mark.slow
     async def test_pending_and_waiting(self) -> None:
         """Pending transitions and open requests are those of the moment."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -260,6 +272,7 @@ class TestMoment:
             screen.position = 21
             assert lines_of(screen, "waiting") == []
 
+    @pytest.mark.slow
     async def test_shadow_is_named(self) -> None:
         """The mode of the moment is in the heading."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -268,6 +281,7 @@ class TestMoment:
             await pilot.press("end")
             assert "shadow" in text_of(screen, "where")
 
+    @pytest.mark.slow
     async def test_at_80_columns_of_a_session_of_days(self) -> None:
         """With a usual id the mode is whole; both ends of the line say their day, not the hour alone."""
         name, later = "release-bot-a75a451c101b", timedelta(days=3)
@@ -309,6 +323,7 @@ class TestClosely:
             blocks = detail.query_one(BlockList).blocks
             assert "MIDDLE" in "".join(line.plain for block in blocks for line in block.lines(100))
 
+    @pytest.mark.slow
     async def test_a_call_and_a_net(self) -> None:
         """Enter opens a transcript's entry, and a net's picture at its marking of the moment."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -322,6 +337,7 @@ class TestClosely:
             await pilot.pause()
             assert isinstance(pilot.app.screen, Detail)
 
+    @pytest.mark.slow
     async def test_the_decision(self) -> None:
         """`o` opens the decision on the call: verdict, person, rule, and what each net said then."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -342,6 +358,7 @@ class TestClosely:
             await pilot.press("r", "escape")
             assert (await ready(pilot)).position == 23
 
+    @pytest.mark.slow
     async def test_the_decision_on_a_blocked_call(self) -> None:
         """The reason is the recorded one, with the rule of the net that blocked."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -353,6 +370,7 @@ class TestClosely:
             assert "■ blocked: deploy requires a successful call to test first." in text
             assert "deploy.rules:4  require test before deploy" in text
 
+    @pytest.mark.slow
     async def test_an_event_of_no_call(self) -> None:
         """Where nothing was decided `o` opens the event."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -363,6 +381,7 @@ class TestClosely:
             assert not isinstance(pilot.app.screen, DecisionDetail)
             assert any("session.status" in str(frame.border_title) for frame in frames(pilot.app.screen))
 
+    @pytest.mark.slow
     async def test_who_decided_and_why(self) -> None:
         """The event's pane says of a result who let the call run, and why a person was asked."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -373,6 +392,7 @@ class TestClosely:
             assert "person approved by maria" in details
             assert "decided allowed, approved by maria" in details
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_the_picture_goes_with_the_steps(self, size: tuple[int, int]) -> None:
         """`p` shows the chosen net as a picture with its tokens of the moment; the net stays chosen."""
@@ -395,6 +415,7 @@ class TestClosely:
             assert not picture.region.area
             assert screen.query_one("#details").region.area > 0
 
+    @pytest.mark.slow
     async def test_another_net_in_the_picture(self) -> None:
         """Moving in the list of nets, by mouse too, changes the picture."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -409,6 +430,7 @@ class TestClosely:
             assert "(2) budget" in " ".join(lines_of(screen, "picture"))
 
 
+@pytest.mark.slow
 class TestSpoofing:
     """Text that wants to be more than text."""
 
@@ -444,6 +466,7 @@ class TestTrouble:
             assert (await ready(pilot)) is screen
             assert "no events" in text_of(screen, "trouble")
 
+    @pytest.mark.slow
     async def test_an_impossible_event(self) -> None:
         """Events up to an impossible one are replayed, and the screen says which one is not and why."""
         bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
@@ -455,6 +478,7 @@ class TestTrouble:
             assert "event 7" in trouble
             assert "Shown are the 6 events before it." in trouble
 
+    @pytest.mark.slow
     async def test_an_impossible_event_found_later(self) -> None:
         """A session is shown before all of it was looked at; what cannot follow is then taken away."""
         bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
@@ -488,6 +512,7 @@ class TestTrouble:
 class TestEverywhere:
     """Sizes, panes and keys."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
     async def test_panes_of_a_narrow_terminal(self, number: int) -> None:
         """At 80×24 the keys 1 to 5 bring each pane forward, and only that one."""
@@ -499,6 +524,7 @@ class TestEverywhere:
             shown = [n for n, name in panes.items() if screen.query_one(f"#{name}").region.area]
             assert shown == [number]
 
+    @pytest.mark.slow
     async def test_all_panes_of_a_wide_terminal(self) -> None:
         """At 120×40 all panes are on the screen at once."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -506,6 +532,7 @@ class TestEverywhere:
             for name in ("transcript", "details", "nets", "pending", "waiting"):
                 assert screen.query_one(f"#{name}").region.area > 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
     async def test_any_size(self, size: tuple[int, int]) -> None:
         """No size of the terminal ends the replay, and it can be resized at any time."""
@@ -535,6 +562,7 @@ class TestEverywhere:
             assert {"Back", "First"} <= titles
             assert {"What if", "Open decision", "Picture"} <= titles
 
+    @pytest.mark.slow
     async def test_keys_at_the_ends(self) -> None:
         """Before the first event there is none to go back to, after the last none to go on to."""
         async with console().run_test(size=(120, 40), notifications=True) as pilot:
@@ -549,6 +577,7 @@ class TestEverywhere:
                 "There is no block or approval after this event.",
             ]
 
+    @pytest.mark.slow
     async def test_help_names_the_keys(self) -> None:
         """`?` shows what the keys do here."""
         async with console().run_test(size=(120, 60)) as pilot:
@@ -557,6 +586,7 @@ class TestEverywhere:
             await pilot.pause()
             assert "On to the next block" in pilot.app.export_screenshot().replace("&#160;", " ")
 
+    @pytest.mark.slow
     async def test_escape_closes(self) -> None:
         """Escape leaves the replay, and with it the console that was opened for it."""
         async with console().run_test() as pilot:

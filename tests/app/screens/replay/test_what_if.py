@@ -71,6 +71,7 @@ class TestDialog:
             await shown.press("escape")
             assert [box[:3] for box in boxes(await dialog(shown, 11))] == ["[x]"] * 5
 
+    @pytest.mark.slow
     async def test_escape_changes_nothing(self, database: Path) -> None:
         """Escape goes back to the event that was shown."""
         async with desk(replay_of(database)) as shown:
@@ -79,6 +80,7 @@ class TestDialog:
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 4
 
+    @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, database: Path) -> None:
         """The compiler's message with its place is shown, and what was typed can be mended."""
         async with desk(replay_of(database), size=(80, 24)) as shown:
@@ -91,6 +93,7 @@ class TestDialog:
             assert asking.query_one(Input).has_focus
             assert shown.app.screen is asking
 
+    @pytest.mark.slow
     async def test_a_file_that_is_not_there(self, database: Path) -> None:
         """It is named, whatever it is called."""
         async with desk(replay_of(database)) as shown:
@@ -99,6 +102,7 @@ class TestDialog:
             await shown.press("ctrl+s")
             await shown.until("✗ [red]gone.rules")
 
+    @pytest.mark.slow
     async def test_rules_to_switch(self, database: Path) -> None:
         """Enter reads the files and offers their nets; no file is the session's own nets again."""
         async with desk(replay_of(database)) as shown:
@@ -115,6 +119,7 @@ class TestDialog:
             await shown.until("limit-deploy-2")
             assert len(boxes(asking)) == 5
 
+    @pytest.mark.slow
     async def test_by_mouse(self, database: Path) -> None:
         """A double click switches a net."""
         async with desk(replay_of(database)) as shown:
@@ -144,6 +149,7 @@ class TestAnswer:
             assert "4 calls, 0 of them hypothetical" in painted
             assert "▸ 1 newly allowed" in painted
 
+    @pytest.mark.slow
     async def test_a_net_switched_on(self, database: Path) -> None:
         """With the budget net off and `block push` on earlier, only the push differs."""
         async with desk(replay_of(database)) as shown:
@@ -154,6 +160,7 @@ class TestAnswer:
             assert "▶ 9 14:00:40 push main ▸ allowed → ■ blocked deploy.rules:5" in lines
             assert lines[-1] == "~ 12 14:00:55 rm build ■ blocked → same hypothetical"
 
+    @pytest.mark.slow
     async def test_the_rest_is_hypothetical(self, database: Path) -> None:
         """After the first call that would have gone another way the rest is dim, and says what it is."""
         async with desk(replay_of(database)) as shown:
@@ -178,6 +185,7 @@ class TestAnswer:
             assert muted == [False, False, False, True, True, True]
             assert "3 of them hypothetical" in shown.painted()
 
+    @pytest.mark.slow
     async def test_nothing_differs(self, database: Path) -> None:
         """When nothing would have gone differently it says so."""
         async with desk(replay_of(database)) as shown:
@@ -188,6 +196,7 @@ class TestAnswer:
             await shown.press("d")
             await shown.until("No call was judged differently. Press d to see all.")
 
+    @pytest.mark.slow
     async def test_no_calls_after(self, database: Path) -> None:
         """At the last event there is nothing to judge."""
         async with desk(replay_of(database)) as shown:
@@ -196,6 +205,7 @@ class TestAnswer:
             await judged(shown)
             assert "No call was recorded after this event." in shown.painted()
 
+    @pytest.mark.slow
     async def test_enter_goes_to_the_event(self, database: Path) -> None:
         """The first difference is chosen; enter leaves the list for that event in the replay."""
         async with desk(replay_of(database)) as shown:
@@ -207,6 +217,7 @@ class TestAnswer:
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 12
 
+    @pytest.mark.slow
     async def test_a_click_goes_to_the_event(self, database: Path) -> None:
         """So does a double click."""
         async with desk(replay_of(database)) as shown:
@@ -218,6 +229,7 @@ class TestAnswer:
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 7
 
+    @pytest.mark.slow
     async def test_differences(self, database: Path) -> None:
         """`d` shows only what differs, `n` and `p` go from one difference to the next."""
         async with desk(replay_of(database)) as shown:
@@ -236,6 +248,7 @@ class TestAnswer:
             await shown.press("d")
             assert any("→ same" in line for line in await judged(shown))
 
+    @pytest.mark.slow
     async def test_then_and_now_in_full(self, database: Path) -> None:
         """Below the list stands who decided then and why, and what would be now."""
         async with desk(replay_of(database)) as shown:
@@ -247,6 +260,7 @@ class TestAnswer:
             assert "now   ■ blocked: deploy is blocked" in painted
             assert "strict.rules:3  block deploy" in painted
 
+    @pytest.mark.slow
     async def test_escape(self, database: Path) -> None:
         """Escape goes back to the event the question was asked at."""
         async with desk(replay_of(database)) as shown:
@@ -258,6 +272,7 @@ class TestAnswer:
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 4
 
+    @pytest.mark.slow
     async def test_leaving_a_long_judgement(
         self, database: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -295,6 +310,7 @@ class TestAnswer:
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
 
 
+@pytest.mark.slow
 class TestSpoofing:
     """Text that wants to be more than text."""
 
@@ -343,6 +359,7 @@ def secret_journal(folder: Path, password: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 class TestSecrets:
     """What is judged is what was called; what is shown is masked."""
 

@@ -45,11 +45,13 @@ class TestLooks:
         app = console(folder, "deploy.rules")
         assert snap_compare(app, terminal_size=size, run_before=keys("n"))
 
+    @pytest.mark.slow
     def test_errors(self, folder: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A file that does not compile."""
         app = console(folder, "faulty.rules")
         assert snap_compare(app, terminal_size=size, run_before=keys())
 
+    @pytest.mark.slow
     def test_detail(self, folder: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A rule's places, transitions and states."""
         app = console(folder, "deploy.rules")

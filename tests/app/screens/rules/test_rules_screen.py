@@ -60,6 +60,7 @@ class TestOpening:
         assert "that is in line 7 (limit deploy to 1 per session): remove the larger" in painted
         assert "7 rules · ▲ 1 warning" in painted.splitlines()[0]
 
+    @pytest.mark.slow
     async def test_named_in_the_header(self, folder: Path) -> None:
         """The header of the live screen names it, and a click goes there."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -68,6 +69,7 @@ class TestOpening:
             await on.until("── rules")
             screen_of(on)
 
+    @pytest.mark.slow
     async def test_from_history_and_back(self, folder: Path) -> None:
         """From the history the selected session's files come first; escape goes back there."""
         source = Source(
@@ -82,6 +84,7 @@ class TestOpening:
             await pilot.press("escape")
             assert isinstance(app.screen, HistoryScreen)
 
+    @pytest.mark.slow
     async def test_from_a_replay(self, database: Path) -> None:
         """From a replay it is the replay's session; its record has the rules' names only."""
         app = journal.replay_of(database)
@@ -94,6 +97,7 @@ class TestOpening:
             await on.press("escape", "escape")
             assert isinstance(app.screen, ReplayScreen)
 
+    @pytest.mark.slow
     async def test_from_the_decisions_to_one_that_is_open(self, folder: Path) -> None:
         """A rules screen that is open below is gone back to."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -106,6 +110,7 @@ class TestOpening:
             await on.settle()
             assert screen_of(on) is first
 
+    @pytest.mark.slow
     async def test_without_a_session(self, folder: Path) -> None:
         """Where nothing is recorded the files of this folder are shown."""
         hub = FakeHub(now=NOW)
@@ -116,6 +121,7 @@ class TestOpening:
             assert "OF SESSIONS" not in on.painted()
             assert "▸ circle.rules" in on.painted()
 
+    @pytest.mark.slow
     async def test_sessions_cannot_be_read(self, folder: Path) -> None:
         """A journal that cannot be read is said; files can still be chosen."""
 
@@ -149,6 +155,7 @@ class TestChoosing:
             await on.settle()
             assert isinstance(on.app.focused, RuleList)
 
+    @pytest.mark.slow
     async def test_copied_from_the_library(self, folder: Path) -> None:
         """`c` on a file of the library copies it into this folder, never over another, and shows it."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -173,6 +180,7 @@ class TestChoosing:
             assert copy.read_text() == "block rm\n"
             assert screen_of(on)._files == (str(library),)
 
+    @pytest.mark.slow
     async def test_of_the_library(self, folder: Path) -> None:
         """A ready-made file is marked as one."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -181,6 +189,7 @@ class TestChoosing:
             await on.until("ready-made: copy it to change it")
             assert "library/untrusted-content.rules" in on.painted().splitlines()[0]
 
+    @pytest.mark.slow
     async def test_by_name(self, folder: Path) -> None:
         """Names can be typed, several at once; they stay in the list, and escape closes the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -200,6 +209,7 @@ class TestChoosing:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_a_name_that_is_none(self, folder: Path) -> None:
         """A quote that is not closed is said, and nothing else changes."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -210,6 +220,7 @@ class TestChoosing:
             await on.until("has a quote that is not closed")
             assert screen_of(on).view is not None
 
+    @pytest.mark.slow
     async def test_a_faulty_file(self, folder: Path) -> None:
         """G-40: every error is at its line, no picture is offered, and other files still open."""
         async with stage(*sessions(folder, "faulty.rules")) as on:
@@ -242,6 +253,7 @@ class TestReading:
             await on.until("block-push")
             assert "changed on disk" not in on.painted()
 
+    @pytest.mark.slow
     async def test_a_file_that_is_gone(self, folder: Path) -> None:
         """When it is removed that is a change too; read again, it is not there."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -252,6 +264,7 @@ class TestReading:
             await on.press("f5")
             await on.until("no such rules file")
 
+    @pytest.mark.slow
     async def test_the_line_stays(self, folder: Path) -> None:
         """Reading again leaves the cursor on its line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -278,6 +291,7 @@ class TestFromALine:
             await on.until("Net: limit-deploy-3")
             assert "(●) ready   (3) budget" in on.painted()
 
+    @pytest.mark.slow
     async def test_places_and_transitions(self, folder: Path) -> None:
         """Enter shows what `interlock check` prints of the net, and the findings of the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -290,6 +304,7 @@ class TestFromALine:
             assert "ready:1, budget:2" in painted
             assert "warning: this limit is redundant" in painted
 
+    @pytest.mark.slow
     async def test_backtest(self, folder: Path) -> None:
         """`b` opens the backtest with these files, for this session or others."""
         async with stage(*sessions(folder, "deploy.rules", "circle.rules")) as on:
@@ -302,6 +317,7 @@ class TestFromALine:
             await on.settle()
             screen_of(on)
 
+    @pytest.mark.slow
     async def test_backtest_runs(self, database: Path) -> None:
         """From the rules screen recorded calls are judged with progress and a result."""
         app = journal.replay_of(database)
@@ -313,6 +329,7 @@ class TestFromALine:
             await on.press("b", "enter")
             await on.until("✓ done", "5 calls in 1 session, 1 with a divergence")
 
+    @pytest.mark.slow
     async def test_no_journal(self, folder: Path) -> None:
         """Where there is nothing to judge the key is not offered."""
         app = HistoryConsole(Source([summary()]))

@@ -24,6 +24,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rules", "size"), pairs(TEXTS, SIZES))
 async def test_every_place_shows_it_harmlessly(
     rules: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

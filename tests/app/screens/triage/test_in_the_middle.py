@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.screens.triage.pane import TriagePane
 from interlock.app.screens.triage.screen import TriageScreen
@@ -29,6 +31,7 @@ class TestNoSessionChosen:
             await on.settle()
             assert len(on.hub.answers) == 3
 
+    @pytest.mark.slow
     async def test_a_session_again(self) -> None:
         """Live: choosing a session brings its transcript back, and so does escape in the queue."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
@@ -42,6 +45,7 @@ class TestNoSessionChosen:
                 assert not on.app.screen.query_one(TriagePane).display
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_nothing_comes_over_it(self) -> None:
         """Live: while the queue is in the middle, a new request joins it and opens no dialog."""
         first, *others = pushes(3)
@@ -52,6 +56,7 @@ class TestNoSessionChosen:
             await on.until("3 requests")
             assert isinstance(on.app.screen, LiveScreen)
 
+    @pytest.mark.slow
     async def test_narrow(self) -> None:
         """Live: with one pane at a time escape leaves where one is, and the queue is a key away."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(80, 24)) as on:

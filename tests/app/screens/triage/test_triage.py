@@ -90,6 +90,7 @@ class TestApprove:
             assert isinstance(on.app.screen, TriageScreen)
             assert chosen not in on.painted()
 
+    @pytest.mark.slow
     async def test_all_alike(self) -> None:
         """Triage: marking all alike and approving takes two keys for five requests of one group."""
         async with triage(*pushes(5), *deploys(("prod", "9f31c02"))) as on:
@@ -100,6 +101,7 @@ class TestApprove:
             assert approved(on) == {f"q{n}": f"digest-{n}" for n in range(1, 6)}
             await on.until("5 requests decided")
 
+    @pytest.mark.slow
     async def test_by_lines_alone(self) -> None:
         """Triage: without a preview a line and its heading are enough where they tell all."""
         async with triage(*pushes(5), size=SMALL) as on:
@@ -107,12 +109,14 @@ class TestApprove:
             await on.settle()
             assert len(approved(on)) == 5
 
+    @pytest.mark.slow
     async def test_one_word_once(self) -> None:
         """Triage: what the lines have in common is said once, in the group's heading."""
         async with triage(*pushes(5), size=SMALL) as on:
             assert on.painted().count("git push origin") == 1
             assert all(f"  feature-{n}" in on.painted() for n in range(1, 6))
 
+    @pytest.mark.slow
     async def test_not_among_others_unlike(self) -> None:
         """Triage: another effect, risk or field is not marked with those that are alike."""
         other = asks(
@@ -125,6 +129,7 @@ class TestApprove:
 
 
 class TestUnseen:
+    @pytest.mark.slow
     async def test_too_long_for_its_line(self) -> None:
         """Triage: a request whose line is cut is opened by the key that approves, and that says why."""
         async with triage(long_command(), size=SMALL) as on:
@@ -141,6 +146,7 @@ class TestUnseen:
             await on.settle()
             assert approved(on) == {"q21": "digest-21"}
 
+    @pytest.mark.slow
     async def test_masked(self) -> None:
         """Triage: a request with masked text that may run is opened, whatever the preview shows."""
         hidden = HiddenText(place="command", characters=9, lines=1, holds="a space")
@@ -151,6 +157,7 @@ class TestUnseen:
             assert "masked text in it may be more than a secret" in " ".join(on.painted().split())
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_folded(self) -> None:
         """Triage: a request whose input the preview folds is opened."""
         long = asks(1, called="write", input={"text": "\n".join(map(str, range(200)))})
@@ -160,6 +167,7 @@ class TestUnseen:
             assert isinstance(on.app.screen, ApprovalScreen)
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_warned_about(self) -> None:
         """Triage: what may do more than shown, and what several must approve, has to be opened."""
         async with triage(uninspectable(), of_two_people(), size=SMALL) as on:
@@ -171,6 +179,7 @@ class TestUnseen:
                 await sees(on)
             assert not on.hub.answers
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [WIDE, SMALL])
     async def test_a_plan(self, size: tuple[int, int]) -> None:
         """Triage: a plan is on one line; it is opened unless the preview shows each of its steps."""
@@ -185,6 +194,7 @@ class TestUnseen:
             assert isinstance(on.app.screen, ApprovalScreen) is (size == SMALL)
             assert len(approved(on)) == (size == WIDE)
 
+    @pytest.mark.slow
     async def test_out_of_sight(self) -> None:
         """Triage: marked requests below the screen were not seen; the first of them is opened."""
         async with triage(*pushes(40), size=SMALL) as on:
@@ -194,6 +204,7 @@ class TestUnseen:
             assert "as one of 40 that are marked" in " ".join(on.painted().split())
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_commented_on(self) -> None:
         """Triage: a line says that there are comments; they are read before an approval."""
         said = CommentRecord(by="ben", at=NOW, text="not on a Friday")
@@ -205,6 +216,7 @@ class TestUnseen:
             await on.until("Opened, not approved: people have commented on it")
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_lost_after_it_was_seen(self) -> None:
         """Triage: a line that was enough once is not, when no connection waits any more."""
         async with triage(*pushes(2), size=SMALL) as on:
@@ -221,6 +233,7 @@ class TestUnseen:
             await on.until("no connection waits for the answer")
             assert on.hub.answers == []
 
+    @pytest.mark.slow
     async def test_taken_on_by_another(self) -> None:
         """Triage: what somebody else has is said in its line, and decided only by pressing again."""
         taken = pushes(3)[0].model_copy(update={"claim": ClaimRecord(by="ben", at=NOW, until=LATER)})
@@ -239,6 +252,7 @@ class TestUnseen:
                 await on.press(key)
                 await on.until("3 requests decided" if key == "a" else "Reason")
 
+    @pytest.mark.slow
     async def test_what_people_do_meanwhile(self) -> None:
         """Triage: the preview has at once that somebody takes the request on, or approves it."""
         async with triage(*pushes(1)) as on:
@@ -253,6 +267,7 @@ class TestUnseen:
             lines = [strip.text for strip in map(preview.render_line, range(preview.size.height))]
             assert any("ben has this" in line for line in lines)
 
+    @pytest.mark.slow
     async def test_after_scrolling(self) -> None:
         """Triage: lines count once each was in view, wherever the list stands now."""
         async with triage(*pushes(30), size=SMALL) as on:
@@ -263,6 +278,7 @@ class TestUnseen:
             await on.settle()
             assert len(approved(on)) == 30
 
+    @pytest.mark.slow
     async def test_painted_for_a_moment(self) -> None:
         """Triage: a line that was scrolled away within 0.4 s was not seen."""
         async with triage(*pushes(50), size=SMALL) as on:
@@ -274,6 +290,7 @@ class TestUnseen:
             await on.settle()
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_under_a_notice(self) -> None:
         """Triage: what a notice may cover was not seen."""
         async with triage(*pushes(3), size=SMALL) as on:
@@ -304,6 +321,7 @@ class TestGuards:
             assert isinstance(on.app.screen, TriageScreen)
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_another_under_the_cursor(self) -> None:
         """Triage: when the request under the cursor goes, the key pressed for it hits no other."""
         async with triage(*pushes(3)) as on:
@@ -321,6 +339,7 @@ class TestGuards:
             assert len(approved(on)) == 1
             assert gone not in approved(on)
 
+    @pytest.mark.slow
     async def test_changed_meanwhile(self) -> None:
         """Triage: a request that changed was not seen, and no answer goes out for what it was."""
         async with triage(*pushes(2), size=SMALL) as on:
@@ -334,6 +353,7 @@ class TestGuards:
             await on.settle()
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_typed_ahead(self) -> None:
         """Triage: several keys at once decide nothing."""
         async with triage(*pushes(3), quiet=0.1) as on:
@@ -342,6 +362,7 @@ class TestGuards:
             await on.until("Keys pressed too fast")
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_escape(self) -> None:
         """Triage: escape takes marks away, then leaves; it decides nothing, nor does enter."""
         async with triage(*pushes(3)) as on:
@@ -353,6 +374,7 @@ class TestGuards:
             assert len(on.app.screen_stack) == 1
             assert not on.hub.answers
 
+    @pytest.mark.slow
     async def test_u_takes_an_approval_back(self) -> None:
         """Triage: a line says who approved it and when it runs; the key takes that back."""
         fuse = FuseRecord(by="ben", at=NOW, until=NOW + timedelta(seconds=4))
@@ -365,6 +387,7 @@ class TestGuards:
             await on.settle()
             assert ("take back", "q2", "maria") in on.hub.asked
 
+    @pytest.mark.slow
     async def test_read_only(self) -> None:
         """Triage: an operator who may only look sees all of it, and marks and decides nothing."""
         async with triage(*pushes(3)) as on:
@@ -375,6 +398,7 @@ class TestGuards:
             assert isinstance(on.app.screen, TriageScreen)
             assert not on.hub.asked
 
+    @pytest.mark.slow
     async def test_marks_that_a_filter_hides(self) -> None:
         """Triage: marked requests that the filter hides are not decided with those it shows."""
         async with triage(*pushes(3)) as on:
@@ -403,6 +427,7 @@ class TestCursor:
             assert (cursor(on), line_of_cursor(on)) == (before, line)
             assert on.painted().splitlines()[line + 3].lstrip("▌ ").startswith("▸ medium")
 
+    @pytest.mark.slow
     async def test_no_dialog_comes_up(self) -> None:
         """Triage: a new request opens no dialog over the table."""
         async with triage(*pushes(2)) as on:
@@ -411,6 +436,7 @@ class TestCursor:
             assert isinstance(on.app.screen, TriageScreen)
             await on.until("3 requests")
 
+    @pytest.mark.slow
     async def test_only_visible_lines_are_made(self) -> None:
         """Triage: of a thousand requests no more lines are made than fit on the screen."""
         async with triage(*pushes(1000), size=SMALL) as on:
@@ -419,6 +445,7 @@ class TestCursor:
 
 
 class TestSigns:
+    @pytest.mark.variants
     @pytest.mark.parametrize("size", [(60, 24), SMALL, WIDE, (200, 50)])
     async def test_of_keys_that_decide(self, size: tuple[int, int]) -> None:
         """Triage: approve and deny have a sign each at every width, which is no letter."""
@@ -427,6 +454,7 @@ class TestSigns:
             assert "✓a approve" in bar
             assert "✗d deny" in bar
 
+    @pytest.mark.slow
     async def test_in_ascii(self) -> None:
         """Triage: in ASCII the signs are none that look like keys."""
         use_ascii(True)
@@ -462,6 +490,7 @@ class TestAges:
                 await on.settle()
             assert top in renewed()
 
+    @pytest.mark.slow
     async def test_of_a_cursor_that_moved(self) -> None:
         """Triage: a key that moves the cursor within the view paints two lines of the list, not all."""
         async with triage(*pushes(12)) as on:
@@ -478,6 +507,7 @@ class TestAges:
             assert 0 < len(set(painted)) <= 2
 
 
+@pytest.mark.slow
 class TestDeny:
     async def test_with_a_reason(self) -> None:
         """Triage: the marked requests are denied with one reason, each by its digest."""
@@ -503,6 +533,7 @@ class TestDeny:
 
 
 class TestGrant:
+    @pytest.mark.slow
     async def test_with_terms(self) -> None:
         """Triage: a grant is given for the request under the cursor, without its dialog."""
         async with triage(*pushes(2)) as on:
@@ -532,6 +563,7 @@ class TestGrant:
 
 
 class TestFilter:
+    @pytest.mark.slow
     async def test_words_and_risk(self) -> None:
         """Triage: only requests that fit are listed, and how many there are in all is said."""
         async with triage(*pushes(3), *deploys(("prod", "1"))) as on:

@@ -55,6 +55,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 
 
 class TestLooks:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "size", [(200, 50), (120, 40), (80, 24), (60, 24)], ids="{0[0]}x{0[1]}".format
     )
@@ -63,11 +64,13 @@ class TestLooks:
         pressed = keys("j", "j", "j", "asterisk")
         assert snap_compare(console(), terminal_size=size, run_before=pressed)
 
+    @pytest.mark.slow
     def test_filter(self, snap_compare: Compare) -> None:
         """Only what fits, and the line that says so."""
         pressed = keys("slash", *"risk:medium", "enter")
         assert snap_compare(console(), terminal_size=(120, 40), run_before=pressed)
 
+    @pytest.mark.slow
     def test_reason(self, snap_compare: Compare) -> None:
         """The line for a denial's reason."""
         assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("d"))

@@ -15,6 +15,7 @@ from .signing import signing
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 
 
+@pytest.mark.slow
 class TestWalk:
     async def test_from_the_login_page_to_the_console_and_out(
         self, browser: Browser, tmp_path: Path

@@ -169,6 +169,7 @@ class TestLateCall:
         found = place.verified()
         assert (found.proofs, found.unproved, found.fault) == (3, (), None)
 
+    @pytest.mark.slow
     async def test_no_login_or_token_approves_without_a_key(self, place: Place) -> None:
         """Neither who logged in and has a key, nor the operator's token of the machine."""
         request = await place.given_up()
@@ -180,6 +181,7 @@ class TestLateCall:
         [still] = await place.server.hub.approvals()
         assert (still.given, still.fuse) == ((), None)
 
+    @pytest.mark.slow
     async def test_a_key_proves_nothing_for_another_login(self, place: Place) -> None:
         """A person's challenge signed by another's device, or answered by another one."""
         request = await place.given_up()
@@ -200,6 +202,7 @@ class TestLateCall:
 
 
 class TestMeanwhile:
+    @pytest.mark.variants
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_login_that_is_over(self, place: Place, name: str) -> None:
         """A person who has logged out since approves nothing any more, and all are asked anew."""
@@ -208,6 +211,7 @@ class TestMeanwhile:
         why = await place.asked_anew(held)
         assert f"The approval of {name} no longer counts" in why
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_group_that_the_provider_took_away(self, place: Place, name: str) -> None:
         """The login goes on, and its approval does not."""
@@ -217,6 +221,7 @@ class TestMeanwhile:
         why = await place.asked_anew(held)
         assert f"{name} is not in security" in why
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_role_that_the_provider_lowered(self, place: Place, name: str) -> None:
         """A person who may only look by now has decided nothing."""
@@ -226,6 +231,7 @@ class TestMeanwhile:
         why = await place.asked_anew(held)
         assert f"The approval of {name} no longer counts" in why
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_key_that_was_removed(self, place: Place, name: str) -> None:
         """Its approval goes with it."""
@@ -236,6 +242,7 @@ class TestMeanwhile:
         why = await place.asked_anew(held)
         assert f"The approval of {name} no longer counts, their passkey was removed" in why
 
+    @pytest.mark.slow
     async def test_an_open_console_of_a_login_that_is_over(self, place: Place) -> None:
         """A proof that was signed before the login ended is sent in vain."""
         request = await place.given_up()

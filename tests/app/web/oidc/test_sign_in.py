@@ -34,6 +34,7 @@ def changed(url: str, **query: str | None) -> str:
 
 
 class TestFlow:
+    @pytest.mark.slow
     async def test_a_login_has_a_token_of_its_own(self, front: Front) -> None:
         """Tabs get the token of who logged in, with their role; no answer has it."""
         front.provider.person = person("maria", "dev", "sec-team")
@@ -75,6 +76,7 @@ class TestFlow:
             assert "no-referrer" in answer.headers["Referrer-Policy"]
             assert "form-action 'none'" in answer.headers["Content-Security-Policy"]
 
+    @pytest.mark.slow
     async def test_a_client_with_a_secret(self, tmp_path: Path) -> None:
         """A confidential client shows its secret to the provider, and to nobody else."""
         async with signing(tmp_path) as public, public.program() as session:
@@ -91,6 +93,7 @@ class TestFlow:
             async with fronted() as plain, session.get(f"{plain.url}/login") as answer:
                 assert "Log in with" not in await answer.text()
 
+    @pytest.mark.slow
     async def test_the_key_is_needed(self, front: Front) -> None:
         """A program that has caught the login's cookie and not its key gets no console."""
         async with front.program() as session:
@@ -122,6 +125,7 @@ class TestAttacks:
                 said = await self.refused_in(front, session, changed(location, state=state))
                 assert "belongs to no login of this browser" in said
 
+    @pytest.mark.slow
     async def test_the_answer_of_another_browser(self, front: Front) -> None:
         """Who is led to somebody else's answer is not logged in as them, and uses nothing up."""
         async with front.program() as attacker:
@@ -132,6 +136,7 @@ class TestAttacks:
                 await self.refused_in(front, victim, location)
             assert (await front.follow(attacker, location)).status == 200
 
+    @pytest.mark.slow
     async def test_an_answer_that_was_used(self, front: Front) -> None:
         """A code and a state count once, in the same browser, too."""
         async with front.program() as session:
@@ -143,6 +148,7 @@ class TestAttacks:
             session.cookie_jar.update_cookies(dict(jar))
             await self.refused_in(front, session, location)
 
+    @pytest.mark.slow
     async def test_many_that_begin(self, front: Front) -> None:
         """Whoever begins hundreds of logins, from the same address, ends none that has begun before."""
         async with front.program() as patient, front.program() as flood:
@@ -175,6 +181,7 @@ class TestAttacks:
             said = await self.refused_in(front, thief, changed(own, code=stolen["code"][0]))
             assert "used before" in said
 
+    @pytest.mark.slow
     async def test_an_id_token_of_another_login(self, front: Front) -> None:
         """A token with another nonce, or none, is refused, whatever its signature."""
         for nonce in ("another", None):
@@ -183,6 +190,7 @@ class TestAttacks:
                 location = await front.answer(session, await front.start(session))
                 assert "another login" in await self.refused_in(front, session, location)
 
+    @pytest.mark.slow
     async def test_an_answer_of_another_provider(self, front: Front) -> None:
         """An answer that names another issuer, or none where ours names itself, is a mix-up."""
         async with front.program() as session:
@@ -219,6 +227,7 @@ class TestAttacks:
             async with session.get(f"{front.url}/oidc/start") as answer:
                 assert answer.status == 401
 
+    @pytest.mark.slow
     async def test_a_person_without_a_role(self, front: Front) -> None:
         """They read why, and are not logged in."""
         front.provider.person = person("eve", "sales")
@@ -227,6 +236,7 @@ class TestAttacks:
             said = await self.refused_in(front, session, location)
             assert "has no role here: the groups are sales" in said
 
+    @pytest.mark.slow
     async def test_a_name_of_the_server_s(self, front: Front) -> None:
         """Nobody becomes the operator whose token the front has."""
         front.provider.person = person("ada", "sre", sub="sub-eve")
@@ -235,6 +245,7 @@ class TestAttacks:
             said = await self.refused_in(front, session, location)
             assert "is the name of a token here" in said
 
+    @pytest.mark.slow
     async def test_a_provider_that_is_down(self, front: Front) -> None:
         """Nobody gets in; who is in stays."""
         front.provider.person = person("maria", "dev")
@@ -260,6 +271,7 @@ class TestDuration:
                 assert answer.status == 204
             await until(lambda: not front.server.tokens.in_force(entry.id), "the token's end")
 
+    @pytest.mark.slow
     async def test_roles_are_read_again(self, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
         """With a refresh token the role and groups of now count; without any role the login is over."""
         monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
@@ -282,6 +294,7 @@ class TestDuration:
             await until(lambda: rights() is None, "the login's end")
             assert not await front.is_in(session)
 
+    @pytest.mark.slow
     async def test_who_is_locked_out_at_the_provider(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -294,6 +307,7 @@ class TestDuration:
             await front.sign_in.look()
             assert not await front.is_in(session)
 
+    @pytest.mark.slow
     async def test_who_is_revoked_at_the_server(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -318,6 +332,7 @@ class TestDuration:
             assert not await front.is_in(session)
             assert await front.is_in(other)
 
+    @pytest.mark.slow
     async def test_a_provider_that_does_not_answer_keeps_no_token_alive(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -339,6 +354,7 @@ class TestDuration:
 
             await until(lambda: names() == {"ben-k"}, "the end of the token")
 
+    @pytest.mark.slow
     async def test_a_login_survives_a_restart(self, tmp_path: Path) -> None:
         """The browser goes on under the same token, which the file has sealed by its cookie."""
         file = tmp_path / "web.json"

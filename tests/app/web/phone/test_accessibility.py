@@ -32,6 +32,7 @@ async def violations(page: Page) -> list[str]:
 
 
 class TestViews:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("size", "colours"), [(SIZE, "light"), ((1280, 800), "dark")], ids=["phone", "wide"]
     )
@@ -83,6 +84,7 @@ class TestViews:
             await page.wait_for_selector(".verdict")
             assert await violations(page) == []
 
+    @pytest.mark.slow
     async def test_can_be_used_by_keyboard(self, tmp_path: Path, browser: Browser) -> None:
         """The heading of each view has the focus, and tab leads from there to the buttons that decide."""
         async with phones(tmp_path) as of, phone(browser, size=(1280, 800)) as page, agent(of) as gate:

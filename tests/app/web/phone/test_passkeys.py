@@ -49,6 +49,7 @@ async def asked(page: Program, act: str, body: object) -> KeyRequest:
 
 
 class TestOne:
+    @pytest.mark.slow
     async def test_enrolled_and_used(self, tmp_path: Path, browser: Browser) -> None:
         """From the first login to an approval that a key signed, at the size of a phone."""
         async with (
@@ -83,6 +84,7 @@ class TestOne:
             assert decided.proof is not None
             assert decided.proof.rp == "localhost"
 
+    @pytest.mark.slow
     async def test_who_does_not_show_who_they_are_approves_nothing(
         self, tmp_path: Path, browser: Browser
     ) -> None:
@@ -104,6 +106,7 @@ class TestOne:
             await expect(page.locator("#said")).to_contain_text("signed nothing")
             assert [each.id for each in await of.served.hub.approvals()] == [request.id]
 
+    @pytest.mark.slow
     async def test_a_removed_key_is_gone(self, tmp_path: Path, browser: Browser) -> None:
         """It takes two touches, and the terminal of the server says so."""
         async with (

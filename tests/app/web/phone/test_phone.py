@@ -37,6 +37,7 @@ async def read_to_the_end(page: Page) -> None:
     raise AssertionError("there is always more to read")
 
 
+@pytest.mark.slow
 class TestTogether:
     async def test_taken_on_and_commented_on(self, tmp_path: Path, browser: Browser) -> None:
         """A finger takes a request on, a comment goes to a person, and both stand on the page."""
@@ -97,6 +98,7 @@ class TestDeciding:
             await page.tap("nav >> text=Decided")
             await expect(page.locator(".verdict")).to_contain_text("approved by ada")
 
+    @pytest.mark.slow
     async def test_a_denial_has_a_reason(self, tmp_path: Path, browser: Browser) -> None:
         """Deny opens a field for the reason, with those of the settings; its own button denies."""
         reasons = ("not today",)
@@ -120,6 +122,7 @@ class TestDeciding:
             await page.tap("nav >> text=Decided")
             await expect(page.locator(".why")).to_contain_text("after the freeze")
 
+    @pytest.mark.slow
     async def test_an_edit_is_reviewed(self, tmp_path: Path, browser: Browser) -> None:
         """A changed field is shown before and after, and only then approved; the call runs with it."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
@@ -138,6 +141,7 @@ class TestDeciding:
             await page.tap("#right")
             assert await call == "deployed to staging"
 
+    @pytest.mark.slow
     async def test_a_grant_is_read_before_it_is_given(self, tmp_path: Path, browser: Browser) -> None:
         """Its sentence stands alone on the screen; a reason is needed; the next call passes."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
@@ -160,6 +164,7 @@ class TestDeciding:
             assert await gate(deploy)(env="prod") == "deployed to prod"
 
 
+@pytest.mark.slow
 class TestGuards:
     async def test_a_tap_that_comes_too_early_does_nothing(
         self, tmp_path: Path, browser: Browser
@@ -258,6 +263,7 @@ class TestGuards:
             assert len(await of.asked()) == 1
 
 
+@pytest.mark.slow
 class TestElsewhere:
     async def test_two_phones_decide_at_once(self, tmp_path: Path, browser: Browser) -> None:
         """One answer counts; the other phone reads who was faster, and has no buttons left."""
@@ -332,6 +338,7 @@ class TestElsewhere:
                 await expect(page.locator(".over")).to_contain_text("not open")
 
 
+@pytest.mark.slow
 class TestLooks:
     async def test_the_first_look_is_small(self, tmp_path: Path, browser: Browser) -> None:
         """All that a phone loads up to a request, and nothing of it from elsewhere."""

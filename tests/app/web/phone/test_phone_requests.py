@@ -200,6 +200,7 @@ class TestAnswers:
             assert (await decided(page, request.id, request.digest))["ok"] is True
             assert await call == "deployed to prod"
 
+    @pytest.mark.slow
     async def test_to_a_request_that_has_ended_say_how(self, tmp_path: Path) -> None:
         """Who decided it and why, with nothing more to decide."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -213,6 +214,7 @@ class TestAnswers:
             assert (found["ok"], found["over"]) == (False, True)
             assert "Already denied by ben: no" in str(found["message"])
 
+    @pytest.mark.slow
     async def test_with_changes_are_those_that_were_reviewed(self, tmp_path: Path) -> None:
         """A review's token is for its request, its latest changes and 0.4 s later."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -307,6 +309,7 @@ class TestTexts:
                 assert "<img" not in html
                 assert not {"\u202e", "\x1b", "\x07"} & set(html)
 
+    @pytest.mark.slow
     async def test_of_reasons_to_deny_are_visible(self, tmp_path: Path) -> None:
         """A directory that an agent can write may offer them: no mark in them is obeyed or hidden."""
         reasons = ("not \u202ewon\u202c", "later\u200b", "\x1b[2J")
@@ -317,6 +320,7 @@ class TestTexts:
         assert not {"\u202e", "\u202c", "\u200b", "\x1b"} & set(html)
         assert "later\\u200b" in html
 
+    @pytest.mark.slow
     async def test_of_a_plan_are_its_steps(self, tmp_path: Path) -> None:
         """A plan is on one line in the list; its page has every step, and what becomes of its calls."""
         rules = "require human-approval before plan\nrequire human-approval before deploy"
@@ -332,6 +336,7 @@ class TestTexts:
         assert "1 × push, with any input ● runs without approval" in text
         assert "Approved, it lets pass at most 2 deploy." in text
 
+    @pytest.mark.slow
     async def test_are_whole(self, tmp_path: Path) -> None:
         """A long input is there to its last character, in pieces that a screen can show."""
         text = "".join(f"{number:07}," for number in range(100_000))
@@ -343,6 +348,7 @@ class TestTexts:
         assert found == f'"{text}"'
         assert html.count("<details data-fold>") == 1
 
+    @pytest.mark.slow
     async def test_of_strange_shapes_are_shown(self, tmp_path: Path) -> None:
         """Nesting, blank lines, marks and nothing at all are read like any other text."""
         shapes = ["[" * 10_000 + "]" * 10_000, "\n" * 20_000, "\u0301" * 5_000, ""]
@@ -354,6 +360,7 @@ class TestTexts:
                 assert html.count('<pre class="piece"') >= 1
                 assert len(html) < 2_000_000
 
+    @pytest.mark.slow
     async def test_behind_masks_are_shown_before_an_approval(self, tmp_path: Path) -> None:
         """What may be more than a secret is asked for, recorded, shown, and then read."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -419,6 +426,7 @@ class TestOthers:
 
             assert await until(gone)
 
+    @pytest.mark.slow
     async def test_an_approval_is_taken_back(self, tmp_path: Path) -> None:
         """What is approved and does not run yet says so to everybody, and any operator takes it back."""
         policy = ApprovalPolicy(fuse=3600.0)
@@ -439,6 +447,7 @@ class TestOthers:
             [asked] = await of.asked()
             assert (asked.fuse, asked.taken_back) == (None, "ada")
 
+    @pytest.mark.slow
     async def test_an_approval_that_does_not_count_is_not_offered(self, tmp_path: Path) -> None:
         """A request says why, and stays to be denied; the server refuses it whatever a page sends."""
         rules = "require human-approval before deploy of security"
@@ -454,6 +463,7 @@ class TestOthers:
             with pytest.raises(Blocked):
                 await call
 
+    @pytest.mark.slow
     async def test_what_another_has_is_asked_once_more(self, tmp_path: Path) -> None:
         """What somebody else has taken on is decided by sending it again, also with comments on it."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -565,6 +575,7 @@ class TestHandOver:
             assert json.loads(text)["ok"]
             assert (await of.asked())[0].claim is None
 
+    @pytest.mark.slow
     async def test_a_comment_with_a_name(self, tmp_path: Path) -> None:
         """It is recorded for the person, shown to everybody as text, and an empty one is none."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -583,6 +594,7 @@ class TestHandOver:
             assert "whose host is &lt;b&gt;this&lt;/b&gt;?" in await shown(page, request.id)
             assert (await page.post(path, {**sent, "digest": "0" * 64}))[0] == 409
 
+    @pytest.mark.slow
     async def test_who_may_only_look(self, tmp_path: Path) -> None:
         """There is no button for it, and the server refuses it."""
         async with phones(tmp_path, rights="look") as of, agent(of) as gate, program(of) as page:

@@ -88,6 +88,7 @@ def serve(*answers: Answer) -> OpenAIServer:
 
 
 class TestReply:
+    @pytest.mark.slow
     async def test_text(self) -> None:
         """A reply of text streams; the request carries prompt, tools and the wish for usage."""
         with serve(says("Hel", "lo")) as server:
@@ -127,6 +128,7 @@ class TestReply:
         assert [c["id"] for c in sent[2]["tool_calls"]] == ["a", "b"]
         assert [(m["tool_call_id"], m["content"]) for m in sent[3:]] == [("a", "one\n"), ("b", "two\n")]
 
+    @pytest.mark.slow
     async def test_broken_arguments(self) -> None:
         """The model can correct arguments that were no JSON."""
         with serve(
@@ -387,6 +389,7 @@ class TestSilence:
         assert [r for r in caplog.records if r.name.startswith("LiteLLM")] == []
 
 
+@pytest.mark.slow
 class TestProjectsEnvironment:
     def test_no_file_says_where_keys_go(self, tmp_path: Path) -> None:
         """A `.env` of the project in whose `.venv` everything is installed sets no variables."""

@@ -44,6 +44,7 @@ WIRES = [
 
 
 class TestReply:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("url", "stream", "path"), WIRES, ids=["anthropic", "gemini", "ollama"])
     async def test_text_call_and_usage(self, url: str, stream: Stream, path: str) -> None:
         """P-120, P-121: text streams, then the call, and the end says why and how many tokens."""
@@ -81,6 +82,7 @@ class TestReply:
 
 
 class TestIncomplete:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("url", "stream"),
         [WIRES[0][:2], WIRES[2][:2]],

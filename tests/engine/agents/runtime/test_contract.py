@@ -93,6 +93,7 @@ class TestOutput:
         result = await subject.runtime.exec("echo out; echo err >&2")
         assert (result.stdout, result.stderr) == ("out\n", "err\n")
 
+    @pytest.mark.variants
     async def test_capped(self, subject: Subject) -> None:
         """A-102: a stream is cut at a mebibyte and the result says so; the command runs to its end."""
         result = await subject.runtime.exec("printf '%3000000s' x; echo short >&2; echo end > end")
@@ -163,6 +164,7 @@ class TestOutput:
             await subject.runtime.exec(command, on_data=on_data)
         await until(lambda: not subject.sleeps(number))
 
+    @pytest.mark.slow
     async def test_stray_child(self, subject: Subject) -> None:
         """A-104: what a command leaves in the background does not hold the call up, and is killed."""
         number = next(numbers)
@@ -178,6 +180,7 @@ class TestOutput:
 
 
 class TestTimeout:
+    @pytest.mark.variants
     async def test_ends_everything(self, subject: Subject) -> None:
         """A-104: too slow a command is ended with everything it started, and says its seconds."""
         number = next(numbers)
@@ -188,6 +191,7 @@ class TestTimeout:
         assert raised.value.timeout_secs == 0.5
         await until(lambda: not subject.sleeps(number))
 
+    @pytest.mark.slow
     async def test_nothing_is_written_afterwards(self, subject: Subject) -> None:
         """A-104: a command that is over changes no file."""
         with pytest.raises(RuntimeTimeoutError):
@@ -219,6 +223,7 @@ class TestAbort:
         with pytest.raises(FileNotFoundError):
             await subject.runtime.read_file("ran")
 
+    @pytest.mark.variants
     async def test_meanwhile(self, subject: Subject) -> None:
         """A-105: aborting ends the command and raises."""
         number, signal = next(numbers), AbortSignal()
@@ -229,6 +234,7 @@ class TestAbort:
             await running
         await until(lambda: not subject.sleeps(number))
 
+    @pytest.mark.slow
     async def test_cancelled(self, subject: Subject) -> None:
         """A-97: cancelling who awaits a command ends it, also when cancelled again."""
         number = next(numbers)
@@ -241,6 +247,7 @@ class TestAbort:
             await running
         await until(lambda: not subject.sleeps(number))
 
+    @pytest.mark.slow
     async def test_at_any_moment(self, subject: Subject) -> None:
         """A-97: however early the cancellation comes, nothing is left running."""
         seconds = [next(numbers) for _ in range(12)]
@@ -319,6 +326,7 @@ class TestFiles:
 
 
 class TestMeanwhile:
+    @pytest.mark.variants
     async def test_the_program_goes_on(self, subject: Subject) -> None:
         """A command that computes or waits leaves the event loop free, and commands run side by side."""
         await subject.runtime.exec("true")

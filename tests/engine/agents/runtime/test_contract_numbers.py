@@ -55,6 +55,7 @@ class TestShell:
         assert (group, session) == (pid, pid)
 
 
+@pytest.mark.slow
 class TestInput:
     @pytest.mark.parametrize("runtime", ["LocalRuntime", "SandboxRuntime"])
     def test_not_the_programs_own(self, tmp_path: Path, runtime: str) -> None:

@@ -90,6 +90,7 @@ class TestRedirections:
 
 
 class TestEnding:
+    @pytest.mark.slow
     async def test_endless_loop(self) -> None:
         """A loop without end is stopped by the interpreter's own limit, which is an error."""
         with pytest.raises(
@@ -97,6 +98,7 @@ class TestEnding:
         ):
             await JustBashRuntime().exec("while true; do :; done", timeout=60)
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "command",
         [
@@ -113,6 +115,7 @@ class TestEnding:
         await until(lambda: not is_interpreting())
         assert (await runtime.exec("cat late")).stdout == before
 
+    @pytest.mark.slow
     async def test_that_does_not_listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A-104: where the interpreter cannot be ended, its files are closed to it all the same."""
         from just_bash.commands.registry import create_command_registry

@@ -174,6 +174,7 @@ class TestDaemon:
         (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", HOLDS[request.param]))
         return f"{sys.executable} -I -S daemon.py"
 
+    @pytest.mark.variants
     async def test_after_the_command(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
         """A-104: the call returns, with what the command itself came to, when the daemon has ended."""
         result = await here.exec(f"{daemon}; echo done; exit 3")
@@ -190,12 +191,14 @@ class TestDaemon:
             await running
         assert not alive(pid)
 
+    @pytest.mark.slow
     async def test_after_its_time(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A-104: so does a timeout."""
         with pytest.raises(RuntimeTimeoutError):
             await here.exec("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", timeout=1)
         assert not alive(await pid_in(tmp_path / "pid"))
 
+    @pytest.mark.slow
     async def test_one_that_is_always_another(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A process that has a child and ends, over and over, is met whatever its number is by then."""
         (tmp_path / "relay.py").write_text(RELAY)
@@ -203,6 +206,7 @@ class TestDaemon:
         with (tmp_path / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Whoever of them is alive has it.
 
+    @pytest.mark.slow
     @pytest.mark.skipif(os.geteuid() != 0, reason="root only can give a bomb a user of its own")
     async def test_bomb(self, here: LocalRuntime, tmp_path: Path) -> None:
         """Processes that fork whenever another one makes room are all ended."""
@@ -225,6 +229,7 @@ class TestDaemon:
         assert running.cancelled()
         await until(lambda: not alive(pid))
 
+    @pytest.mark.slow
     async def test_end_of_the_program_above(self, tmp_path: Path) -> None:
         """What a command has started ends with the program that runs it, however that ends."""
         program = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=tmp_path)
@@ -233,6 +238,7 @@ class TestDaemon:
         await program.wait()
         await until(lambda: not any(map(alive, pids)))
 
+    @pytest.mark.slow
     async def test_several_commands(self, here: LocalRuntime, tmp_path: Path) -> None:
         """One command's end ends nothing of another's."""
         other = asyncio.create_task(
@@ -401,6 +407,7 @@ def end(pid: int) -> None:
         os.kill(pid, 9)
 
 
+@pytest.mark.slow
 class TestLightness:
     def test_imports(self) -> None:
         """Who uses this machine's runtime loads none of the packages that the others need."""

@@ -100,6 +100,7 @@ class TestFileSystem:
         assert (await runtime.exec(f"ls /tmp/{left} || ls ~/{left}")).exit_code != 0
         assert not (Path("/tmp") / left).exists()
 
+    @pytest.mark.slow
     async def test_let_in(self, work: Path) -> None:
         """`read_only` and `writable` let in what they name, and no more than they say."""
         (work.parent / "private/file").write_text("read me\n")
@@ -204,6 +205,7 @@ asyncio.run(check())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="root only can become another user")
 class TestAnotherUser:
     """A sandbox that is started by somebody who is not root, as most are."""

@@ -101,6 +101,7 @@ class TestCommands:
                 await runtime.exec(f"setsid sleep {slow} & sleep {slow}", timeout=0.5)
             await until(lambda: not process_sleeps(slow))
 
+    @pytest.mark.slow
     async def test_another_call_goes_on(self, server: VercelServer) -> None:
         """A-104: ending one command ends no other."""
         async with VercelSandboxRuntime(base_url=server.url) as runtime:

@@ -137,6 +137,7 @@ class TestLeaving:
             asyncio.run(live())
         asyncio.run(talk.whole())
 
+    @pytest.mark.slow
     async def test_anything_else(self) -> None:
         """A-32: what is neither of both ends the run too, and whoever waits is told what it was."""
         agent = Agent(ScriptedModel([C(c1=("note", {})), T("done")]), tools=[note])

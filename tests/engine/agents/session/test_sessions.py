@@ -218,6 +218,7 @@ class TestStore:
         assert w.session.messages[0] is not w.session.messages[0]
 
 
+@pytest.mark.slow
 class TestImport:
     def test_needs_no_model_library(self) -> None:
         """Importing the agents imports neither litellm nor an HTTP client."""

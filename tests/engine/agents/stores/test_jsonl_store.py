@@ -352,6 +352,7 @@ class TestOrder:
         await following
         assert texts(await store.load("s")) == ["1", "2", "3"]
 
+    @pytest.mark.slow
     def test_two_processes(self, tmp_path: Path) -> None:
         """Section 9: lines of two processes do not run into each other."""
         loop = "for _ in range(20): await store.append('s', UserMessage(text='{}' + 'x' * 9000))"
@@ -413,6 +414,7 @@ class TestDamage:
         await store.append("s", user("3"))
         assert texts(await store.load("s")) == ["1", "3"]
 
+    @pytest.mark.slow
     def test_killed(self, tmp_path: Path) -> None:
         """A-11: what `append` returned for is there after the process was killed."""
         loop = (

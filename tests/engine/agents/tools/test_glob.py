@@ -122,6 +122,7 @@ class TestMatching:
 
         assert matches(names, parts) == defined(names, parts)
 
+    @pytest.mark.slow
     @given(st.lists(NAMES, min_size=1, max_size=4), st.lists(PARTS, min_size=1, max_size=4))
     def test_find_finds_all(self, names: list[str], parts: list[str]) -> None:
         """§9: what find is asked for holds all that the pattern fits."""

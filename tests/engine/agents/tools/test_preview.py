@@ -145,6 +145,7 @@ class TestBounds:
         assert len(said.encode()) <= 65_536
         assert said.endswith("é" * 49 + "\n[Preview cut at 64.0KB.]")
 
+    @pytest.mark.slow
     async def test_large_files(self, tmp_path: Path) -> None:
         """§9: files that have nothing in common are compared in time; comparing lines is not."""
         (tmp_path / "a").write_text("".join(f"{number % 1999}\n" for number in range(100_000)))

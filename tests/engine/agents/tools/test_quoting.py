@@ -115,6 +115,7 @@ class TestTools:
         assert found == f"{name}:1:needle"
         assert os.listdir(tmp_path) == [name]
 
+    @pytest.mark.slow
     @given(word=NASTY)
     @settings(max_examples=examples(40), deadline=None)
     async def test_no_argument_runs(self, tmp_path_factory: pytest.TempPathFactory, word: str) -> None:

@@ -65,6 +65,7 @@ class TestLines:
         (tmp_path / "a").write_bytes(b"1\r\n2\r\n")
         assert await text(ReadTool, tmp_path, path="a") == "1\n2\n"
 
+    @pytest.mark.slow
     @given(
         lines=st.lists(st.text("aé\r \t", max_size=6), max_size=12),
         offset=st.integers(1, 13),

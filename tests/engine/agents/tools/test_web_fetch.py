@@ -145,6 +145,7 @@ GZIP, DEFLATE, RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
 class TestEncoding:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("encoding", "window"), [("gzip", GZIP), ("x-gzip", GZIP), ("deflate", DEFLATE), ("deflate", RAW)]
     )
@@ -205,6 +206,7 @@ class TestEncoding:
         await fetch(site.page("/plain", b"ok"))
         assert site.requests[-1][2]["accept-encoding"] == "identity"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "nonsense"])
     async def test_unreadable(self, site: Site, encoding: str) -> None:
         """One in another, and what cannot be decoded in pieces, is refused by its name."""

@@ -180,6 +180,7 @@ class TestRedirects:
         with pytest.raises(ToolError, match="Only http and https URLs can be fetched"):
             await fetch(url)
 
+    @pytest.mark.slow
     async def test_credentials_stay(self, site: Site) -> None:
         """Credentials are sent on within an origin, not to another."""
         site.page("/end", b"end")

@@ -184,6 +184,7 @@ class TestStream:
         assert "".join(e.delta for e in got if isinstance(e, TextDelta)) == "".join(words)
         assert "".join(e.delta for e in got if isinstance(e, ReasoningDelta)) == "".join(words)
 
+    @pytest.mark.slow
     async def test_arguments_are_joined(self) -> None:
         """A reader who does not read gets what was written of each call as one, calls kept apart."""
         long = {"text": "x" * 1000}

@@ -128,6 +128,7 @@ class TestLimit:
         with pytest.raises(ValueError, match="max_cost is in US dollars, more than 0, not"):
             Agent(ScriptedModel([]), max_cost=wrong)
 
+    @pytest.mark.slow
     @given(
         st.lists(st.integers(0, 8).map(lambda n: n / 16), max_size=12),
         st.integers(1, 32).map(lambda n: n / 16),
@@ -343,6 +344,7 @@ class TestPrices:
             "a run without it."
         )
 
+    @pytest.mark.slow
     async def test_litellms_list(self) -> None:
         """Limits: a model with a price on litellm's list may start; one without, or free, may not."""
         session = await Agent("openai/gpt-4o", max_cost=1.0).create_session()

@@ -36,12 +36,14 @@ class TestConditions:
         assert [call.event for call in effect.listed_allowed][:2] == [4, 8]
         assert found.warnings == ()
 
+    @pytest.mark.slow
     def test_several_values(self, path: Path) -> None:
         """Values seen more than once each, in a list."""
         calls = [*deploys(6, env="staging"), *deploys(6, env="dev"), *deploys(1, env="lab")]
         [found] = learned(path, ASKS, [[*calls, *deploys(2, approved=False, env="prod")]])
         assert found.rule == f'{ASKS} when input.env not in ["dev", "staging"]'
 
+    @pytest.mark.slow
     def test_numbers(self, path: Path) -> None:
         """A range of approved numbers in which nothing was denied."""
         amounts = [1.5 + number for number in range(12)]
@@ -50,6 +52,7 @@ class TestConditions:
         [found] = learned(path, ASKS, [[*calls, *refused]])
         assert found.rule == f"{ASKS} when input.amount < 1.5 or input.amount > 12.5"
 
+    @pytest.mark.slow
     def test_no_range_across_a_denial(self, path: Path) -> None:
         """A denied number among approved ones ends the range."""
         calls = [Did("deploy", {"amount": n}) for n in range(30)]
@@ -57,6 +60,7 @@ class TestConditions:
         assert found.rule == f"{ASKS} when input.amount < 10 or input.amount > 29"
         assert found.effect.saved == 20
 
+    @pytest.mark.slow
     def test_folders(self, path: Path) -> None:
         """The folder that approved paths share, for fields that hold paths."""
         names = [f"/srv/web/page{n}.html" for n in range(12)]
@@ -70,6 +74,7 @@ class TestConditions:
         calls = [Did("deploy", {"command": f"/srv/web/run{n}"}) for n in range(12)]
         assert learned(path, ASKS, [calls]) == []
 
+    @pytest.mark.slow
     def test_two_comparisons(self, path: Path) -> None:
         """Where no field alone tells them apart, two do."""
         calls = [
@@ -81,12 +86,14 @@ class TestConditions:
         assert found.rule == f'{ASKS} when input.force != false or input.env != "staging"'
         assert found.effect.saved == 12
 
+    @pytest.mark.slow
     def test_a_field_that_no_denied_call_has(self, path: Path) -> None:
         """An agent can add one: of two that let go as much it is the one that denied calls meet."""
         calls = [*deploys(12, env="staging", q=1), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, ASKS, [calls])
         assert found.rule == f'{ASKS} when input.env != "staging"'
 
+    @pytest.mark.slow
     def test_says_which_fields_are_open(self, path: Path) -> None:
         """A condition on one field lets go whatever is in the others, and the suggestion names them."""
         values = {f"f{number}": number for number in range(9)}
@@ -178,6 +185,7 @@ class TestNone:
         rules = f"{ASKS}\nrequire human-approval before deploy risk high"
         assert learned(path, rules, [deploys(12, env="dev")]) == []
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("limit", "allowed"),
         [

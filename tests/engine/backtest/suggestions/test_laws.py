@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def needs_approval(rules: RuleSet, tool: str, values: Input) -> bool:
     )
 
 
+@pytest.mark.slow
 class TestDenied:
     @given(journals)
     # Many journals give no suggestion, and say nothing here.

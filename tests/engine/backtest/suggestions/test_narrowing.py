@@ -48,6 +48,7 @@ class TestNarrowed:
         assert (made.support.calls, made.support.denied) == (5, 3)
         assert (found.denied, found.errors) == (0, ())
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(("most", "allowed"), [(3, 0), (9, 4), (20, 5)])
     def test_a_limit_over_sessions_counts_all_of_them(
         self, journal: Path, most: int, allowed: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ async def step(runtime: FlowRuntime) -> object:
 
 
 class TestAgents:
+    @pytest.mark.slow
     @given(replies)
     async def test_restored_at_every_step(self, written: list) -> None:
         """P-56, P-91, P-95: with its history from JSON before every step, a run goes as without."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from interlock.engine.flows import AgentConfig, AgentNode, Context, Done, Flow, FlowRuntime
 from tests.support.openai_server import OpenAIServer, begins_call, ends, says
 
@@ -18,6 +20,7 @@ def runtime(url: str, *tools: object) -> FlowRuntime:
 
 
 class TestOverTheWire:
+    @pytest.mark.slow
     async def test_structured(self, monkeypatch) -> None:
         """P-130, P-139: without tools the provider is sent the output's schema, strict, and no tools."""
         monkeypatch.setenv("OPENAI_API_KEY", "k")

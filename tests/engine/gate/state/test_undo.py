@@ -55,6 +55,7 @@ def not_run(gate: GateManager, decision: GateDecision) -> list[str]:
 class TestUnfired:
     """One transition of one net."""
 
+    @pytest.mark.slow
     @given(nets)
     @settings(max_examples=examples(400), deadline=None)
     def test_the_marking_before_or_none(self, drawn: Any) -> None:
@@ -277,6 +278,7 @@ class TestStaysSpent:
         assert (await allowed(gate, "a", "1")).outcome == "block"
         assert not_run(gate, first) == []
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
     @settings(max_examples=examples(200), deadline=None)

@@ -100,6 +100,7 @@ class TestNotifications:
             assert endpoint.woken == [("7", "approved")]
             assert len(endpoint.messages) == 2
 
+    @pytest.mark.slow
     async def test_tries_again(self, tmp_path: Path) -> None:
         """A notification that fails is sent again: the same id and body, another time and signature."""
         endpoint = Endpoint([500, 302, 503])
@@ -135,6 +136,7 @@ class TestNotifications:
             assert await until(forgotten)
             assert len([each for _, each in endpoint.messages if b"request.resolved" in each]) == 1
 
+    @pytest.mark.slow
     async def test_after_a_restart(self, tmp_path: Path) -> None:
         """What was not delivered is delivered by the next server, and what was is not sent again."""
         endpoint = Endpoint([500] * 1000)
@@ -155,6 +157,7 @@ class TestNotifications:
 
             assert await until(delivered)
 
+    @pytest.mark.slow
     async def test_one_that_was_not_expected(self, tmp_path: Path) -> None:
         """A receiver that does not know the secret gets challenges, and no notification."""
         endpoint = Endpoint()

@@ -28,6 +28,7 @@ from .acp_world import World, asks, call, is_running
 
 
 class TestSession:
+    @pytest.mark.slow
     async def test_is_of_the_agent_that_answers(self, world: World) -> None:
         """Its record names the agent without its package's scope, where it works and who started it."""
         await world.start()
@@ -157,6 +158,7 @@ class TestEnd:
             await world.hub.send(world.session, "are you there?", by="mia")
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_between_turns_fails_the_session(self, world: World) -> None:
         """An agent that goes away while it rests is not shown as resting."""
         agent = await world.start(real=True)
@@ -166,6 +168,7 @@ class TestEnd:
         await world.until(lambda: hosted.shown.status == "failed")
         assert (await world.state()).status == "failed"
 
+    @pytest.mark.slow
     async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
         """Closing the session ends the agent and its children, also one in a session of its own."""
         await world.start(real=True)
@@ -175,6 +178,7 @@ class TestEnd:
         for pid in (*world.done("pid"), *world.done("child")):
             await world.until(lambda pid=pid: not is_running(pid))
 
+    @pytest.mark.slow
     async def test_of_the_agent_ends_all_it_started(self, world: World) -> None:
         """Nothing goes on, or holds the agent's pipes, in the name of an agent that has gone."""
         await world.start(real=True)
@@ -185,6 +189,7 @@ class TestEnd:
         [child] = world.done("child")
         await world.until(lambda: not is_running(child))
 
+    @pytest.mark.slow
     async def test_waits_for_nobody_who_holds_its_pipes(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -204,6 +209,7 @@ class TestEnd:
         finally:
             os.kill(child, 9)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "signals", [[["inner", 9]], [["outer", 19]], [["inner", 9], ["outer", 9]]], ids=str
     )
@@ -223,6 +229,7 @@ class TestEnd:
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)
 
+    @pytest.mark.slow
     async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
         """Quitting while the agent works ends it, and the record says that the session was closed."""
         agent = await world.start(real=True)
@@ -322,6 +329,7 @@ class TestMisbehaving:
         await world.turn(["raw", raw], ["say", "on"])
         assert await world.events(CallDecided) == []
 
+    @pytest.mark.slow
     async def test_complaints_are_kept_aside(self, world: World) -> None:
         """Standard error goes to the log, and nowhere else while the agent lives."""
         await world.start()

@@ -54,6 +54,7 @@ class TestPermission:
         assert state.pending == []
         await world.check_fold()
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(("approved", "chosen"), [(True, "yes"), (False, "no")])
     async def test_waits_for_the_operator(self, world: World, approved: bool, chosen: str) -> None:
         """Where the nets ask, the request is in the queue, and the operator's answer is the agent's."""
@@ -70,6 +71,7 @@ class TestPermission:
         assert len(world.done("ran")) == approved
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_cannot_be_given_for_another_input(self, world: World) -> None:
         """An edit is refused with the reason and decides nothing: the request can still be answered."""
         await world.start()
@@ -86,6 +88,7 @@ class TestPermission:
         await world.hub.wait(world.session)
         assert world.done("ran") == []
 
+    @pytest.mark.slow
     async def test_is_judged_anew_each_time(self, world: World) -> None:
         """A request about the same call is another question: one answer never covers two runs."""
         await world.start(rules="limit execute to 1 per session")
@@ -93,6 +96,7 @@ class TestPermission:
         assert world.done("chosen") == ["yes", "no"]
         assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options",
         [
@@ -109,6 +113,7 @@ class TestPermission:
         [note] = await world.notes()
         assert "can only be allowed once" in note
 
+    @pytest.mark.slow
     async def test_without_a_way_to_reject_is_cancelled(self, world: World) -> None:
         """A block is told as cancelled when only lasting refusals are offered."""
         await world.start()
@@ -117,6 +122,7 @@ class TestPermission:
         )
         assert world.done("chosen") == ["cancelled"]
 
+    @pytest.mark.slow
     async def test_asked_for_twice_at_once_is_given_once(self, world: World) -> None:
         """Of two requests about one call that wait together the later one decides."""
         await world.start()
@@ -130,6 +136,7 @@ class TestPermission:
         assert first.is_error
         assert "not given the permission" in first.output
 
+    @pytest.mark.slow
     async def test_in_shadow_mode_is_given(self, world: World) -> None:
         """Shadow mode lets everything run, and records what it would have blocked."""
         await world.start(mode="shadow")
@@ -138,6 +145,7 @@ class TestPermission:
         [decided] = await world.events(CallDecided)
         assert (decided.mode, decided.outcome) == ("shadow", "block")
 
+    @pytest.mark.slow
     async def test_shows_the_change_of_an_edit(self, world: World) -> None:
         """Without a raw input the nets and the operator get path, title and change of the call."""
         await world.start(
@@ -164,6 +172,7 @@ def runs(call_id: str, command: str, **result: object) -> list[list]:
 
 
 class TestCompleted:
+    @pytest.mark.variants
     @pytest.mark.parametrize("result", [{}, {"content": []}, {"content": [text(" ")]}])
     async def test_is_no_success_where_nothing_is_told(self, world: World, result: dict) -> None:
         """Gemini CLI (0.61) reports each command so, also one that failed: a test unlocks nothing."""
@@ -176,6 +185,7 @@ class TestCompleted:
         assert "tells neither its output nor its exit code" in note
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_is_none_for_what_was_not_asked_about(self, world: World) -> None:
         """A command that ran unasked is no more a success, nor is what announced it its output."""
         await world.start()
@@ -186,6 +196,7 @@ class TestCompleted:
         await world.turn(announced, again, deploy)
         assert world.done("chosen") == ["no"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "result",
         [
@@ -202,6 +213,7 @@ class TestCompleted:
         assert world.done("chosen") == ["yes"]
         assert await world.notes() == []
 
+    @pytest.mark.slow
     async def test_is_a_success_where_its_output_came_before(self, world: World) -> None:
         """What a command prints while it runs is told before its end, and not again with it."""
         await world.start()
@@ -210,6 +222,7 @@ class TestCompleted:
         await world.turn(asked, printed, ended, ["ask", call("d", command="./deploy")])
         assert world.done("chosen") == ["yes"]
 
+    @pytest.mark.slow
     async def test_is_a_failure_by_its_exit_code(self, world: World) -> None:
         """A command that ended with 1 has failed, whatever its call is reported as."""
         await world.start()
@@ -218,6 +231,7 @@ class TestCompleted:
         assert world.done("chosen") == ["no"]
         assert state.calls["t"].status == "failed"
 
+    @pytest.mark.slow
     async def test_is_said_once_and_where_a_rule_waits(self, world: World) -> None:
         """The transcript says why of the first such command and of each test, and not of every other."""
         await world.start()

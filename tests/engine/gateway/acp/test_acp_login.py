@@ -120,6 +120,7 @@ class TestLogin:
         session = await agent.open(SessionConfig({}))
         assert (await world.hub.session(session)).agent == "a"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "offered",
         [
@@ -133,6 +134,7 @@ class TestLogin:
         with pytest.raises(AcpError, match="wants to be logged in first"):
             await agent.open(SessionConfig({}))
 
+    @pytest.mark.slow
     async def test_of_a_real_agent(self, world: World) -> None:
         """What the agent offered when it was met is in the error of the session that it refused."""
         offered = '[{"id": "a", "name": "Account", "description": "In the browser"}]'

@@ -63,6 +63,7 @@ CHANGES = [
 
 
 class TestChangedAfterApproval:
+    @pytest.mark.variants
     @pytest.mark.parametrize(("what", "approved", "changed"), CHANGES)
     async def test_fails_and_ends_the_turn(
         self, world: World, what: str, approved: dict, changed: dict
@@ -80,6 +81,7 @@ class TestChangedAfterApproval:
         assert state.calls["c1"].status == "failed"
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_unlocks_nothing(self, world: World) -> None:
         """A test that became another command has not passed, whatever the agent reports of it."""
         await world.start(unasked="note")
@@ -107,6 +109,7 @@ class TestChangedAfterApproval:
         [note] = await world.notes()
         assert "runs with another kind" in note
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("approved", "later"),
         [
@@ -151,6 +154,7 @@ class TestChangedWhileItWaits:
         assert "runs although it was refused" in note
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_is_not_allowed_by_who_was_asked(self, world: World) -> None:
         """The request that a person has in front of them is withdrawn, with what was changed."""
         await world.start(rules="require human-approval before execute")
@@ -168,6 +172,7 @@ class TestChangedWhileItWaits:
 
 
 class TestExecuted:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "raw",
         [
@@ -188,6 +193,7 @@ class TestExecuted:
         [decided] = await world.events(CallDecided)
         assert decided.outcome == "block"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "raw",
         [
@@ -243,6 +249,7 @@ class TestUnknownKind:
         [note] = await world.notes()
         assert "unclear ‘launch_missiles it’ runs without having asked" in note
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("rules", ["block other", "require test before other"])
     async def test_is_held_to_the_rules_on_other(self, world: World, rules: str) -> None:
         """What is blocked without a kind is blocked under an invented one, and nothing is left open."""
@@ -258,6 +265,7 @@ class TestUnknownKind:
             ("c1", True)
         ]
 
+    @pytest.mark.slow
     async def test_is_held_to_the_kind_it_had(self, world: World) -> None:
         """A kind that the protocol does not have takes no call out of the rules on the one before."""
         await world.start(rules="block execute")
@@ -266,6 +274,7 @@ class TestUnknownKind:
         assert answers(world) == ["no"]
         assert [each.tool for each in await world.events(CallDecided)] == ["unclear", "execute"]
 
+    @pytest.mark.slow
     async def test_uses_up_both_limits(self, world: World) -> None:
         """A call of unknown kind counts wherever it may be one of those that are limited."""
         await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
@@ -273,6 +282,7 @@ class TestUnknownKind:
         await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
         assert answers(world) == ["yes", "no", "yes", "no"]
 
+    @pytest.mark.slow
     async def test_needs_each_approval(self, world: World) -> None:
         """One answer lets nothing pass that rules on both names ask about."""
         both = "require human-approval before other\nrequire human-approval before unclear"
@@ -287,6 +297,7 @@ class TestUnknownKind:
         await world.hub.wait(world.session)
         assert answers(world) == ["no"]
 
+    @pytest.mark.slow
     async def test_opens_nothing(self, world: World) -> None:
         """The success of a call of unknown kind is none of the kind it may have."""
         await world.start(rules="require other before delete")
@@ -297,6 +308,7 @@ class TestUnknownKind:
         )
         assert answers(world) == ["yes", "no"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rules", ["block other", "require human-approval before other"])
     async def test_is_held_so_in_reports(self, world: World, rules: str) -> None:
         """What runs under an invented kind is judged by the rules on `other`, too."""
@@ -318,6 +330,7 @@ class TestAnswer:
         assert answers(world) == ["yes", "no", "no"]
         assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2", "c1#3"]
 
+    @pytest.mark.slow
     async def test_of_a_call_that_runs_is_given_once(self, world: World) -> None:
         """What the nets allowed when it was reported is asked about once without being another call."""
         await world.start(rules="limit execute to 1 per session")
@@ -326,6 +339,7 @@ class TestAnswer:
         await world.turn(running, *[["request", "session/request_permission", asks(about)]] * 2)
         assert answers(world) == ["yes", "no"]
 
+    @pytest.mark.slow
     async def test_is_not_repeated_under_the_id_of_another_call(self, world: World) -> None:
         """An agent that names its call as the record names the second request of another gets nothing."""
         await world.start(rules="limit execute to 2 per session")
@@ -348,6 +362,7 @@ class TestAfterItsEnd:
         [note] = await world.notes()
         assert "runs without having asked; the nets would have blocked it" in note
 
+    @pytest.mark.slow
     async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
         """What runs again with the nets' permission is a call of its own in the record."""
         await world.start(rules="limit execute to 2 per session", unasked="note")
@@ -356,6 +371,7 @@ class TestAfterItsEnd:
         assert [each.call_id for each in await world.events(CallResult)] == ["c1", "c1#2"]
         assert await world.notes() == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
     async def test_did_not_fail(self, world: World, first: list) -> None:
         """A failure, told first, hides from nobody that what is blocked has run; it is said once."""

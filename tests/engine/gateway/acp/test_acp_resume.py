@@ -22,6 +22,7 @@ async def goes_on(world: World, *able: str) -> None:
 
 
 class TestGoingOn:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("able", "asked"),
         [(("load",), "loaded"), (("resume",), "resumed"), (("load", "resume"), "resumed")],
@@ -44,6 +45,7 @@ class TestGoingOn:
         assert (resumed.by, resumed.source) == ("mia", {"acp": "s1"})
         await world.check_fold()
 
+    @pytest.mark.slow
     async def test_again(self, world: World) -> None:
         """A session that has gone on goes on once more; an id of an old call is none of a new one."""
         await world.start()
@@ -53,6 +55,7 @@ class TestGoingOn:
         await world.turn(["ask", call("t1", "delete", path="x")])
         assert world.done("chosen") == ["yes", "yes", "no"]
 
+    @pytest.mark.slow
     async def test_of_an_agent_that_cannot(self, world: World) -> None:
         """An agent that offers neither says so, its program is ended, and nothing is recorded."""
         await world.start()

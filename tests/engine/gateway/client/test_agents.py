@@ -65,6 +65,7 @@ class TestGating:
             assert (answer.outcome, answer.input) == ("block", {})
             assert "not on a Friday" in (answer.reason or "")
 
+    @pytest.mark.slow
     async def test_edited_input_runs(self, tmp_path: Path) -> None:
         """What a person made of the input is what the function gets."""
         got: list[object] = []
@@ -286,6 +287,7 @@ class TestSessions:
                 await interlock.open("bot", mode="shadow")
             assert refused.value.code == Code.NOT_ALLOWED
 
+    @pytest.mark.slow
     async def test_in_a_shadow_server(self, tmp_path: Path) -> None:
         """Where the server only watches, calls are allowed and the answer says what would have been."""
         async with (
@@ -298,6 +300,7 @@ class TestSessions:
             async with interlock.session("bot", mode="enforce") as stricter:
                 assert (await stricter.call("rm", {})).outcome == "block"
 
+    @pytest.mark.slow
     async def test_withdrawn_when_it_waits_no_more(self, tmp_path: Path) -> None:
         """A cancelled call leaves the queue."""
         async with (

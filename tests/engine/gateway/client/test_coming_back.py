@@ -43,6 +43,7 @@ class TestARotatedToken:
             await until(lambda: asyncio.sleep(0, console.trouble is None))
             await console.close()
 
+    @pytest.mark.slow
     async def test_of_an_agent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """So does an agent, whose session goes on; one that was given its token stays out."""
         file = tmp_path / "agent.token"
@@ -88,6 +89,7 @@ class TestAStrangerMeanwhile:
             await agent.close()
         assert all(secret.encode() not in each for each in heard)
 
+    @pytest.mark.slow
     async def test_is_no_server_to_begin_with(self, tmp_path: Path) -> None:
         """An agent that never was in is told at once."""
         async with served(tmp_path) as server:

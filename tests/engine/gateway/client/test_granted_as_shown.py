@@ -151,6 +151,7 @@ async def granted(server: Served, gate: AgentSession, console: ConsoleClient) ->
 
 
 class TestGrant:
+    @pytest.mark.slow
     async def test_none_of_sixteen_variants_passes(self, tmp_path: Path) -> None:
         """Each asks, and is in front of the operator as it is; what was granted passes in between."""
         async with (
@@ -177,6 +178,7 @@ class TestGrant:
             assert passed == []
             assert len(VARIANTS) == 16
 
+    @pytest.mark.slow
     async def test_what_else_asks_says_why(self, tmp_path: Path) -> None:
         """Nothing but the shown programs and words passes; each request says what makes it another."""
         async with (
@@ -221,6 +223,7 @@ class TestGrant:
             asked = await request(console)
             assert asked.beyond == ("grant-1 does not cover this call: it is used up or its time is over")
 
+    @pytest.mark.slow
     async def test_another_target_is_what_was_granted(self, tmp_path: Path) -> None:
         """The text of a command that its map reads may differ, where its effects are the same."""
         async with (
@@ -234,6 +237,7 @@ class TestGrant:
             answer = await asyncio.wait_for(gate.call("bash", other, call_id="c2"), 10)
             assert (answer.outcome, answer.approved_by) == ("allow", ())
 
+    @pytest.mark.slow
     async def test_not_with_an_edit_of_the_effects(self, tmp_path: Path) -> None:
         """An edit that makes another sort of call of it grants nothing, and the request stays open."""
         rules = f"map bash.command rm as delete\n{RULES}\nrequire human-approval before delete"
@@ -260,6 +264,7 @@ class TestGrant:
             await console.decide(asked.id, approved=False, digest=asked.digest)
             assert (await asyncio.wait_for(call, 10)).outcome == "block"
 
+    @pytest.mark.slow
     async def test_ends_with_the_maps(self, tmp_path: Path) -> None:
         """After a restart under other maps the call asks, and the old ones revive nothing."""
         asking: list[str] = []
@@ -280,6 +285,7 @@ class TestGrant:
                 assert not state.grants["grant-1"].net.active
         assert asking == ["waiting", "waiting"]
 
+    @pytest.mark.slow
     async def test_stays_through_a_restart(self, tmp_path: Path) -> None:
         """Under the same maps it holds on, for what was shown only."""
         async with (
@@ -372,6 +378,7 @@ class TestPeople:
                 )
                 waits.cancel()
 
+    @pytest.mark.slow
     async def test_a_token_that_is_revoked_in_between(self, tmp_path: Path) -> None:
         """The first of two approvals counts for nothing once its token is revoked."""
         async with served(tmp_path, rules=TWO) as server:

@@ -210,6 +210,7 @@ class TestEnd:
             await beside(SyncAgentClient("ws://127.0.0.1:9", "x" * 43, patience=0.0).__enter__)
         assert threads_of_clients() == []
 
+    @pytest.mark.slow
     async def test_belongs_to_one_process(self, tmp_path: Path) -> None:
         """A forked child says that it needs a client of its own, instead of waiting for ever."""
 

@@ -84,6 +84,7 @@ async def asked(hub: SharedHub, other: SharedHub) -> asyncio.Task[object]:
 
 
 class TestOneQueue:
+    @pytest.mark.slow
     async def test_shows_sessions_of_the_other(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A console at either server sees the session and its state, and where it is."""
         here, there = two
@@ -111,6 +112,7 @@ class TestOneQueue:
                         break
         assert numbers == list(range(1, len(numbers) + 1))
 
+    @pytest.mark.slow
     async def test_is_answered_anywhere(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An approval at one server releases the call at the other, under the name of who gave it."""
         here, there = two
@@ -126,6 +128,7 @@ class TestOneQueue:
         ]
         assert decided.by == "ada"
 
+    @pytest.mark.slow
     async def test_counts_the_first_answer(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Of two answers at two servers one counts, and the other is told so."""
         here, there = two
@@ -138,6 +141,7 @@ class TestOneQueue:
         assert sorted(each.ok for each in answers) == [False, True]
         await task
 
+    @pytest.mark.slow
     async def test_refuses_what_was_not_shown(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An answer to another digest counts for nothing at the owner, either."""
         here, there = two
@@ -207,6 +211,7 @@ class TestLimitsOverSessions:
         assert answer.outcome == "block", answer
         assert "refund" in (answer.reason or "")
 
+    @pytest.mark.slow
     async def test_the_last_use_is_taken_once(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -228,6 +233,7 @@ class TestLimitsOverSessions:
         assert answer.outcome == "block"
         assert tries == [False]
 
+    @pytest.mark.slow
     async def test_many_at_once(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Of calls at both servers in one moment as many are allowed as there are uses."""
         here, there = await refunding(two, "limit refund to 5 per 1d across everyone")
@@ -237,6 +243,7 @@ class TestLimitsOverSessions:
         )
         assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
 
+    @pytest.mark.slow
     async def test_an_approved_call_is_not_asked_about_again(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
@@ -255,6 +262,7 @@ class TestLimitsOverSessions:
         assert await approved(there, "robin-2") == "allow"
         assert await approved(here, "robin-1", "d") == "block"
 
+    @pytest.mark.slow
     async def test_that_cannot_be_reserved_block(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -270,6 +278,7 @@ class TestLimitsOverSessions:
         assert answer.outcome == "block"
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
 
+    @pytest.mark.slow
     async def test_a_use_without_a_record_ends_with_its_server(
         self,
         two: tuple[SharedHub, SharedHub],
@@ -307,6 +316,7 @@ class TestLimitsOverSessions:
             found = connection.execute("SELECT session, kept FROM reservation").fetchall()
         assert found == [("robin-2", True)]
 
+    @pytest.mark.slow
     async def test_what_never_ran_is_given_back(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -364,6 +374,7 @@ class TestFailover:
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
+    @pytest.mark.slow
     async def test_lets_the_silent_one_answer_nothing(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -381,6 +392,7 @@ class TestFailover:
         kinds = [each.body.type for each in await there.recorded("robin-1")]
         assert "call.decided" not in kinds
 
+    @pytest.mark.slow
     async def test_performs_what_was_asked_of_the_dead(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -398,6 +410,7 @@ class TestFailover:
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
+    @pytest.mark.slow
     async def test_an_agent_that_is_coming_keeps_its_session(
         self,
         two: tuple[SharedHub, SharedHub],
@@ -430,6 +443,7 @@ class TestFailover:
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
+    @pytest.mark.slow
     async def test_an_agent_that_comes_amid_the_end_waits_for_it(
         self,
         two: tuple[SharedHub, SharedHub],
@@ -595,6 +609,7 @@ class TestServerThatEnds:
         await here.close()
         assert await asyncio.wait_for(coming, 10) == "robin-1"
 
+    @pytest.mark.slow
     async def test_as_the_last_one_closes_them(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -656,6 +671,7 @@ class TestActs:
         with reading(postgresql) as connection:
             assert connection.number("SELECT count(*) FROM act") == 0
 
+    @pytest.mark.slow
     async def test_for_an_open_request_are_kept(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:

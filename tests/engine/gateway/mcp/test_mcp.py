@@ -101,6 +101,7 @@ async def waiting(server: Served) -> str:
 
 
 class TestCalls:
+    @pytest.mark.slow
     async def test_blocked_and_allowed(self, tmp_path: Path) -> None:
         """What is blocked is an error with the reason, and never reaches the server; the rest runs."""
         async with (
@@ -121,6 +122,7 @@ class TestCalls:
             [found] = await server.hub.sessions()
             assert found.agent == "mcp/shop"
 
+    @pytest.mark.slow
     async def test_asked(self, tmp_path: Path) -> None:
         """A call waits for a person: approved, denied or changed, and the client hears meanwhile why."""
         rules = "require human-approval before deploy"
@@ -194,11 +196,13 @@ class TestTheRest:
             assert text(thought) == "thought: about apples"
             assert [each[1] for each in heard.progress] == ["thinking", "thought"]
 
+    @pytest.mark.slow
     async def test_the_token_stays_here(self, tmp_path: Path) -> None:
         """The server behind does not see the token with which calls are put to the gate."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
             assert text(await client.call_tool("secrets", {})) == "[]"
 
+    @pytest.mark.slow
     async def test_without_interlocks_server(self, tmp_path: Path) -> None:
         """Calls are answered with what to do, everything else works."""
         async with served(tmp_path) as server:
@@ -224,6 +228,7 @@ class TestOptions:
             [found] = await server.hub.sessions()
             assert found.agent == "clerk"
 
+    @pytest.mark.slow
     async def test_from_the_line_alone(self, tmp_path: Path) -> None:
         """A file, even the user's own, changes neither what rules call a tool nor its session."""
         (tmp_path / "config").mkdir(exist_ok=True)
@@ -288,6 +293,7 @@ async def over_http(directory: Path) -> AsyncGenerator[str]:
 
 
 class TestHttp:
+    @pytest.mark.variants
     @pytest.mark.parametrize("mode", ["legacy", "auto"])
     async def test_gated(self, tmp_path: Path, mode: str) -> None:
         """A server behind HTTP is gated as one behind pipes, in both ways of the protocol."""
@@ -305,6 +311,7 @@ class TestHttp:
                 assert text(await going) == "deployed to two"
             assert [each[0] for each in ran(tmp_path)] == ["test", "deploy"]
 
+    @pytest.mark.slow
     async def test_sampling(self, tmp_path: Path) -> None:
         """What the server asks the client passes too."""
         async with (
@@ -317,6 +324,7 @@ class TestHttp:
             assert text(thought) == "thought: about pears"
             assert [each[1] for each in heard.progress] == ["thinking", "thought"]
 
+    @pytest.mark.slow
     async def test_another_authorization(self, tmp_path: Path) -> None:
         """A server that wants another authorization, or breaks off, is said to; the gate goes on."""
 
@@ -340,6 +348,7 @@ class TestHttp:
                             await client.initialize()
                         assert "hidden" not in str(found.value)
 
+    @pytest.mark.slow
     async def test_nobody_there(self, tmp_path: Path) -> None:
         """Where no server answers the client reads so, and the gate goes on."""
         async with served(tmp_path) as server, over_http(tmp_path) as url:

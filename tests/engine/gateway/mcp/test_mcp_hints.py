@@ -68,6 +68,7 @@ class TestHints:
             assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
             assert any("otherwise than before" in each for each in await said(server))
 
+    @pytest.mark.slow
     async def test_two_entries_of_one_name(self, tmp_path: Path) -> None:
         """Of a tool that one list has twice only what both entries claim counts."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
@@ -76,6 +77,7 @@ class TestHints:
             text(await ends.told(1))
             assert await claims(server) == [({"open_world": True}, ())]
 
+    @pytest.mark.slow
     async def test_under_the_name_at_the_gate(self, tmp_path: Path) -> None:
         """With `--prefix` the claims are about the tool that rules name."""
         rules = RULES.replace("fetch", "web_fetch")

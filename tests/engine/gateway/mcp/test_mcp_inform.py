@@ -113,6 +113,7 @@ class TestInform:
             await server.hub.decide(request, approved=False, by="ada")
             assert "deploy" in text(await ends.told(1))
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("inform", "capabilities"),
         [(False, FORMS), (True, {}), (True, {"elicitation": {"url": {}}}), (True, {"elicitation": None})],
@@ -131,6 +132,7 @@ class TestInform:
             await until(twice)
             assert not [each for each in ends.client if each.get("method") == "elicitation/create"]
 
+    @pytest.mark.slow
     async def test_the_servers_own_questions_pass(self, tmp_path: Path) -> None:
         """A client's answers to its server are the server's, under whatever id that asked."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:

@@ -33,6 +33,7 @@ async def recorded(server: Served, kind: type) -> list[object]:
 
 
 class TestOutOfTime:
+    @pytest.mark.slow
     async def test_is_told_to_call_again(self, tmp_path: Path) -> None:
         """The model reads until when, calls again, and runs what a person has approved meanwhile."""
         async with (
@@ -54,6 +55,7 @@ class TestOutOfTime:
             assert (call.status, call.approved_by) == ("done", ("ada",))
             assert len(await recorded(server, ApprovalRequested)) == 1
 
+    @pytest.mark.slow
     async def test_goes_on_waiting(self, tmp_path: Path) -> None:
         """Called again before anybody decides, it waits for the same request."""
         async with (
@@ -65,6 +67,7 @@ class TestOutOfTime:
                 assert "stays open until" in text(await ends.told(number))
             assert len(await recorded(server, ApprovalRequested)) == 1
 
+    @pytest.mark.slow
     async def test_without_late_answers(self, tmp_path: Path) -> None:
         """Where they are off the request is withdrawn, and the text says so."""
         async with served(tmp_path, rules=ASKING) as server, between(server, wait=2.0) as ends:

@@ -133,6 +133,7 @@ async def running(directory: Path) -> AsyncGenerator[Vault]:
 
 
 class TestLogin:
+    @pytest.mark.slow
     async def test_is_kept_for_its_owner(self, vault: Vault) -> None:
         """The tokens stand in a file of mode 0600, and are for this server alone (RFC 8707)."""
         login = await vault.login()
@@ -145,6 +146,7 @@ class TestLogin:
         # Neither a log nor an error shows them.
         assert login.access_token.get_secret_value() not in repr(login)
 
+    @pytest.mark.slow
     async def test_takes_no_answer_of_strangers(self, vault: Vault) -> None:
         """What comes to the port without the state of this login is refused, and waited past."""
         strays = ("{base}?code=x&state=y", "{base}?error=access_denied", "{base}x", "{base}")
@@ -153,12 +155,14 @@ class TestLogin:
         await browser.end()
         assert browser.statuses == [400, 400, 400, 400, 200]
 
+    @pytest.mark.slow
     async def test_by_a_browser_elsewhere(self, vault: Vault) -> None:
         """The address where it ended may be pasted."""
         browser = Browser(paste=True)
         assert await log_in(vault.file, browser, browser.lines()) is not None
         assert browser.statuses == []
 
+    @pytest.mark.slow
     async def test_refused(self, vault: Vault) -> None:
         """Who is refused is told, and nothing is kept."""
         vault.order("deny")
@@ -185,6 +189,7 @@ class TestLogin:
 
 
 class TestUse:
+    @pytest.mark.slow
     async def test_is_renewed_before_its_end(self, vault: Vault) -> None:
         """One that has ended is renewed for the same server, by one of all that use it."""
         first = await vault.login()
@@ -197,6 +202,7 @@ class TestUse:
         assert again.access_token != first.access_token
         assert vault.file.path.stat().st_mode & 0o777 == 0o600
 
+    @pytest.mark.slow
     async def test_is_renewed_when_refused(self, vault: Vault) -> None:
         """A token that the server takes no more is renewed once, and the request sent again."""
         await vault.login()
@@ -204,6 +210,7 @@ class TestUse:
         assert await vault.ask() == (200, [])
         assert len(vault.log()) == 2
 
+    @pytest.mark.slow
     async def test_that_cannot_be_renewed(self, vault: Vault) -> None:
         """Then the server's refusal stays, and nobody is asked to log in there and then."""
         await vault.login()
@@ -230,6 +237,7 @@ class TestUse:
         assert reported == [f"the login at {vault.url} could not be renewed (200)"]
         assert vault.file.read() == login
 
+    @pytest.mark.slow
     async def test_goes_to_its_server_alone(self, vault: Vault) -> None:
         """A request to another origin carries no token."""
         await vault.login()
@@ -245,6 +253,7 @@ class TestUse:
             await http.get(vault.url)
         assert [("authorization" in request.headers) for request in seen] == [False, True]
 
+    @pytest.mark.slow
     async def test_a_file_that_others_can_read(self, vault: Vault) -> None:
         """It is not used, and the reason is told."""
         await vault.login()
@@ -253,6 +262,7 @@ class TestUse:
         assert status == 401
         assert "others may read or write it" in reported[0]
 
+    @pytest.mark.slow
     async def test_a_file_of_another_server(self, vault: Vault) -> None:
         """A login that was put in place of another one is none, nor is one that is renewed in clear."""
         login = await vault.login()
@@ -261,6 +271,7 @@ class TestUse:
             with pytest.raises(TokenError, match="interlock mcp login"):
                 vault.file.read()
 
+    @pytest.mark.slow
     async def test_through_the_gate(self, vault: Vault, tmp_path: Path) -> None:
         """`interlock mcp --url` uses it; without one its answer names the command."""
         async with served(tmp_path, rules="block other") as server:
@@ -274,6 +285,7 @@ class TestUse:
 
 
 class TestLogout:
+    @pytest.mark.slow
     async def test_removes_and_revokes(self, vault: Vault) -> None:
         """The file is gone, and the tokens are of no use at the server."""
         vault.order("secret")
@@ -295,6 +307,7 @@ class TestLogout:
         assert "leads to http://id.example/revoke: expected https" in fault
         assert not vault.file.path.exists()
 
+    @pytest.mark.slow
     async def test_without_the_server(self, tmp_path: Path) -> None:
         """Where the server cannot be asked the file is gone all the same, which is said."""
         async with running(tmp_path) as vault:
@@ -333,6 +346,7 @@ class TestCommand:
         assert main(["mcp", "logout", "https://shop.example/mcp"]) == 0
         assert "There is no login at https://shop.example/mcp" in capsys.readouterr().out
 
+    @pytest.mark.slow
     async def test_shows_the_address(self, vault: Vault, tmp_path: Path) -> None:
         """`interlock mcp login` says where to log in, on stderr, and what comes next."""
         process = await asyncio.create_subprocess_exec(

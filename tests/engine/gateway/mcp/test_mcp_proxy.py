@@ -659,6 +659,7 @@ class TestUnlisted:
             await ends.ran(3, "deploy")
             assert len(asked) == 1
 
+    @pytest.mark.slow
     async def test_a_list_without_end(self, tmp_path: Path) -> None:
         """A server whose list never ends is asked for a bounded number of pages."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
@@ -674,6 +675,7 @@ class TestUnlisted:
             assert len(answers) == MOST_PAGES
             assert ends.server == []
 
+    @pytest.mark.slow
     async def test_the_client_sees_no_list_of_the_proxy(self, tmp_path: Path) -> None:
         """Answers to the proxy's own requests, late and repeated ones too, never reach the client."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:

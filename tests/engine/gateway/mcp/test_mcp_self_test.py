@@ -8,6 +8,8 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import pytest
+
 from interlock.engine.history.model.events import CallDecided
 
 from ..served import Served, served
@@ -36,6 +38,7 @@ async def self_test(directory: Path, server: Served | None, *line: str) -> tuple
     return process.returncode, out.decode()
 
 
+@pytest.mark.slow
 class TestSelfTest:
     async def test_blocks_the_probe(self, tmp_path: Path) -> None:
         """The gate's server records the call, no tool of the server runs, and its tools are named."""

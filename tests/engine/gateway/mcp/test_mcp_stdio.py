@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from ..served import Served, served, until
 
 RECORDER = Path(__file__).parent / "mcp_recorder.py"
@@ -98,6 +100,7 @@ class TestBytes:
             assert (tmp_path / "record").read_bytes() == SENT
             assert process.returncode == 0
 
+    @pytest.mark.slow
     async def test_attacks(self, tmp_path: Path) -> None:
         """Calls in disguise do not reach the server, blocked ones neither; allowed ones do, once."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{}}}'
@@ -137,6 +140,7 @@ class TestTheEnd:
             process.stdin.write(b'{"method":"END"}\n')
             assert await asyncio.wait_for(process.wait(), 30) == 3
 
+    @pytest.mark.slow
     async def test_signals_pass(self, tmp_path: Path) -> None:
         """A signal to end is the server's to follow; its stderr is the gate's."""
         async with recorder(tmp_path, "trap") as process:
@@ -146,6 +150,7 @@ class TestTheEnd:
             assert said == b"got 15\n"
             assert process.returncode == 7
 
+    @pytest.mark.slow
     async def test_somebody_holds_its_output(self, tmp_path: Path) -> None:
         """A server that leaves a child with its output behind has ended all the same."""
         async with recorder(tmp_path, "child") as process:
@@ -162,6 +167,7 @@ class TestTheEnd:
                 os.kill(int((tmp_path / "record.pid").read_text()), signal.SIGKILL)
             await process.communicate()
 
+    @pytest.mark.slow
     async def test_killed_by_it(self, tmp_path: Path) -> None:
         """A server that a signal ended is told as shells do."""
         async with recorder(tmp_path) as process:
@@ -170,6 +176,7 @@ class TestTheEnd:
             await process.communicate()
             assert process.returncode == 128 + signal.SIGTERM
 
+    @pytest.mark.slow
     async def test_the_session_ends(self, tmp_path: Path) -> None:
         """The session at the gate ends with the client, and what waits is withdrawn."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}\n'

@@ -58,6 +58,7 @@ class TestFlow:
         claims = await Provider(made.issuer).check(tokens.id_token or "", [DEVICE_CLIENT])
         assert claims.sub == "sub-ada"
 
+    @pytest.mark.slow
     async def test_slow_down(self, made: OidcProvider) -> None:
         """Each `slow_down` makes the interval five seconds longer, for good (RFC 8628, 3.5)."""
         made.slow = 2
@@ -65,12 +66,14 @@ class TestFlow:
         await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
         assert waiting.pauses == [5.0, 10.0, 15.0, 15.0]
 
+    @pytest.mark.slow
     async def test_a_denial(self, made: OidcProvider) -> None:
         """Who denies it ends it at once."""
         waiting = Waiting(made, "access_denied")
         with pytest.raises(FlowError, match="the login was denied there"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
 
+    @pytest.mark.slow
     async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
         """When the provider says so, or when its time is over anyhow."""
         waiting = Waiting(made, "expired_token")
@@ -81,6 +84,7 @@ class TestFlow:
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
         assert sum(waiting.pauses) < 300
 
+    @pytest.mark.slow
     async def test_a_provider_that_is_down_for_a_while(self, made: OidcProvider) -> None:
         """It is asked on, more seldom; nothing is lost by it."""
         waiting = Waiting(made, agree_at=3)
@@ -89,6 +93,7 @@ class TestFlow:
         assert waiting.pauses == [5.0, 10.0, 20.0]
         assert tokens.id_token is not None
 
+    @pytest.mark.slow
     async def test_a_provider_without_one(self, made: OidcProvider) -> None:
         """Neither a provider that is down nor a client that it does not know begins a flow."""
         made.down = True
@@ -104,6 +109,7 @@ class TestFlow:
 class TestAnswers:
     """What the provider answers, whatever it is, ends as an error that a person can read."""
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "body",
         [

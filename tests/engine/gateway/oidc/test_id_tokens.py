@@ -62,6 +62,7 @@ class TestAcceptance:
         await provider.check(made.id_token(iat=int(now[0]), exp=int(now[0]) + 60), [CLIENT])
         assert len(made.asked) == 4
 
+    @pytest.mark.slow
     async def test_small_differences_of_clocks_do_not_matter(self, made: OidcProvider) -> None:
         """What is over, or begins, by less than the leeway counts."""
         now = int(time.time())
@@ -87,6 +88,7 @@ class TestForgeries:
         token = f"{signed.decode()}.{mac.decode()}"
         assert "signed by 'HS256'" in await refused(made, token)
 
+    @pytest.mark.slow
     async def test_a_key_that_the_token_brings(self, made: OidcProvider) -> None:
         """A token signed by a key of its own, which it shows in its header, is refused."""
         own = RSAKey.generate_key(2048, {"kid": "one"})
@@ -106,6 +108,7 @@ class TestForgeries:
         """Anything else is refused, and raises nothing else."""
         assert await refused(made, text)
 
+    @pytest.mark.slow
     async def test_a_changed_claim(self, made: OidcProvider) -> None:
         """Another body under the same signature is refused."""
         head, _, signature = made.id_token().split(".")
@@ -127,6 +130,7 @@ class TestClaims:
         said = await refused(made, made.id_token(iss="https://evil.example"))
         assert "of the issuer 'https://evil.example'" in said
 
+    @pytest.mark.slow
     async def test_times(self, made: OidcProvider) -> None:
         """Expired, future and old ones are refused, and those without times."""
         now = int(time.time())
@@ -139,10 +143,12 @@ class TestClaims:
             assert f"make no sense: {name}" in await refused(made, made.id_token(**{name: None}))
         assert "make no sense" in await refused(made, made.id_token(exp="tomorrow"))
 
+    @pytest.mark.slow
     async def test_a_time_of_hundreds_of_digits(self, made: OidcProvider) -> None:
         """It is compared like any other, though no float holds it."""
         assert "in the future" in await refused(made, made.id_token(nbf=10**400))
 
+    @pytest.mark.slow
     async def test_the_nonce_of_another_login(self, made: OidcProvider) -> None:
         """A token without this login's nonce is refused, also one with none."""
         for token in (made.id_token(), made.id_token(nonce="other")):
@@ -190,6 +196,7 @@ class TestProvider:
         with pytest.raises(ProviderError, match="does not answer"):
             await Provider(made.issuer).metadata()
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("headers", "size", "said"),
         [
@@ -207,6 +214,7 @@ class TestProvider:
         with pytest.raises(ProviderError, match=said):
             await Provider(made.issuer).metadata()
 
+    @pytest.mark.slow
     async def test_an_answer_that_never_ends(
         self, made: OidcProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:

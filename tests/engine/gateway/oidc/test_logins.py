@@ -118,6 +118,7 @@ class TestNames:
         place.tokens.revoke("ada")
         assert await place.enter(person("ada", "dev", sub="sub-other")) == "ada"
 
+    @pytest.mark.slow
     async def test_nobody_gets_the_name_of_a_token(self, place: Place) -> None:
         """An operator's, an agent's, or one like the owner of an agent's."""
         place.tokens.issue("operator", "ben")
@@ -128,6 +129,7 @@ class TestNames:
         assert "owns the token of 'bot'" in await place.refused(person("çarol", "dev"))
         assert await place.enter(person("carol", "dev")) == "carol"
 
+    @pytest.mark.slow
     async def test_nobody_gets_the_name_of_a_configured_operator(self, place: Place) -> None:
         """Only whose subject the configuration has gets the name, whatever the provider calls them."""
         place.operators = Operators((Operator("ada", "administer", ("dba",)),))
@@ -137,6 +139,7 @@ class TestNames:
         assert await place.enter({**person("lovelace", "dev"), "sub": "sub-ada"}) == "ada"
         assert '[operators."ada"]' in await place.refused(person("ada", "dev", sub="sub-eve"))
 
+    @pytest.mark.slow
     async def test_a_login_that_the_configuration_gives_a_token_s_name(self, place: Place) -> None:
         """A person may have a token and logins under one name, where the configuration says so."""
         place.tokens.issue("operator", "ada")
@@ -144,6 +147,7 @@ class TestNames:
         place.operators = Operators((Operator("ada", login=theirs),))
         assert await place.enter(person("ada", "dev")) == "ada"
 
+    @pytest.mark.slow
     async def test_a_new_name_ends_the_logins_under_the_old_one(self, place: Place) -> None:
         """A person is never here under two names, which would be two people."""
         opened = await place.logins.open(place.provider.id_token(person("ada2", "dev")))
@@ -153,12 +157,14 @@ class TestNames:
         assert place.tokens.find(opened.token or "") is None
         assert [each.name for each in place.tokens.people()] == ["ada"]
 
+    @pytest.mark.slow
     async def test_a_name_that_cannot_be_one(self, place: Place) -> None:
         """Control characters, line breaks, blanks and long names are refused, as of configured names."""
         for name in ("a\u202eda", "ada\nben", " ", "a" * 65):
             assert "an operator's name is one line" in await place.refused(person(name, "dev"))
         assert "no claim 'preferred_username'" in await place.refused({"sub": "x", "groups": "dev"})
 
+    @pytest.mark.slow
     async def test_an_address_that_nobody_verified(self, place: Place) -> None:
         """An e-mail address is a name only if the provider has verified it."""
         place.logins = place.on(replace(place.logins.terms, name_claim="email"))
@@ -173,6 +179,7 @@ class TestNames:
         place.logins = place.on(replace(place.logins.terms, name_claim="sub"))
         assert await place.enter(person("ada", "dev")) == "sub-ada"
 
+    @pytest.mark.slow
     async def test_no_token_gets_the_name_of_a_person(self, place: Place) -> None:
         """Neither as it is nor one like it; a login's token cannot be rotated into a lasting one."""
         await place.enter(person("ada", "dev"))
@@ -191,6 +198,7 @@ class TestUse:
         with pytest.raises(InvalidIdTokenError, match="used before"):
             await place.logins.open(token)
 
+    @pytest.mark.slow
     async def test_an_id_token_from_before_a_restart_opens_none(self, place: Place) -> None:
         """A server that begins anew does not know which were used."""
         token = place.provider.id_token(person("ada", "dev"))

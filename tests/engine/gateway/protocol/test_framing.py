@@ -44,6 +44,7 @@ def refused(text: str | bytes) -> WireError:
 
 
 class TestRequests:
+    @pytest.mark.slow
     @given(st.dictionaries(st.text("abc"), values))
     def test_what_was_sent_is_what_is_read(self, sent: dict[str, object]) -> None:
         """Numbers of any size, text and nesting arrive as they were: people approve what they see."""

@@ -100,6 +100,7 @@ class TestTheTable:
 
 
 class TestTheServer:
+    @pytest.mark.variants
     @pytest.mark.parametrize("rights", KINDS)
     async def test_refuses_what_needs_more(self, tmp_path: Path, rights: Rights) -> None:
         """Each method is asked for by hand with a token of each kind."""

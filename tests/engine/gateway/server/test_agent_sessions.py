@@ -123,6 +123,7 @@ class TestTwoConnections:
 
 
 class TestNobodyWaits:
+    @pytest.mark.slow
     async def test_taken_back_after_a_while(self, tmp_path: Path) -> None:
         """A call whose agent is gone leaves the queue undecided and is judged anew if it comes back."""
         async with served(tmp_path, rules=ASKS, limits=Limits(absent=0.05)) as server:
@@ -156,6 +157,7 @@ class TestNobodyWaits:
                 await gate.call("deploy", {"other": 1}, call_id="d1")
             await until(lambda: nobody_waits(server))
 
+    @pytest.mark.slow
     async def test_a_session_that_was_resumed(self, tmp_path: Path) -> None:
         """A call that was left in a session that ended takes nothing back from the resumed one."""
         limits = Limits(absent=0.3)

@@ -102,6 +102,7 @@ class TestFloods:
             async with raw(server, server.agent), raw(server, server.agent), raw(server, server.other):
                 assert len(usage) == 2
 
+    @pytest.mark.slow
     async def test_large_messages_count_more(self, tmp_path: Path) -> None:
         """Few large messages take as much of a token's rate as many small ones."""
         async with served(tmp_path, limits=Limits(rate=50)) as server, raw(server, server.agent) as flood:
@@ -110,6 +111,7 @@ class TestFloods:
             assert await answers(flood, within=0.5) < 8
             flood.transport.abort()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("batch", [True, False])
     async def test_many_small_values_count_more(self, tmp_path: Path, batch: bool) -> None:
         """A few bytes for a list are no way around the rate, in parameters or in a batch of requests."""
@@ -151,6 +153,7 @@ class TestFloods:
             assert refused.value.code == Code.LIMIT
             assert (await gate.call("deploy", {}, call_id="c1", wait=0.01)).outcome == "waiting"
 
+    @pytest.mark.slow
     async def test_open_calls_of_a_connection(self, tmp_path: Path) -> None:
         """A connection with many calls that wait still hears, answers and takes back."""
         limits = Limits(calls_per_connection=20, calls_per_session=100, at_work=2)
@@ -237,6 +240,7 @@ class TestAFullQueue:
 
             await until(anew)
 
+    @pytest.mark.slow
     async def test_going_on_makes_no_room(self, tmp_path: Path) -> None:
         """An agent that ends its sessions and goes on with them has no more requests for that."""
         async with (
@@ -258,6 +262,7 @@ class TestAFullQueue:
 
 
 class TestSlowReaders:
+    @pytest.mark.slow
     async def test_a_console_that_never_reads(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -141,6 +141,7 @@ class TestLargeSessions:
 
                 await until(same)
 
+    @pytest.mark.slow
     async def test_many_events(self, tmp_path: Path) -> None:
         """A record of several pages is read whole."""
         async with served(tmp_path) as server, server.agent_client() as client:

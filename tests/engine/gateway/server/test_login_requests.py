@@ -70,6 +70,7 @@ class TestRequests:
         }
         assert answer.headers["Cache-Control"] == "no-store"
 
+    @pytest.mark.slow
     async def test_a_long_id_token(self, place: Place) -> None:
         """One of a person in hundreds of groups arrives in pieces."""
         groups = [f"group-{number:04}" for number in range(1000)]
@@ -77,6 +78,7 @@ class TestRequests:
         async with place.server.console(token) as console:
             assert console.rights == "decide"
 
+    @pytest.mark.slow
     async def test_a_forged_token(self, place: Place) -> None:
         """The reason is given, and too many of them have to wait."""
         with pytest.raises(NotAdmittedError, match="The ID token is refused: it was made for another"):
@@ -86,6 +88,7 @@ class TestRequests:
         assert answer.status_code == 429
         assert await place.enter(person("maria", "dev"))
 
+    @pytest.mark.slow
     async def test_a_provider_that_is_down(self, place: Place) -> None:
         """It says so, as something that may pass."""
         token = place.provider.id_token(person("maria", "dev"))
@@ -93,6 +96,7 @@ class TestRequests:
         with pytest.raises(UnreachableError, match="Nobody can log in now"):
             await place.exchange.open(token)
 
+    @pytest.mark.slow
     async def test_a_server_without_logins(self, tmp_path: Path) -> None:
         """It offers none, and the error says what to do."""
         async with served(tmp_path) as server:
@@ -121,6 +125,7 @@ class TestRequests:
 
 
 class TestOperators:
+    @pytest.mark.slow
     async def test_two_of_a_group_of_the_provider_s(self, place: Place) -> None:
         """Their groups count as configured ones do, and the record says who they were at the provider."""
         server = place.server
@@ -161,6 +166,7 @@ class TestOperators:
             assert "the token of maria is no longer in force" in outcome.message
             call.cancel()
 
+    @pytest.mark.slow
     async def test_a_group_that_was_taken_away(self, place: Place) -> None:
         """What a renewed login is not in any more, its earlier approval does not count for."""
         server = place.server
@@ -180,6 +186,7 @@ class TestOperators:
             assert "maria is not in security" in outcome.message
             call.cancel()
 
+    @pytest.mark.slow
     async def test_a_console_has_the_rights_of_now(self, place: Place) -> None:
         """An open console of a login whose role changed comes back with the other one."""
         token = await place.enter(person("maria", "sre"))
@@ -193,6 +200,7 @@ class TestOperators:
 
             await until(looks)
 
+    @pytest.mark.slow
     async def test_a_configuration_that_changed(self, place: Place) -> None:
         """A login counts no more where its name is somebody else's by now, or its provider is gone."""
         token = await place.enter(person("maria", "dev"))

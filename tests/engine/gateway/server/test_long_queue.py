@@ -82,6 +82,7 @@ class TestWhileItIsRead:
             assert await console.sessions() == []
             assert read == []
 
+    @pytest.mark.slow
     async def test_a_session_that_is_asked_for(self, tmp_path: Path, read: list[str]) -> None:
         """It is read by itself, with its requests."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
@@ -90,6 +91,7 @@ class TestWhileItIsRead:
             assert await known(console) == LONG
             assert console.unread().sessions == 3
 
+    @pytest.mark.slow
     async def test_an_arrival(self, tmp_path: Path, read: list[str]) -> None:
         """It is told and listed and counted, though the other sessions are still to be read."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
@@ -106,6 +108,7 @@ class TestWhileItIsRead:
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
 
+    @pytest.mark.slow
     async def test_an_answer(self, tmp_path: Path, read: list[str]) -> None:
         """What is answered leaves the list and the number, be it of the beginning or not."""
         async with waiting(tmp_path) as (server, _), server.console() as console:
@@ -122,6 +125,7 @@ class TestWhileItIsRead:
             assert len(set(read)) <= 2
 
 
+@pytest.mark.slow
 class TestOnceItIsRead:
     async def test_all_is_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The console then knows every session and request as the hub does, and says so."""
@@ -153,6 +157,7 @@ class TestServers:
             await until(all_read)
             assert console.unread() == Unread()
 
+    @pytest.mark.slow
     async def test_an_answer_has_room_for_so_much(self, tmp_path: Path) -> None:
         """Of large requests fewer come first, and the number is that of all."""
         async with waiting(tmp_path, 4, text="word " * 40_000) as (server, _):

@@ -71,6 +71,7 @@ class TestCopy:
         assert copy_journal(postgresql, back) == copied
         check_same(source, back)
 
+    @pytest.mark.slow
     def test_goes_on(self, source: Path, postgresql: PostgresLocation) -> None:
         """A server takes a session of the copy and adds to its chain."""
         copy_journal(source, postgresql)
@@ -79,6 +80,7 @@ class TestCopy:
         assert all(check.fault is None for check in verdicts(postgresql).values())
         assert check_file(postgresql).missing == 0
 
+    @pytest.mark.slow
     def test_beside_other_sessions(self, source: Path, postgresql: PostgresLocation) -> None:
         """A journal that has others takes them in."""
         recorded_at(postgresql, NOW, "other")
@@ -96,12 +98,14 @@ class TestRefused:
         assert [*verdicts(postgresql)] == ["docs-writer-77c0"]
         assert line_log(postgresql, "freeze").read(1 << 20) is None
 
+    @pytest.mark.slow
     def test_a_pruned_session(self, source: Path, postgresql: PostgresLocation) -> None:
         """Nor does a session come back that was pruned there."""
         copy_journal(source, postgresql)
         with pytest.raises(JournalError, match="has, or had, session"):
             copy_journal(source, postgresql)
 
+    @pytest.mark.slow
     def test_a_broken_chain(self, source: Path, postgresql: PostgresLocation) -> None:
         """What is not whole is not copied, as the copy would look like the record."""
         tamper(source, "UPDATE event SET at = at + 1 WHERE session = 'docs-writer-77c0' AND seq = 2")
@@ -119,6 +123,7 @@ class TestRefused:
         with pytest.raises(JournalError, match="lacks 3 of the events"):
             copy_journal(source, postgresql)
 
+    @pytest.mark.slow
     def test_another_log(self, source: Path, postgresql: PostgresLocation) -> None:
         """Two logs are not joined: the chain of that of keys would break."""
         Journal.open(postgresql).close()
@@ -126,6 +131,7 @@ class TestRefused:
         with pytest.raises(JournalError, match="has a log of freeze of its own"):
             copy_journal(source, postgresql)
 
+    @pytest.mark.slow
     def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
         """A journal that goes on meanwhile would end in two ways."""
         with Journal.open(source), pytest.raises(JournalError, match="is in use by"):

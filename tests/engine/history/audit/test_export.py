@@ -131,6 +131,7 @@ class TestRoundTrip:
             json.loads(call.model_dump_json())
         )
 
+    @pytest.mark.slow
     def test_any_recording(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         """LAW: whatever was recorded, an import of its export exports the same, and verifies."""
         folder = tmp_path_factory.mktemp("law")
@@ -187,6 +188,7 @@ class TestMasks:
         check = read(tmp_path, changed(lines, 4, other)).check
         assert (check.fault, check.masked) == (None, len(MASKED))
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("seq", "body"),
         [

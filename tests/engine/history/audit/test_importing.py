@@ -478,6 +478,7 @@ class TestMalformed:
 
 
 class TestDisk:
+    @pytest.mark.slow
     @pytest.mark.sqlite("its file cannot be written")
     def test_no_room(self, used: Path, tmp_path: Path) -> None:
         """What cannot be written whole is not written: the journal is as before."""
@@ -522,6 +523,7 @@ class TestDisk:
             import_session(export, tmp_path / "file" / "below" / "journal.db", tmp_path / "key.pem")
 
 
+@pytest.mark.slow
 class TestTwoProcesses:
     @pytest.mark.sqlite("servers go on with a database")
     def test_a_journal_in_use(self, export: Export, used: Path) -> None:

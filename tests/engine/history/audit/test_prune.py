@@ -239,6 +239,7 @@ os._exit(0)
             assert not pruned(database, key).lingers
             assert not any(SECRET.encode() in data for data in files(database))
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_beside_one_that_still_reads(self, database: Path, key: Path) -> None:
         """What somebody is reading cannot go at once: that is told, and it goes when they have done."""
@@ -250,6 +251,7 @@ os._exit(0)
         Journal.open(database).close()
         assert not any(SECRET.encode() in data for data in files(database))
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_without_room_to_shrink(self, database: Path, key: Path) -> None:
         """Where the file cannot be made smaller, what was removed is overwritten all the same."""

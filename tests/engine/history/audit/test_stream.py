@@ -133,6 +133,7 @@ class TestOtherJournal:
         recorded_at(journal, NOW, "s9")
         assert [each.cursor for each in drained(stream(journal))] == list(range(1, 11))
 
+    @pytest.mark.slow
     def test_one_that_went_on_otherwise(self, journal: Path) -> None:
         """Where the last event is another one now, everything is sent again, and nothing left out."""
         backup = journal.with_name("backup.db")
@@ -144,6 +145,7 @@ class TestOtherJournal:
         recorded_at(journal, NOW, "s5")
         assert [each.cursor for each in drained(stream(journal))] == list(range(1, 41))
 
+    @pytest.mark.slow
     def test_a_damaged_position(self, journal: Path) -> None:
         """A position that cannot be read has everything sent again."""
         drained(stream(journal))
@@ -233,6 +235,7 @@ class TestDatabase:
             found = check_stream([("s", made)])
             assert (found.lines, found.sessions, found.faults) == (20, 2, ())
 
+    @pytest.mark.slow
     def test_another_goes_on_after_its_end(self, postgresql: PostgresLocation) -> None:
         """Once the first one has ended, the second begins behind what that had noted, of all lanes."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
@@ -252,6 +255,7 @@ class TestDatabase:
                 here.note(page[4:])
             assert not here.claim()
 
+    @pytest.mark.slow
     def test_one_that_lets_go(self, postgresql: PostgresLocation) -> None:
         """A server whose attempts fail leaves the stream to the others."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
@@ -261,6 +265,7 @@ class TestDatabase:
             assert there.claim()
             assert not here.claim()
 
+    @pytest.mark.slow
     def test_a_session_that_moves(self, postgresql: PostgresLocation) -> None:
         """A session that goes on at another server comes in its order, from either lane."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:

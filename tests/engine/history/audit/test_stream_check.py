@@ -172,6 +172,7 @@ class TestFaults:
         """Anything else is named, and what follows is checked all the same."""
         assert faults([*sent[:9], line, *sent[9:]]) == [(10, "unreadable")]
 
+    @pytest.mark.slow
     @given(data=st.data())
     def test_whatever_is_done_to_one_line(self, sent: list[bytes], data: st.DataObject) -> None:
         """Law: no line but the last can be removed, moved or changed in a character and not be missed."""

@@ -131,6 +131,7 @@ class TestWhole:
 
 
 class TestTampering:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         "change",
         [
@@ -296,6 +297,7 @@ class TestTampering:
         assert [c.fault for c in verify_journal(database)] == [None]
         assert check_file(database).missing == EVENTS
 
+    @pytest.mark.slow
     @settings(max_examples=examples(30), deadline=None)
     @given(data=st.data())
     def test_any_byte(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -40,6 +40,7 @@ class TestCompiled:
         """A change to the tables or statements was compiled: `python -m …database.compile` does it."""
         assert module() == Path(compiled.__file__).read_text(encoding="utf-8")
 
+    @pytest.mark.slow
     def test_imports_no_database_library(self) -> None:
         """A journal runs without an import of SQLModel or SQLAlchemy."""
         probe = (
@@ -60,6 +61,7 @@ class TestCompiled:
             values = (None,) * statement.count("?")
             connection.execute(f"EXPLAIN {statement}", values)
 
+    @pytest.mark.slow
     def test_each_statement_is_known_to_postgresql(self, postgresql: PostgresLocation) -> None:
         """Every statement, condition of a filter and translation of them can be prepared on a schema."""
         prepare(postgresql)

@@ -112,6 +112,7 @@ CASES: dict[str, Callable[[DecisionLine], bool]] = {
 
 
 class TestFilters:
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", CASES)
     def test_find_what_a_look_at_all_lines_finds(
         self, large: Path, lines: list[DecisionLine], text: str
@@ -317,6 +318,7 @@ class TestOne:
 
 
 class TestCounts:
+    @pytest.mark.variants
     @pytest.mark.parametrize("by", ["rule", "tool"])
     def test_groups_and_their_course(self, large: Path, lines: list[DecisionLine], by: str) -> None:
         """The sums are those of the lines, and so is every step of time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -200,6 +201,7 @@ class TestFold:
         }
         assert {(p.call_id, p.step.net, p.step.transition, p.step.tool) for p in state.pending} == pending
 
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_step_by_step_is_all_at_once(self, moves: list[Move]) -> None:
@@ -210,6 +212,7 @@ class TestFold:
             apply(state, event)
             assert state == fold(events[:number])
 
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_agrees_with_the_list(self, moves: list[Move]) -> None:
@@ -227,6 +230,7 @@ class TestFold:
         assert (line.opened, line.updated) == (state.opened, state.updated)
         assert (line.agent, line.model, line.kind) == (state.agent, state.model, state.kind)
 
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_survives_a_wire(self, moves: list[Move]) -> None:

@@ -242,6 +242,7 @@ def possible(bodies: list[EventBody]) -> list[JournalEvent]:
 class TestLaw:
     """What is shown after any jumps equals the fold from the start."""
 
+    @pytest.mark.slow
     @settings(max_examples=examples(200), deadline=None)
     @given(
         st.lists(st.one_of(USUAL, ODD), min_size=8, max_size=32),

@@ -137,6 +137,7 @@ class TestLater:
         thread.join(30)
         assert replay.goto(1777) == fold(events[:1777])
 
+    @pytest.mark.slow
     @settings(max_examples=examples(25), deadline=None)
     @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
     def test_filled_in_turns(self, places: list[int], upto: int) -> None:

@@ -63,6 +63,7 @@ class TestKilledWriter:
         assert set(acknowledged) <= {e.body.text for e in events if isinstance(e.body, MessageAdded)}
         assert len(acknowledged) >= 300
 
+    @pytest.mark.slow
     def test_leaves_a_file_that_can_be_written(self, killed: tuple[Path, list[str]]) -> None:
         """The lock died with its process; the file is sound, its list agrees with its events."""
         path, _ = killed

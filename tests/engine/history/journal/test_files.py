@@ -247,6 +247,7 @@ class TestVersions:
         Journal.open(at_once).close()
         assert made(at_once) == made(migrated)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("new", [False, True])
     def test_a_journal_opens_without_alembic(self, database: Path, new: bool) -> None:
         """Migrations cost nothing where there are none to run: neither library is imported."""
@@ -359,6 +360,7 @@ class TestPermissions:
 
 
 class TestOneWriter:
+    @pytest.mark.slow
     def test_a_second_process_is_told_who_writes(self, database: Path) -> None:
         """Another process gets the first one's number and command, and does not touch the file."""
         with Journal.open(database) as journal:

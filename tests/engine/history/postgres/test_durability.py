@@ -22,6 +22,7 @@ HELLO = MessageAdded(role="user", text="hello")
 
 
 class TestCommits:
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("given", "found"),
         [("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply",) * 2],
@@ -40,6 +41,7 @@ class TestCommits:
             assert step.run("SHOW synchronous_commit") == [(given,)]
             step.close()
 
+    @pytest.mark.slow
     def test_a_look_after_a_lost_connection_is_durable_too(self, postgresql: PostgresLocation) -> None:
         """What is found of a batch whose answer was lost is found behind it in the database's log."""
         with Journal.open(postgresql) as journal:
@@ -65,6 +67,7 @@ class TestCommits:
 
 
 class TestWarnings:
+    @pytest.mark.slow
     def test_settings_that_promise_nothing_are_named(self) -> None:
         """A database that does not wait for its disk is warned of, with what to set."""
         with own_server(durable=False) as database:
@@ -73,6 +76,7 @@ class TestWarnings:
             assert fsync.startswith("fsync is off")
             assert pages.startswith("full_page_writes is off")
 
+    @pytest.mark.slow
     def test_usual_settings_give_none(self) -> None:
         """A database as it is installed promises what it says."""
         with own_server() as database:

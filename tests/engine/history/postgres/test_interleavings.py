@@ -58,6 +58,7 @@ class TestAppendAndClaim:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
+    @pytest.mark.slow
     def test_an_append_after_a_claim_writes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -75,6 +76,7 @@ class TestAppendAndClaim:
             (int(values["e_cursor"][1:-1]), "s")
         ]
 
+    @pytest.mark.slow
     def test_a_claim_that_is_rolled_back_takes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -89,6 +91,7 @@ class TestAppendAndClaim:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
+    @pytest.mark.slow
     def test_a_claim_of_orphans_skips_what_is_written(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -123,6 +126,7 @@ class TestTwoAppends:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
+    @pytest.mark.slow
     def test_the_second_counts_where_the_first_failed(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -136,6 +140,7 @@ class TestTwoAppends:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
+    @pytest.mark.slow
     def test_of_two_openings_one_counts(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -150,6 +155,7 @@ class TestTwoAppends:
         assert rows(postgresql, EVENTS, ("t",)) == [(1,), (2,)]
         assert rows(postgresql, OWNER, ("t",)) == [(lease(one).id, 1, 2)]
 
+    @pytest.mark.slow
     def test_a_refused_session_holds_up_no_other(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -184,6 +190,7 @@ class TestTwoClaims:
             second.commit()
             assert rows(postgresql, OWNER, ("s",)) == [(lease(other).id, 2, 1)]
 
+    @pytest.mark.slow
     def test_a_server_that_began_later_is_not_robbed(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -212,6 +219,7 @@ class TestLeases:
         second.commit()
         assert rows(postgresql, "SELECT ended FROM server WHERE id = ?", (own,)) == [(None,)]
 
+    @pytest.mark.slow
     def test_a_renewal_after_the_end_renews_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -224,6 +232,7 @@ class TestLeases:
         first.commit()
         assert second.go_on() == []
 
+    @pytest.mark.slow
     def test_of_two_ends_one_counts(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -236,6 +245,7 @@ class TestLeases:
         first.commit()
         assert second.go_on() == []
 
+    @pytest.mark.slow
     def test_a_leaving_server_is_ended_once(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -260,6 +270,7 @@ class TestLanes:
         assert first.run(server._TAKE_LANE, ("a",))[0][0] == 1
         assert second.run(server._TAKE_LANE, ("b",))[0][0] == 2
 
+    @pytest.mark.slow
     def test_a_new_one_is_one_servers(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -293,6 +304,7 @@ class TestLanes:
         second.commit()
         assert rows(postgresql, "SELECT server FROM lane WHERE lane = 1") == [("a",)]
 
+    @pytest.mark.slow
     def test_a_dead_servers_late_append_finds_its_lane_taken(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -307,6 +319,7 @@ class TestLanes:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
+    @pytest.mark.slow
     def test_a_lane_in_which_something_is_written_is_left(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -335,6 +348,7 @@ class TestLeaving:
         second.commit()
         assert rows(postgresql, OWNER, ("s",)) == [(lease(other).id, 2, 1)]
 
+    @pytest.mark.slow
     def test_an_append_after_a_release_writes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
@@ -410,6 +424,7 @@ class TestReservations:
         first.roll_back()
         assert second.go_on()[0][0] == 1
 
+    @pytest.mark.slow
     def test_a_decision_needs_its_reservation(
         self,
         postgresql: PostgresLocation,
@@ -429,6 +444,7 @@ class TestReservations:
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
+    @pytest.mark.slow
     def test_a_recorded_decision_keeps_its_use(
         self,
         postgresql: PostgresLocation,
@@ -449,6 +465,7 @@ class TestReservations:
         assert other.counters is not None
         assert [use.session for use in other.counters.read([LAST_USE]).uses[LAST_USE]] == ["s"]
 
+    @pytest.mark.slow
     def test_what_is_over_is_forgotten(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], version: int
     ) -> None:

@@ -79,6 +79,7 @@ class TestSincePositions:
         assert [event.seq for event in read_on(reader, 3)] == [*range(1, 11)]
         assert reader.since_positions(reader.positions(), 3)[0] == []
 
+    @pytest.mark.slow
     def test_a_later_server_with_lower_numbers_is_not_skipped(self, servers: Servers) -> None:
         """The events of a lane below the last cursor that was read come as well."""
         first, second = servers.start(), servers.start()
@@ -90,6 +91,7 @@ class TestSincePositions:
         assert (seen.session, event.session) == ("late", "early")
         assert event.cursor < seen.cursor
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", [1, 2, 5, 100])
     def test_a_session_that_moved_keeps_its_order(self, servers: Servers, limit: int) -> None:
         """What the second server recorded of a session waits for what the first one did."""
@@ -104,6 +106,7 @@ class TestSincePositions:
         assert len({lane_of(e.cursor) for e in found if e.session == "moves"}) == 2
         assert len(found) == 17
 
+    @pytest.mark.slow
     def test_any_moves(self, servers: Servers) -> None:
         """Wherever sessions go, a follower that reads little at a time has every one in its order."""
         chance = random.Random(7)

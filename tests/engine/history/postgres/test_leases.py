@@ -41,6 +41,7 @@ def silence(journal: Journal) -> None:
     lease(journal)._renew = lambda connection: None
 
 
+@pytest.mark.slow
 class TestSilence:
     def test_a_silent_server_is_ended_by_another(
         self, postgresql: PostgresLocation, journal: Journal
@@ -120,6 +121,7 @@ class TestOwnClock:
         assert answered.is_set()
         held.close()
 
+    @pytest.mark.slow
     def test_a_server_that_was_ended_answers_nothing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
@@ -140,6 +142,7 @@ class TestOwnClock:
         assert server.now() >= first
 
 
+@pytest.mark.slow
 class TestRenewal:
     def test_a_lost_connection_is_replaced(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A renewal that fails is tried again on another connection."""
@@ -179,6 +182,7 @@ class TestNames:
         assert "process" in line.name
         assert (line.url, line.ended, line.sessions) == ("http://here:1", None, 1)
 
+    @pytest.mark.slow
     def test_a_lane_outlives_its_server(self, postgresql: PostgresLocation) -> None:
         """The next server numbers on in the lane of one that left."""
         with Journal.open(postgresql) as one:

@@ -70,6 +70,7 @@ class TestMoments:
         assert journal.write("s", HELLO)[0].seq == 2
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
+    @pytest.mark.slow
     def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch whose answer is lost is found, not written again."""
         breaking(journal, psycopg.Connection.execute)
@@ -77,6 +78,7 @@ class TestMoments:
         assert journal.write("s", MORE)[0].seq == 3
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
+    @pytest.mark.slow
     def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch that commits after the server looked for it is written once all the same."""
         ghost = Step(postgresql)
@@ -97,6 +99,7 @@ class TestMoments:
         ghost.close()
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
+    @pytest.mark.slow
     def test_after_the_server_gave_up(
         self, postgresql: PostgresLocation, journal: Journal, hasty: None
     ) -> None:
@@ -121,6 +124,7 @@ class TestMoments:
         assert journal.write("t", opening())[0].seq == 1
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
+    @pytest.mark.slow
     def test_late_between_numbering_and_writing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
@@ -166,6 +170,7 @@ class TestConflicts:
         assert len(tries) == 2
         assert writer(journal)._open().raw is raw
 
+    @pytest.mark.slow
     def test_a_full_disk_fails_at_once(self, journal: Journal) -> None:
         """What another attempt does not mend is said at once, and the next write goes through."""
         raw = writer(journal)._open().raw
@@ -182,6 +187,7 @@ class TestConflicts:
         assert journal.write("s", HELLO)[0].seq == 2
 
 
+@pytest.mark.slow
 class TestDatabaseAway:
     def test_a_restart_is_waited_for(self) -> None:
         """A write goes through once a database that was ended at once is there again."""

@@ -78,6 +78,7 @@ class TestPrune:
             drained(sent)
             assert [each.session for each in pruned(postgresql, key).pruned] == ["second"]
 
+    @pytest.mark.slow
     def test_what_an_ended_server_had(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """A session that did not end goes with its server."""
         recorded_at(postgresql, OLD, "open", opened("bot"))
@@ -106,6 +107,7 @@ class TestImport:
         served.write("s1", SessionStatus(status="running"))
         assert verdicts(postgresql)["s1"].fault is None
 
+    @pytest.mark.slow
     def test_twice(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """A session that is there is not imported again, and nothing stays of the attempt."""
         recorded_at(tmp_path / "source.db", OLD, "s1")
@@ -131,6 +133,7 @@ class TestRebuild:
         assert (done.mended, done.decisions, done.held) == (("nightly-sync-02",), True, ())
         assert list(index_mismatches(postgresql)) == []
 
+    @pytest.mark.slow
     def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal) -> None:
         """A session that a server goes on with is left alone."""
         served.write("s", opened("bot"))
@@ -148,6 +151,7 @@ class TestLists:
         one, other = ([count_decisions(r.path, by=by) for by in ("rule", "tool", None)] for r in readers)
         assert one == other
 
+    @pytest.mark.slow
     def test_a_character_that_postgresql_does_not_store(self, postgresql: PostgresLocation) -> None:
         """A text with NUL is stored with a visible one in its lists, which is no change to them."""
         with Journal.open(postgresql) as journal:

@@ -41,6 +41,7 @@ class TestOwner:
         assert refused.value.url == "http://one:1"
         assert one.write("s", HELLO)[0].seq == 3
 
+    @pytest.mark.slow
     def test_an_owner_is_named_to_everybody(self, two: tuple[Journal, Journal]) -> None:
         """Both servers name the owner, and nobody one of a session that is not there."""
         one, other = two
@@ -52,6 +53,7 @@ class TestOwner:
         assert one.owner("s") == owner
         assert other.owner("t") is None
 
+    @pytest.mark.slow
     def test_a_released_session_goes_on_elsewhere_and_back(self, two: tuple[Journal, Journal]) -> None:
         """Each server goes on from the end that the other one left."""
         one, other = two
@@ -64,6 +66,7 @@ class TestOwner:
         other.release("s")
         assert one.write("s", HELLO)[0].seq == 3
 
+    @pytest.mark.slow
     def test_a_released_session_can_stay(self, two: tuple[Journal, Journal]) -> None:
         """The server that released a session goes on with it where no other one did."""
         one, _ = two
@@ -71,6 +74,7 @@ class TestOwner:
         one.release("s")
         assert one.write("s", HELLO)[0].seq == 2
 
+    @pytest.mark.slow
     def test_a_clean_end_releases_everything(self, postgresql: PostgresLocation) -> None:
         """What a server left can be gone on with at once."""
         with Journal.open(postgresql) as one:
@@ -86,6 +90,7 @@ class TestOrphans:
         one.write("s", opening())
         assert other.orphans(10) == []
 
+    @pytest.mark.slow
     def test_the_oldest_come_first_and_not_all_at_once(self, postgresql: PostgresLocation) -> None:
         """Unfinished sessions of an ended server are taken, as many as asked for."""
         with Journal.open(postgresql) as one:
@@ -98,6 +103,7 @@ class TestOrphans:
             assert other.orphans(10) == []
             assert other.write("a", HELLO)[0].seq == 2
 
+    @pytest.mark.slow
     def test_each_goes_to_one_server(self, postgresql: PostgresLocation) -> None:
         """Servers that ask at the same time share the sessions out."""
         names = [f"s{number:02}" for number in range(40)]
@@ -141,6 +147,7 @@ class TestOrphans:
             assert other.orphans(9) == ["s"]
             assert other.write("s", HELLO)[0].seq == 3
 
+    @pytest.mark.slow
     def test_a_family_stays_together(self, postgresql: PostgresLocation) -> None:
         """A subagent's session goes where that of its parent is."""
         with Journal.open(postgresql) as one:
@@ -152,6 +159,7 @@ class TestOrphans:
             assert third.orphans(10) == []
             assert other.orphans(10) == ["child"]
 
+    @pytest.mark.slow
     def test_what_an_ended_server_held_is_found(self, two: tuple[Journal, Journal]) -> None:
         """A server that another one ended writes nothing more; its sessions are taken."""
         one, other = two

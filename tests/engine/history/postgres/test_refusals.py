@@ -89,6 +89,7 @@ class TestFaultySession:
         assert rows(postgresql, EVENTS) == [("a", 1), ("a", 2), ("b", 1), ("a", 3)]
         assert journal.write("a", HELLO)[0].seq == 4
 
+    @pytest.mark.slow
     def test_the_record_has_no_holes(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """Numbers that refused events had are accounted for."""
         in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
@@ -96,6 +97,7 @@ class TestFaultySession:
         journal.close()
         whole(postgresql)
 
+    @pytest.mark.slow
     def test_what_was_recorded_before_stays(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """What a session handed over before the faulty event is acknowledged."""
         in_one_batch(journal, ("a", (opening(),)))
@@ -113,6 +115,7 @@ class TestFaultySession:
         assert [isinstance(each, SessionRefused) for each in results] == [False, False, True]
         assert journal.write("a", HELLO)[0].seq == 3
 
+    @pytest.mark.slow
     def test_a_session_that_is_gone(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A session that was removed meanwhile fails alone."""
         journal.write("a", opening())
@@ -182,6 +185,7 @@ class TestDiverged:
         assert "'s' diverged" in caplog.text
         assert journal.write("t", HELLO)[0].seq == 3
 
+    @pytest.mark.slow
     def test_another_event_in_its_place_stops_it_too(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
@@ -192,6 +196,7 @@ class TestDiverged:
         with pytest.raises(SessionDiverged):
             journal.write("s", HELLO)
 
+    @pytest.mark.slow
     def test_numbers_that_were_lost_are_not_given_again(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:

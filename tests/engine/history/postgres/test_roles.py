@@ -83,6 +83,7 @@ class TestServersRole:
             place.let_go()
         assert len(list(open_reader(of(postgresql, role)).events("s"))) == 6
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "statement",
         [
@@ -131,6 +132,7 @@ class TestPooler:
         assert prepared == []
         assert len(list(open_reader(postgresql).events("s"))) == 10
 
+    @pytest.mark.slow
     def test_another_schema_is_an_error(self, postgresql: PostgresLocation, role: str) -> None:
         """A role whose schema is another one is told what to say in the database."""
         Journal.open(postgresql).close()

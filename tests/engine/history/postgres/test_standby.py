@@ -88,6 +88,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+@pytest.mark.slow
 class TestSynchronous:
     def test_nothing_is_lost(self, pair: Pair) -> None:
         """What was acknowledged with a standby that each commit waits for is there when it takes over."""
@@ -121,6 +122,7 @@ class TestSynchronous:
             assert answered.is_set()
 
 
+@pytest.mark.slow
 class TestAsynchronous:
     def test_what_is_lost_is_noticed(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
         """A session of which the standby lacks an acknowledged event stops, loudly; others go on."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import get_args
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -245,6 +246,7 @@ class TestEvents:
             ):
                 assert (was.call_id, was.tool) == (now.call_id, now.tool)
 
+    @pytest.mark.slow
     def test_the_same_object(self) -> None:
         """An event in which nothing is hidden comes back itself."""
         for event in recorded(*events("nothing to hide", {"path": "a", "n": [1, None, {"x": "y"}]})):

@@ -164,6 +164,7 @@ ANSWERS = ("approve", "deny", "steer", "twice")
 
 @pytest.mark.parametrize("answer", ANSWERS)
 class TestEveryAnswer:
+    @pytest.mark.slow
     def test_record_is_the_session(self, lives: Callable[[str], Lives], answer: str) -> None:
         """G-63, A-77: the record folds to the live session, and holds the prompt; the list agrees."""
         life = lives(answer)

@@ -170,6 +170,7 @@ DEATHS = ("amid a tool", "while a person is asked", "between runs")
 
 @pytest.mark.parametrize("death", DEATHS)
 class TestEveryDeath:
+    @pytest.mark.slow
     def test_markings_and_budgets(self, lives: Callable[[str], Lives], death: str) -> None:
         """G-63: the nets stand where the dead host left them; what was spent stays spent."""
         life = lives(death)

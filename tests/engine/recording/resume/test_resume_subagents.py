@@ -205,6 +205,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
 
 @pytest.mark.parametrize("way", WAYS)
 class TestEveryWay:
+    @pytest.mark.variants
     def test_the_last_words_settle_the_call(self, lives: Callable[[str], Lives], way: str) -> None:
         """A-56: the calls of the open step are answered once, in order, the task's by its subagent."""
         life = lives(way)

@@ -219,6 +219,7 @@ class TestAskedAgain:
             assert [m.call_id for m in said if m.role == "tool"] == [f"c{n}" for n in range(1, 7)]
             await check(hub, "s1")
 
+    @pytest.mark.slow
     async def test_closed_while_it_is_asked(self, tmp_path: Path, shop: Shop) -> None:
         """A session that is closed while its question is open again does not ask a third time."""
         async with left(tmp_path, *WAITING) as hub:

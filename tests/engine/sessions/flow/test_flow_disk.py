@@ -54,6 +54,7 @@ class TestFullDisk:
         assert ran == ["collect", "collect", "publish"]
         await checked(hub, session)
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(
         ("kind", "after"),
         [

@@ -102,6 +102,7 @@ class TestBranched:
 
 
 class TestWithdrawn:
+    @pytest.mark.variants
     @pytest.mark.parametrize("rules", [ASK, ""], ids=["an approval", "a typed answer"])
     async def test_the_run_was_stopped(self, hubs: Callable[[], Hub], rules: str) -> None:
         """P-81, P-82: what waited for a person says that its run was stopped; there may be no agent."""
