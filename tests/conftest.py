@@ -49,10 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this run does not take; the longest tests begin first.
+    """Leave out what this run does not take, and begin with the longest tests.
 
-    So no process is left alone with them at the end. Where a file is named on the command line, all of its
-    tests run.
+    So no process is left alone with them at the end. Where a file is named on the command line, all of
+    its tests run.
     """
     items.sort(key=lambda item: "crash" not in item.path.parts)
     if os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
