@@ -305,6 +305,7 @@ for heavy in ("litellm", "textual", "sqlalchemy", "openai", "aiohttp"):
 """
 
 
+@pytest.mark.slow
 class TestDistributions:
     def test_share_no_file_and_have_all(self, wheels: tuple[Path, Path]) -> None:
         """Either can be removed without the other, and together they are the checkout."""

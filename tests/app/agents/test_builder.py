@@ -134,6 +134,7 @@ class TestPrepared:
         assert "tools: Tool 'unclear': 'unclear' is a reserved name" in said
         assert "give the tool another name" in said
 
+    @pytest.mark.slow
     async def test_a_limit_on_costs(self, here: Path) -> None:
         """Limits: a model with a price starts; one without is named, with what to do instead."""
         limits = {"max_cost": 2}

@@ -58,6 +58,7 @@ print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.m
 
 
 class TestLightness:
+    @pytest.mark.slow
     def test_is_of_what_is_used(self, tmp_path: Path) -> None:
         """What only asks a server, for each MCP server of an agent, has neither a gate nor a journal.
 

@@ -177,6 +177,7 @@ class TestMany:
             for seat in seats:
                 await seat.shows("0 waiting", f"by {winner}")
 
+    @pytest.mark.slow
     async def test_others_learn_who_decided(self, tmp_path: Path) -> None:
         """Who only looks sees the dialog close, and reads who decided."""
         async with (

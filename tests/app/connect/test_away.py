@@ -100,6 +100,7 @@ async def yes(seat: Seat) -> None:
 
 
 class TestBranching:
+    @pytest.mark.slow
     async def test_from_an_event(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is chosen from a replay here begins a new session there, from that event."""
         monkeypatch.chdir(tmp_path)

@@ -80,6 +80,7 @@ class TestAcpAgents:
             said = [(e.kind, e.text, e.by) for e in (await world.state()).transcript]
             assert said == [("user", "hello", "ada"), ("assistant", "You said: hello", None)]
 
+    @pytest.mark.slow
     async def test_interrupted_from_elsewhere(self, tmp_path: Path) -> None:
         """A turn is stopped by the key; a message for steering interrupts the next one."""
         async with served(tmp_path) as server, attached(server) as ada:

@@ -83,6 +83,7 @@ class TestServerRules:
             await ada.starter.start(wanted, by="ada")
         return str(refused.value)
 
+    @pytest.mark.slow
     async def test_are_active(self, here: Path) -> None:
         """With other rules, with none, and where other nets were to be the active ones."""
         with OpenAIServer([says("One."), says("Two."), says("Three.")]) as model:
@@ -168,6 +169,7 @@ class TestServerRules:
 
 
 class TestGoingOn:
+    @pytest.mark.slow
     async def test_a_session_that_ended(self, here: Path) -> None:
         """A recorded session goes on there, in a new one from an event when that is asked."""
         with OpenAIServer([says("One."), says("Two.")]) as model:

@@ -174,6 +174,7 @@ class TestRecord:
             await on.press("end")
             await on.shows("approval.requested")
 
+    @pytest.mark.slow
     async def test_history_and_going_on(self, tmp_path: Path) -> None:
         """The history says where its loop was; going on with it from here says why that cannot be."""
         async with console(tmp_path) as on:

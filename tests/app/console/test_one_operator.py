@@ -398,6 +398,7 @@ class TestEveryKey:
 
 
 class TestProposal:
+    @pytest.mark.slow
     async def test_taken_back_by_a_key(self, tmp_path: Path) -> None:
         """A proposal of shadow mode is on screen with who, why and who has agreed; `x` takes it back."""
         hub, shop = Hub.open(tmp_path / "w.db"), Shop()

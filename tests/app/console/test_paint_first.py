@@ -35,7 +35,7 @@ class TestHolding:
         paint.end()
         assert gc.isenabled()
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("load_first", [True, False])
     def test_a_load_meanwhile(self, load_first: bool) -> None:
         """Off until both a load and a paint have ended, whichever began first."""

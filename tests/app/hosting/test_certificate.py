@@ -134,6 +134,7 @@ class TestHangup:
                 assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
             assert (await server.ended())[0] == 0
 
+    @pytest.mark.slow
     async def test_server_without_a_certificate(self, tmp_path: Path) -> None:
         """It goes on, too."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:

@@ -66,6 +66,7 @@ class TestNextField:
 
 
 class TestOpenedLine:
+    @pytest.mark.slow
     async def test_typed_right_after_the_key(self) -> None:
         """What follows the key that opens a line goes into it, none of it into the list below."""
         async with stage() as on:

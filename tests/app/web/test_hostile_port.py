@@ -161,6 +161,7 @@ class TestAnotherPort:
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 class TestTheSamePort:
+    @pytest.mark.slow
     async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
         """Who listens in place of the server gets a signature that is of no use when that is back."""
         front = ConsoleServer(small_app)

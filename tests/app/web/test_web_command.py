@@ -299,6 +299,7 @@ class TestStarting:
         assert ended.returncode == 2
         assert f"{option} goes with --connect" in ended.stderr
 
+    @pytest.mark.slow
     async def test_open_shows_no_secret_on_a_command_line(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -131,6 +131,7 @@ class TestDenied:
         assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
         assert recorded.decisions()[-1] == ("deploy", "block")
 
+    @pytest.mark.slow
     def test_nothing_was_deployed(self, recorded: Recorded) -> None:
         """A denied script leaves no mark."""
         assert not recorded.deployed()

@@ -25,6 +25,7 @@ class TestCollections:
         ended = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=True)
         assert ended.stdout.splitlines()[1:] == ["50000 True"]
 
+    @pytest.mark.slow
     def test_of_somebody_elses_process_stay_as_they_are(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Whoever calls the command in a process of theirs finds its collector as it was."""
         before, frozen = gc.get_threshold(), gc.get_freeze_count()

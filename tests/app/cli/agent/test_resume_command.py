@@ -75,6 +75,7 @@ class TestResume:
         last = server.requests[3].body["messages"][-1]
         assert last["content"] == "bash has reached its limit of 1 calls per session."
 
+    @pytest.mark.slow
     def test_from_an_earlier_event_begins_another(self, here: Path) -> None:
         """A branch has its own budget as it was then, and leaves the first session as it is."""
         with OpenAIServer(

@@ -70,6 +70,7 @@ class TestPrinted:
         assert "There is no journal" in err
 
 
+@pytest.mark.slow
 def test_json(shell: Shell) -> None:
     """For programs: all numbers, and what would have been saved."""
     out, _ = shell.run("--json")

@@ -58,6 +58,7 @@ def environment_of(process: int) -> dict[str, str]:
 
 
 class TestHostileProject:
+    @pytest.mark.slow
     async def test_code_of_its_own(self) -> None:
         """Modules that Python would load first are not loaded, by the hook or its server."""
         async with started() as hook:

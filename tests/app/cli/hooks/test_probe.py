@@ -54,7 +54,7 @@ async def probed(server: Served) -> list[CallDecided]:
 
 
 class TestProbe:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
     async def test_is_blocked(self, tmp_path: Path, agent: str) -> None:
         """The settings' own command asks the server, which records the call, and it is blocked."""

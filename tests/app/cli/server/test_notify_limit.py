@@ -92,6 +92,7 @@ class TestLimit:
                 said = json.loads(server.heard[2][2])["data"]
                 assert (said["event"], said["approval_id"]) == ("approval.waiting", "ap4")
 
+    @pytest.mark.slow
     async def test_a_name_is_not_lost(self) -> None:
         """The person asked to look at one of them stands in the message about several."""
         async with served(OK) as server:

@@ -40,6 +40,7 @@ async def outcome(here: Beside, session: str, tool: str) -> str:
 
 
 class TestApply:
+    @pytest.mark.slow
     async def test_to_sessions_that_begin(self, tmp_path: Path) -> None:
         """Live sessions keep their rules; the next has the new ones, and its record says who and why."""
         async with beside(tmp_path, "block rm\n") as here:

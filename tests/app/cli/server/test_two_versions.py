@@ -91,6 +91,7 @@ class TestRollingUpgrade:
                 for each in (first, client, other):
                     await each.close()
 
+    @pytest.mark.slow
     @pytest.mark.timeout(300)
     async def test_leaves_new_records_to_the_new_version(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
@@ -115,6 +116,7 @@ class TestRollingUpgrade:
 
 
 class TestUpgradeThatAllowsNoOther:
+    @pytest.mark.slow
     @pytest.mark.timeout(300)
     async def test_waits_for_older_servers_and_keeps_them_out(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation

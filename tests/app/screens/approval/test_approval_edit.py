@@ -223,6 +223,7 @@ class TestReview:
         assert not any(line.startswith("same") for line in shown)
         assert "Rules are checked again" in text
 
+    @pytest.mark.slow
     async def test_keys_sleep_there_too(self) -> None:
         """What was changed is read before it is approved: 400 ms of nothing, then one key."""
         async with stage(asking()) as on:
@@ -320,6 +321,7 @@ PLAN = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
 class TestAskedAnew:
     """The review says what its key does where an edit approves nothing."""
 
+    @pytest.mark.slow
     async def test_plan(self) -> None:
         """G-108: an edited plan is asked about anew, with a forecast of its own."""
         state = asking(tool="plan", called="plan", names=("plan",), input=PLAN, may_grant=False)

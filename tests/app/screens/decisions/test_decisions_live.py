@@ -203,6 +203,7 @@ class TestExplaining:
                 painted.index("AT THAT TIME") < painted.index("blocked it") < painted.index("RULES NOW")
             )
 
+    @pytest.mark.slow
     async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
         """G-15: of a recorded session's call it is said what each net said then; nothing stands now."""
         async with live(tmp_path / "run.db") as on:

@@ -138,6 +138,7 @@ class TestJumps:
                 assert SECRET not in str(screen.state)
                 assert MASK[:-1] in "\n".join(transcript(screen))
 
+    @pytest.mark.slow
     async def test_marks_and_decisions(self, database: Path) -> None:
         """The marks are those of all events, and the decision on a call is found among them."""
         ready = await open_recorded(RecordedFile(database), "long")

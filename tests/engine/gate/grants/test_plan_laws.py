@@ -182,7 +182,8 @@ class TestLaws:
     def test_no_more_than_one_persons_approvals(self) -> None:
         """LAW (G-109): call by call, as above, for rules, plans and calls at random."""
         passed = 0
-        for seed in range(examples(4_000, usual=160)):
+        tried = examples(4_000, usual=160)
+        for seed in range(tried):
             random = Random(seed)
             lines = random.sample(ASKING, random.randint(1, 4)) + random.sample(
                 OTHERS, random.randint(0, 2)
@@ -196,4 +197,4 @@ class TestLaws:
                 passed += asyncio.run(law(rules, {"title": "x", "steps": steps}, calls, groups))
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}: {rules}{steps}") from error
-        assert passed > 50, "plans that let nothing pass prove nothing"
+        assert passed > tried // 8, "plans that let nothing pass prove nothing"

@@ -38,6 +38,7 @@ class TestSession:
         assert "execute" in opened.tools
         assert world.hub.steers(world.session)
 
+    @pytest.mark.slow
     async def test_says_what_was_said_to_it_and_by_it(self, world: World) -> None:
         """A turn is in the transcript: the operator's words, the agent's as one text, its end."""
         await world.start()

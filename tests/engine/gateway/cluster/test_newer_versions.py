@@ -73,6 +73,7 @@ class TestOlderServer:
         assert isinstance(bodies[3], SessionOpened)
         await asyncio.to_thread(newer.close)
 
+    @pytest.mark.variants
     @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
     async def test_leaves_it_to_a_newer_one(
         self,

@@ -155,6 +155,7 @@ class TestCalls:
             assert text(await third) == "deployed to four"
             assert [each[1]["env"] for each in ran(tmp_path)] == ["one", "four"]
 
+    @pytest.mark.slow
     async def test_a_client_that_gives_up(self, tmp_path: Path) -> None:
         """A call that its client no longer waits for leaves the queue and is not made."""
         rules = "require human-approval before deploy"

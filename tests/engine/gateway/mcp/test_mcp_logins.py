@@ -219,6 +219,7 @@ class TestUse:
         assert status == 401
         assert "could not be renewed (400)" in reported[0]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("token", ["hush\r\nX-Other: 1", "hush\x00", "hush \u202e"])
     async def test_a_token_that_cannot_be_sent(self, vault: Vault, token: str) -> None:
         """It is no token, and in no message: the old one stays."""
@@ -297,6 +298,7 @@ class TestLogout:
         assert not vault.file.path.exists()
         assert await log_out(vault.file) == (None, None)
 
+    @pytest.mark.slow
     async def test_where_others_could_read_it(self, vault: Vault) -> None:
         """A login is not revoked in clear; it is removed all the same, which is said."""
         login = await vault.login()

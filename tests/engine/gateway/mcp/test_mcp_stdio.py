@@ -133,6 +133,7 @@ class TestBytes:
 
 
 class TestTheEnd:
+    @pytest.mark.slow
     async def test_the_servers_code(self, tmp_path: Path) -> None:
         """When the server ends, so does the gate, with its code."""
         async with recorder(tmp_path) as process:

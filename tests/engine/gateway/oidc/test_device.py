@@ -50,6 +50,7 @@ async def begun(made: OidcProvider) -> DeviceLogin:
 
 
 class TestFlow:
+    @pytest.mark.slow
     async def test_until_the_person_agrees(self, made: OidcProvider) -> None:
         """It is asked in the provider's interval, and ends with an ID token for this client."""
         waiting = Waiting(made)

@@ -117,6 +117,7 @@ class TestForgeries:
 
 
 class TestClaims:
+    @pytest.mark.slow
     async def test_another_client(self, made: OidcProvider) -> None:
         """What was made for another client does not count, nor what one of several asked for."""
         assert "another client (shop)" in await refused(made, made.id_token(aud="shop"))

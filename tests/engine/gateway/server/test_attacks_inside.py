@@ -295,6 +295,7 @@ class TestSlowReaders:
             await until(lambda: asyncio.sleep(0, len(subscriptions) == 1))
             assert (await gate.call("read", {})).outcome == "allow"
 
+    @pytest.mark.slow
     async def test_the_server_ends_all_the_same(self, tmp_path: Path) -> None:
         """A peer that neither reads nor closes does not keep a server from ending."""
         async with asyncio.timeout(PATIENCE), served(tmp_path) as server, stranger(server) as peer:
