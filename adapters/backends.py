@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 import threading
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import TypeAlias, cast
 
 from ..engine.gate import Gate, GateManager, create_gate
 from ..engine.gate.edit_notice import describe_edit
-from ..engine.gate.types import GateContext, GateDecision, ToolResult
+from ..engine.gate.reasons import requires_approval
+from ..engine.gate.types import Confirm, GateContext, GateDecision, ToolResult
 from ..engine.gateway.client.agent import PATIENCE, AgentClient, AgentSession
 from ..engine.gateway.client.connection import RequestFailedError
 from ..engine.gateway.client.sync import LoopThread
@@ -21,11 +23,17 @@ from ..engine.net.net import ToolCall
 from ..rules import RuleSet, condition_of, load_rules
 from .gate import Allow, Answer, Block, Input, Outcome, SessionGate, Wait, call_digest
 
+log = logging.getLogger(__name__)
+
 GateSource: TypeAlias = "str | Path | RuleSet | Gate | GateManager | Gates | None"
 """A rules file, rules, a gate of this process, the URL of a server, or `None` for INTERLOCK_URL's."""
 
 _URL = re.compile(r"(?:wss?|unix):")
 _WAITING = "it waits for an operator"
+NOBODY_ASKED = (
+    "the gate is in this process and has nobody to ask, so the call is blocked; give it a confirm, as in "
+    "Gates('deploy.rules', confirm=…), or name a server"
+)
 LEAST_WAIT = 1.0
 """Seconds that a server has to decide, and to write the decision to its disk."""
 
@@ -37,7 +45,9 @@ class Gates:
     `GateManager` is the gate of one session: all threads share it. A URL, or `None` for that in
     INTERLOCK_URL, is a server, where a thread's session is opened, or resumed with the state of its nets;
     `agent` is its name there, `token` INTERLOCK_TOKEN by default, and a call that finds no server within
-    `patience` seconds is blocked. Raises `TokenError` where a server's token is missing, `RuleError` for
+    `patience` seconds is blocked. `confirm` asks a person about what needs approval in this process, and
+    may be async; without it such calls are blocked. A `Gate` has its own, and a server its operators:
+    with these it is a `TypeError`. Raises `TokenError` where a server's token is missing, `RuleError` for
     faulty rules.
     """
 
@@ -48,15 +58,19 @@ class Gates:
         agent: str = "agent",
         token: str | None = None,
         patience: float = PATIENCE,
+        confirm: Confirm | None = None,
     ) -> None:
         self.agent = agent
+        self._confirm = confirm
         self._lock = threading.Lock()
         self._open: dict[str, SessionGate] = {}
         self._loop_thread: LoopThread | None = None
         self._manager = source if isinstance(source, GateManager) else None
-        self._gate = None if self._manager is not None else _local_gate(source)
+        self._gate = None if self._manager is not None else _local_gate(source, confirm)
         self._client: AgentClient | None = None
         if self._manager is None and self._gate is None:
+            if confirm is not None:
+                raise TypeError("confirm is for a gate in this process: at a server its operators decide")
             url = source if isinstance(source, str) else None
             self._client = AgentClient(url, token, name=agent, patience=patience)
 
@@ -87,7 +101,7 @@ class Gates:
         if self._client is not None:
             return ServerBackend(self._client, self._thread, self.agent, _session_id(self.agent, key))
         if self._manager is not None:
-            return LocalBackend(self._manager, GateContext())
+            return LocalBackend(self._manager, GateContext(confirm=self._confirm))
         assert self._gate is not None
         return LocalBackend(self._gate.new_manager(), self._gate.context)
 
@@ -149,7 +163,12 @@ class LocalBackend:
 
     def _answer(self, call: ToolCall, decision: GateDecision) -> Answer:
         if decision.block:
-            return Block(decision.reason or f"{call.tool_name} is not allowed")
+            reason = decision.reason or f"{call.tool_name} is not allowed"
+            unasked = {requires_approval(each) for each in (call.tool_name, *decision.names)}
+            if self._context.confirm is None and reason in unasked:
+                log.warning("Call '%s' needs approval: %s", call.tool_call_id, NOBODY_ASKED)
+                reason = f"{reason} Nobody can be asked here."
+            return Block(reason)
         approved = cast("Input", decision.call.input)
         self._inputs[call.tool_call_id] = approved
         return Allow(dict(approved), _notice(cast("Input", call.input), approved))
@@ -244,17 +263,19 @@ def _notice(given: Input, approved: Input) -> str | None:
     return None if edit is None else f"{edit} before it ran."
 
 
-def _local_gate(source: GateSource) -> Gate | None:
+def _local_gate(source: GateSource, confirm: Confirm | None) -> Gate | None:
     """The gate in this process that a source names; `None` for a server."""
     match source:
         case Gate():
+            if confirm is not None:
+                raise TypeError("confirm is given to the Gate itself: create_gate(…, confirm=…)")
             return source
         case RuleSet():
-            return create_gate(source.registry, conditions=condition_of)
+            return create_gate(source.registry, conditions=condition_of, confirm=confirm)
         case Path():
-            return _local_gate(load_rules(source))
+            return _local_gate(load_rules(source), confirm)
         case str() if not _URL.match(source):
-            return _local_gate(load_rules(source))
+            return _local_gate(load_rules(source), confirm)
         case str() | None:
             return None
         case _:

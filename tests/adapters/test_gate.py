@@ -11,7 +11,7 @@ import pytest
 from interlock.adapters.backends import Gates, GateSource
 from interlock.adapters.gate import PROBE, Allow, Block, SessionGate, Wait
 from interlock.engine import create_gate, create_gate_manager
-from interlock.engine.gate import ApprovalAnswer
+from interlock.engine.gate import ApprovalAnswer, ApprovalRequest
 from interlock.engine.gateway.client.sync import LoopThread
 from interlock.rules import compile_rules
 
@@ -45,6 +45,36 @@ class TestSources:
         other = await gates.session("t2").ask("c1", "publish", EMPTY)
         assert [type(each) for each in (first, second, other)] == [Allow, Block, Allow]
         assert gates.session("t1") is gates.session("t1")
+
+    @pytest.mark.parametrize("kind", ["path", "rules", "manager"])
+    async def test_somebody_to_ask(
+        self, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """`confirm` decides what needs approval; without it the call is blocked, and the log says why."""
+        path = tmp_path / "a.rules"
+        path.write_text("require human-approval before deploy\n")
+        rules = compile_rules(path.read_text())
+
+        def source() -> GateSource:
+            return {"path": path, "rules": rules, "manager": create_gate_manager(rules.nets)}[kind]
+
+        asked: list[str] = []
+
+        async def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+            asked.append(request.call.tool_name)
+            return ApprovalAnswer(True)
+
+        allowed = await Gates(source(), confirm=confirm).session("t1").ask("c1", "deploy", EMPTY)
+        assert (type(allowed), asked) == (Allow, ["deploy"])
+        blocked = await Gates(source()).session("t1").ask("c1", "deploy", EMPTY)
+        assert blocked == Block("deploy requires human approval. Nobody can be asked here.")
+        assert "give it a confirm" in caplog.text
+
+    @pytest.mark.parametrize("source", [create_gate(compile_rules(RULES).registry), "ws://127.0.0.1:1"])
+    def test_somebody_to_ask_where_there_is_one(self, source: GateSource) -> None:
+        """A gate with a `confirm` of its own, and a server with operators, take no second one."""
+        with pytest.raises(TypeError, match="confirm is "):
+            Gates(source, token="t", confirm=lambda _: ApprovalAnswer(True))
 
     async def test_a_manager_is_one_session(self) -> None:
         """All threads share the state of a `GateManager`."""
