@@ -14,7 +14,8 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast
+from functools import cache
+from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
@@ -31,6 +32,7 @@ Outcome: TypeAlias = Literal["done", "failed", "unknown"]
 """End of a call that ran. *failed* needs evidence: an exception, or a value in the shape of a failure."""
 
 Input: TypeAlias = Mapping[str, JsonValue]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,32 @@ class SessionGate:
                 return None
             del self._calls[call_id]
             return call
+
+
+def gate_by_class(
+    tool: T, what: str, method: str, gated: Callable[[type[T]], Callable[..., object]]
+) -> None:
+    """Put a tool behind a gate by its class, for frameworks that copy tools and run them by one method.
+
+    The tool gets a class like its own, with the method that `gated` makes for that one; nothing happens
+    to a tool that has such a class. Raises `TypeError`, which says `what` it is, where the method is the
+    object's own.
+    """
+    if method in vars(tool):
+        raise TypeError(
+            f"{what} has its {method} from the object, expected from its class: "
+            f"no gate would see it. Write a class with it"
+        )
+    if not hasattr(type(tool), "_interlock"):
+        tool.__class__ = _gated_class(type(tool), method, gated)
+
+
+@cache
+def _gated_class(
+    base: type[T], method: str, gated: Callable[[type[T]], Callable[..., object]]
+) -> type[T]:
+    members = {method: gated(base), "_interlock": True, "__module__": base.__module__}
+    return cast("type[T]", type(base.__name__, (base,), members))
 
 
 def outcome_of(tool: str, value: object) -> Outcome:

@@ -14,7 +14,6 @@ import copy
 import inspect
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -42,7 +41,7 @@ from pydantic_core import to_jsonable_python
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, outcome_of
+from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, gate_by_class, outcome_of
 
 FRAMEWORK = "Google ADK"
 
@@ -258,26 +257,13 @@ async def check_coverage(app: App) -> Coverage:
 
 
 def _gate_tool(tool: BaseTool) -> None:
-    """Put a tool behind the gate of the app that it runs in.
-
-    Its class is what changes: ADK copies tools, and calls nothing but `run_async` to run them. Raises
-    `TypeError` for a tool where that is the object's own.
-    """
-    if tool._defers_response:  # pyright: ignore[reportPrivateUsage]
-        return
-    if "run_async" in vars(tool):
-        raise TypeError(
-            f"The tool '{tool.name}' has its run_async from the object, expected from its class: "
-            f"no gate would see it. Write a class with it"
-        )
-    if hasattr(type(tool), "_interlock"):
-        return
-    tool.__class__ = _gated_class(type(tool))
+    """Put a tool behind the gate of the app that it runs in. Raises `TypeError`; see `gate_by_class`."""
+    if not tool._defers_response:  # pyright: ignore[reportPrivateUsage]
+        gate_by_class(tool, f"The tool '{tool.name}'", "run_async", _gated_run)
 
 
-@cache
-def _gated_class(base: type[BaseTool]) -> type[BaseTool]:
-    """A class like `base` whose tools ask before they run."""
+def _gated_run(base: type[BaseTool]) -> Callable[..., object]:
+    """A `run_async` that asks before it runs a tool as the class `base` does."""
 
     async def run_async(self: BaseTool, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         plugins = tool_context.get_invocation_context().plugin_manager.plugins
@@ -287,8 +273,7 @@ def _gated_class(base: type[BaseTool]) -> type[BaseTool]:
             return await base.run_async(self, args=args, tool_context=tool_context)
         return await plugin.run_tool(self, base, args, tool_context)
 
-    members = {"run_async": run_async, "_interlock": True, "__module__": base.__module__}
-    return type(base.__name__, (base,), members)
+    return run_async
 
 
 async def _streamed(

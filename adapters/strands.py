@@ -12,7 +12,6 @@ import asyncio
 import copy
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from functools import cache
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -37,7 +36,17 @@ from strands.types.tools import AgentTool, ToolResult, ToolSpec, ToolUse
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, Wait, failure_text, outcome_of
+from .gate import (
+    CUT_OFF,
+    Allow,
+    Block,
+    Outcome,
+    SessionGate,
+    Wait,
+    failure_text,
+    gate_by_class,
+    outcome_of,
+)
 
 FRAMEWORK = "Strands"
 
@@ -104,7 +113,7 @@ class GateHooks(HookProvider):
         if known is None:
             agent._interlock = _Gated(self, above)  # type: ignore[attr-defined]
             middleware = agent._middleware_registry
-            middleware.__class__ = _gated_middleware(type(middleware))
+            gate_by_class(middleware, f"Middleware of '{agent.name}'", "compose", _gated_compose)
         for tool in _tools(agent):
             _gate_tool(tool)
             inner: Any = tool.agent if isinstance(tool, _AgentAsTool) else None
@@ -234,24 +243,12 @@ def check_coverage(agent: Agent) -> Coverage:
 
 
 def _gate_tool(tool: AgentTool) -> None:
-    """Put a tool behind the gate of the agent that it runs for.
-
-    Its class is what changes: a tool may be copied, and only `stream` runs it. Raises `TypeError` for a
-    tool where that is the object's own.
-    """
-    if "stream" in vars(tool):
-        raise TypeError(
-            f"The tool '{tool.tool_name}' has its stream from the object, expected from its class: "
-            f"no gate would see it. Write a class with it"
-        )
-    if hasattr(type(tool), "_interlock"):
-        return
-    tool.__class__ = _gated_class(type(tool))
+    """Put a tool behind the gate of the agent that it runs for. Raises as `gate_by_class` does."""
+    gate_by_class(tool, f"The tool '{tool.tool_name}'", "stream", _gated_stream)
 
 
-@cache
-def _gated_class(base: type[AgentTool]) -> type[AgentTool]:
-    """A class like `base` whose tools ask before they run."""
+def _gated_stream(base: type[AgentTool]) -> Callable[..., object]:
+    """A `stream` that asks before it runs a tool as the class `base` does."""
 
     async def stream(
         self: AgentTool, tool_use: ToolUse, invocation_state: dict[str, Any], **more: Any
@@ -269,13 +266,11 @@ def _gated_class(base: type[AgentTool]) -> type[AgentTool]:
         async for part in parts:
             yield part
 
-    members = {"stream": stream, "_interlock": True, "__module__": base.__module__}
-    return type(base.__name__, (base,), members)
+    return stream
 
 
-@cache
-def _gated_middleware(base: type[Any]) -> type[Any]:
-    """A class like `base` that has whatever tool its last middleware names gated."""
+def _gated_compose(base: type[Any]) -> Callable[..., object]:
+    """A `compose` that has whatever tool the last middleware names gated."""
 
     def compose(self: Any, stage: Any, terminal: Callable[[Any], AsyncGenerator[Any]]) -> Any:
         def run(context: Any) -> AsyncGenerator[Any]:
@@ -287,7 +282,7 @@ def _gated_middleware(base: type[Any]) -> type[Any]:
 
         return base.compose(self, stage, run if stage is ExecuteToolStage else terminal)
 
-    return type(base.__name__, (base,), {"compose": compose, "__module__": base.__module__})
+    return compose
 
 
 async def _reported(
