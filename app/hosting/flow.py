@@ -34,6 +34,7 @@ from ..sessions.flow_start import resume_flow, start_flow
 from ..sessions.imported_session import refusal
 from .headless import Answer, answer_request, machine_answer, print_events
 from .host import Start, host
+from .leaving import close_aloud
 
 Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
 """Answers by the step that waits for them."""
@@ -219,7 +220,7 @@ async def follow_flow(
     finally:
         if end is not None:
             end.cancel()
-        await hub.close()
+        await close_aloud(hub)
         await printing
     if answers.stuck.done():
         key = visible(answers.stuck.result().tool)

@@ -14,6 +14,7 @@ from ...engine.history.fold.event_text import headline
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.history.model.state import ApprovalState, SessionState
 from ...engine.hub.hub import Hub, HubEvent, Outcome, Streaming
+from .leaving import close_aloud
 
 Answer = Literal["approve", "deny"]
 WIDTH = 100
@@ -60,7 +61,7 @@ async def follow(
         else:
             failed = (await hub.session(session)).status == "failed"
     finally:
-        await hub.close()
+        await close_aloud(hub)
         await printing
     return 1 if failed else 0
 

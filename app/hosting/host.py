@@ -26,6 +26,7 @@ from ..terminal.appearance import Appearance
 from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .farewell import farewell, farewell_to_server
+from .leaving import close_aloud
 from .notifications import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
@@ -156,7 +157,7 @@ def show(
                     ways_on.extend(await farewell(hub, named))
             finally:
                 try:
-                    await hub.close()
+                    await close_aloud(hub)
                 finally:
                     await streams.finish()
         return app.return_code or 0

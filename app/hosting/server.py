@@ -59,6 +59,7 @@ from .audit.streams import AuditStreams
 from .certificate import Certificate
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
+from .leaving import close_aloud
 from .live_rules import ExternalRules, LiveRules
 from .notifications import notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
@@ -234,7 +235,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             await gateway.close()
     finally:
         try:
-            await hub.close()
+            await close_aloud(hub)
         finally:
             await streams.finish()
 

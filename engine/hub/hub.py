@@ -126,6 +126,8 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
                 None if language is None else language.condition,
             )
         )
+        self.say_wait: Callable[[str], object] = lambda _: None
+        """Hears what `close` waits for, where it waits."""
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
         self._live.freeze.on_change = lambda freeze: self._hand_over(FreezeChanged(freeze=freeze))
@@ -215,6 +217,9 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
     async def lost(self) -> None:
         """Wait until this process may write the journal no more. Raises the `JournalError` then."""
         await asyncio.get_running_loop().create_future()
+
+    def leave_now(self) -> None:
+        """Have `close` wait no longer for what runs. A hub of its own file does not wait."""
 
     async def close(self) -> None:
         """End every session, then the journal. What could not be recorded is raised at the end."""

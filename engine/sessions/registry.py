@@ -369,14 +369,15 @@ class SessionRegistry:
         leaving = [each for each in self if isinstance(each, ExternalSession) and each.prompts is None]
         await asyncio.gather(*map(leave, leaving))
 
-    def at_work(self) -> bool:
-        """Tell whether a tool runs here. Calls that wait for subagents, which resume, are none."""
+    def tools_at_work(self) -> list[str]:
+        """The tools that run here, by session. Calls that wait for subagents, which resume, are none."""
         waits = {(each.state.parent, each.state.parent_call) for each in self if each.kind == "child"}
-        return any(
-            call.status == "running" and (hosted.id, call.call_id) not in waits
+        return [
+            f"{call.tool} of {hosted.id}"
             for hosted in self
             for call in hosted.state.calls.values()
-        )
+            if call.status == "running" and (hosted.id, call.call_id) not in waits
+        ]
 
     async def close_all(self) -> list[JournalError]:
         """Stop every agent and end every session; what could not be recorded."""

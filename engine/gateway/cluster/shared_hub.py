@@ -103,6 +103,7 @@ class SharedHub(Hub):
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
         self._ends = False
+        self._leaves = asyncio.Event()
         self._reported_newer: frozenset[str] = frozenset()
 
     async def share(self) -> None:
@@ -172,11 +173,17 @@ class SharedHub(Hub):
         self._ends = True
         self._live.freeze.hold()
         await self._live.hand_over()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_SECONDS):
-                while self._live.at_work():  # noqa: ASYNC110 - the sessions say nothing of it
-                    await asyncio.sleep(EVERY / 10)
+        if tools := self._live.tools_at_work():
+            more = f" and {len(tools) - 3} more" if len(tools) > 3 else ""
+            self.say_wait(f"waiting up to {DRAIN_SECONDS:g} s for {', '.join(tools[:3])}{more}")
+        until = time.monotonic() + DRAIN_SECONDS
+        while self._live.tools_at_work() and time.monotonic() < until and not self._leaves.is_set():
+            with suppress(TimeoutError):  # the sessions say nothing of it
+                await asyncio.wait_for(self._leaves.wait(), EVERY / 10)
         return True
+
+    def leave_now(self) -> None:
+        self._leaves.set()
 
     # Following
 

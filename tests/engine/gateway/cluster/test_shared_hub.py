@@ -598,6 +598,37 @@ class TestServerThatEnds:
         assert (result.call_id, result.unknown) == ("b1", False)
         assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
 
+    async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """It says at once what it waits for, and hands over at once when it is told to leave now."""
+        here, there = two
+        running = asyncio.Event()
+
+        @tool
+        async def build() -> str:
+            """Build."""
+            running.set()
+            await asyncio.Event().wait()
+            return "built"
+
+        agent = Agent(ScriptedModel([C(b1=("build", {}))]), name="bot", tools=[build])
+        session = await here.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+        await here.send(session, "go")
+        await running.wait()
+        said: list[str] = []
+        here.say_wait = said.append
+        ending = asyncio.create_task(here.close())
+        await becomes(lambda: asyncio.sleep(0, bool(said)))
+        assert said == [f"waiting up to 30 s for build of {session}"]
+        assert not ending.done()
+        here.leave_now()
+        async with asyncio.timeout(10):
+            await ending
+
+        async def unknown() -> bool:
+            return fold(await there.recorded(session)).calls["b1"].status == "unknown"
+
+        await becomes(unknown)
+
     async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An agent that comes while its server ends has its session as soon as that has let it go."""
         here, there = two

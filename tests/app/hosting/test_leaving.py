@@ -1,0 +1,49 @@
+"""A hub that is closed while its tools run, once the screen is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from interlock.app.hosting.leaving import close_aloud
+from interlock.engine.hub.hub import Hub
+
+
+class Waiting(Hub):
+    """A hub that waits for a tool before it closes."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.__dict__ = hub.__dict__
+        self.left = asyncio.Event()
+
+    def leave_now(self) -> None:
+        self.left.set()
+
+    async def close(self) -> None:
+        self.say_wait("waiting up to 30 s for build\x1b[2J of bot-1")
+        await self.left.wait()
+        await super().close()
+
+
+class TestWait:
+    async def test_is_said_at_once_and_ended_by_a_key(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """What it waits for stands in the terminal, and Ctrl+C ends the wait, not the program."""
+        before = signal.getsignal(signal.SIGINT)
+        closing = asyncio.create_task(close_aloud(Waiting(Hub.open(tmp_path / "j.db"))))
+        try:
+            async with asyncio.timeout(20):
+                while not (said := capsys.readouterr().err):  # noqa: ASYNC110 - the words are all there is
+                    await asyncio.sleep(0.01)
+                assert said.startswith("interlock: waiting up to 30 s for build")
+                assert said.endswith("of bot-1; press Ctrl+C to leave now\n")
+                assert "\x1b" not in said
+                os.kill(os.getpid(), signal.SIGINT)
+                await closing
+        finally:
+            signal.signal(signal.SIGINT, before)
