@@ -1,10 +1,14 @@
-"""Lines that a console leaves in the terminal: how its sessions are replayed and resumed from there, or
-how one connects to their server again."""
+"""Lines that a console leaves in the terminal: what its end waits for, how its sessions are replayed and
+resumed from there, or how one connects to their server again."""
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import signal
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ...engine.core.sanitize import visible
 from ...engine.history.errors import JournalError
@@ -14,6 +18,7 @@ from ...engine.hub.hub import Hub
 
 MOST = 4
 """Sessions whose commands are printed, the latest ones."""
+NOW = "press Ctrl+C to leave now"
 
 
 async def farewell(hub: Hub, journal: Sequence[str] = ()) -> list[str]:
@@ -60,3 +65,24 @@ def _is_resumable(origin: Origin) -> bool:
 
 def _command(name: str, words: Sequence[str]) -> str:
     return " ".join(["interlock", name, *words])
+
+
+async def close_aloud(hub: Hub) -> None:
+    """Close a hub; where that waits for something, say so on the terminal at once, and let Ctrl+C end it.
+
+    Sessions are handed over all the same; what a tool comes to that still runs is unknown. Raises what
+    `hub.close` raises.
+    """
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        hub.leave_now()
+        loop.remove_signal_handler(signal.SIGINT)  # once more, and the program ends as any other
+
+    def say(wait: str) -> None:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(signal.SIGINT, leave)
+        print(f"interlock: {visible(wait)}; {NOW}", file=sys.stderr, flush=True)
+
+    hub.say_wait = say
+    await hub.close()

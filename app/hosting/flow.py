@@ -32,9 +32,9 @@ from ..flows.inputs import as_input, fills, input_text
 from ..flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..sessions.flow_start import resume_flow, start_flow
 from ..sessions.imported_session import refusal
+from .farewell import close_aloud
 from .headless import Answer, answer_request, machine_answer, print_events
 from .host import Start, host
-from .leaving import close_aloud
 
 Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
 """Answers by the step that waits for them."""

@@ -14,7 +14,7 @@ from ...engine.history.fold.event_text import headline
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.history.model.state import ApprovalState, SessionState
 from ...engine.hub.hub import Hub, HubEvent, Outcome, Streaming
-from .leaving import close_aloud
+from .farewell import close_aloud
 
 Answer = Literal["approve", "deny"]
 WIDTH = 100

@@ -25,8 +25,7 @@ from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
 from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
-from .farewell import farewell, farewell_to_server
-from .leaving import close_aloud
+from .farewell import close_aloud, farewell, farewell_to_server
 from .notifications import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]

@@ -57,9 +57,9 @@ from ..terminal.gc import settle_collector
 from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .certificate import Certificate
+from .farewell import close_aloud
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
-from .leaving import close_aloud
 from .live_rules import ExternalRules, LiveRules
 from .notifications import notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules

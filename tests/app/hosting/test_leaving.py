@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.hosting.leaving import close_aloud
+from interlock.app.hosting.farewell import close_aloud
 from interlock.engine.hub.hub import Hub
 
 
