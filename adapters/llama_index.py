@@ -9,7 +9,9 @@ result = await agent.run("Ship it")
 
 from __future__ import annotations
 
+import copy
 import functools
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,16 +20,20 @@ from uuid import uuid4
 
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent, CodeActAgent
 from llama_index.core.agent.workflow.codeact_agent import EXECUTE_TOOL_NAME
-from llama_index.core.base.llms.types import TextBlock
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolOutput
-from llama_index.core.workflow import Context
+from llama_index.core.workflow import Context, Event
 from pydantic_core import to_jsonable_python
+from workflows.context.state_store import UnserializableKeyWarning
+from workflows.events import WorkflowIdleEvent
+from workflows.handler import WorkflowHandler
 from workflows.runtime.types.results import WaitingForEvent
 
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import Allow, Block, SessionGate, failure_text, outcome_of
+from .gate import Allow, Block, SessionGate, Wait, failure_text, outcome_of
 
 FRAMEWORK = "LlamaIndex"
 
@@ -36,6 +42,8 @@ Thread: TypeAlias = "str | Callable[[Context], str] | None"
 
 _SESSION = "interlock_session"
 """Key of a context's store with the name of its session."""
+_MEMORY = "interlock_memory"
+"""Key of a context's store with its memory, which LlamaIndex saves only where it can."""
 _NO_SESSION = Block("its context was not begun by an agent with this gate: name its thread")
 _IN_CODE = "the agent's code runs it where that is executed"
 
@@ -43,8 +51,27 @@ _model_call: ContextVar[str | None] = ContextVar("interlock_model_call", default
 """Id of the call that a step of the workflow makes."""
 
 
+class CallWaitsEvent(Event):
+    """Event of a run's stream: a call waits for an operator. An answer from the program is none."""
+
+    call: str
+    tool: str
+    reason: str
+
+
+class _Never(Event):
+    """Event that a waiting step waits for. Nobody sends it: the step runs again as its run goes on."""
+
+    call: str
+
+
 def gate_agent(
-    agent: A, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
+    agent: A,
+    gate: GateSource = None,
+    *,
+    thread: Thread = None,
+    pause_after: float | None = None,
+    passthrough: Collection[str] = (),
 ) -> A:
     """Put the tools of an agent, or of all agents of an `AgentWorkflow`, behind a gate.
 
@@ -53,7 +80,8 @@ def gate_agent(
     `handoff`, and the code of a `CodeActAgent` one to `execute`.
 
     The session whose nets judge the calls is that of the run's `Context`, which keeps its name when it is
-    saved; `thread` names another: a text, or a function of the context.
+    saved; `thread` names another: a text, or a function of the context. With `pause_after` a call that
+    waits longer for an operator, in seconds, suspends its step: see `pause`.
 
     Raises `UnseenToolError` for tools that a `CodeActAgent` has its code call, unless `passthrough` names
     them.
@@ -61,10 +89,38 @@ def gate_agent(
     if getattr(type(agent), "_interlock", None) is not None:
         raise ValueError("The agent has a gate already")
     name = agent.name if isinstance(agent, BaseWorkflowAgent) else agent.root_agent
-    gated = _GatedAgents(Gates.of(gate, agent=name), thread, frozenset(passthrough))
+    gated = _GatedAgents(Gates.of(gate, agent=name), thread, pause_after, frozenset(passthrough))
     gated.refuse_unseen(agent)
-    agent.__class__ = _gated_class(type(agent), gated)
+    for each in (agent, *_agents_of(agent)):
+        # One of a workflow may run alone as well, or be in another one.
+        if getattr(type(each), "_interlock", None) is None:
+            each.__class__ = _gated_class(type(each), gated)
     return agent
+
+
+async def pause(handler: WorkflowHandler) -> dict[str, Any] | None:
+    """Follow a run until it ends, or until nothing of it is left to do but calls that wait.
+
+    Then the run is ended here, and this gives what its context has to keep. `None` where the run has
+    ended by itself: await the handler for its result, or what it has raised. It goes on anywhere, and
+    asks the same calls again:
+
+        handler = agent.run(ctx=Context.from_dict(agent, saved))
+
+    Reads the events of the handler's stream, which has each once. A memory other than the agents' own
+    is the program's to keep, and to set at once: `await handler.ctx.store.set("memory", memory)`.
+    """
+    waiting = False
+    async for event in handler.stream_events(expose_internal=True):
+        waiting = waiting or isinstance(event, CallWaitsEvent)
+        if waiting and isinstance(event, WorkflowIdleEvent):
+            with warnings.catch_warnings():
+                # Of the memory, whose messages are kept.
+                warnings.simplefilter("ignore", UnserializableKeyWarning)
+                saved = handler.ctx.to_dict()
+            await handler.cancel_run()
+            return saved
+    return None
 
 
 async def check_coverage(agent: BaseWorkflowAgent | AgentWorkflow) -> Coverage:
@@ -114,6 +170,7 @@ class _GatedAgents:
 
     gates: Gates
     thread: Thread
+    pause_after: float | None
     passthrough: frozenset[str]
 
     def refuse_unseen(self, agent: BaseWorkflowAgent | AgentWorkflow) -> None:
@@ -136,11 +193,13 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         gated.refuse_unseen(self)
         if not await ctx.store.get(_SESSION, default=None):
             await ctx.store.set(_SESSION, f"run-{uuid4().hex}")
+        await ctx.store.set(_MEMORY, None)
         await base._init_context(self, ctx, ev)
 
     # A step by what the decorator has noted in the original, which comes along.
     @functools.wraps(base.call_tool)
     async def call_tool(self: Any, ctx: Context, ev: Any) -> Any:
+        await _restore_memory(ctx)
         token = _model_call.set(ev.tool_id or None)
         try:
             return await base.call_tool(self, ctx, ev)
@@ -150,13 +209,27 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
     async def _call_tool(
         self: Any, ctx: Any, tool: AsyncBaseTool, tool_input: dict[str, Any]
     ) -> ToolOutput:
-        name, call_id = tool.metadata.get_name(), _model_call.get() or uuid4().hex
+        name, known = tool.metadata.get_name(), _model_call.get()
+        call_id = known or uuid4().hex
         _model_call.set(None)
         gate = await gated.session(ctx)
         if gate is None:
             return _blocked(name, _NO_SESSION, tool_input)
+        try:
+            # Whoever reads the run's events has them, and could change them while the gate decides.
+            tool_input = copy.deepcopy(tool_input)
+        except Exception:
+            return _blocked(name, Block("its arguments cannot be copied"), {})
         fixed = _fixed(tool)
-        answer = await gate.ask(call_id, name, {**fixed, **tool_input})
+        wait = None if known is None else gated.pause_after
+        answer = await gate.ask(call_id, name, {**fixed, **tool_input}, wait=wait)
+        if isinstance(answer, Wait):
+            await _keep_memory(ctx)
+            ctx.write_event_to_stream(CallWaitsEvent(call=call_id, tool=name, reason=answer.reason))
+            # A waiter with requirements, which are not saved, has its step run again by whoever goes on.
+            await ctx.wait_for_event(
+                _Never, waiter_id=f"interlock {call_id}", requirements={"call": call_id}, timeout=None
+            )
         if not isinstance(answer, Allow):
             return _blocked(name, Block(answer.reason), tool_input)
         if (twice := gate.start(call_id)) is not None:
@@ -196,6 +269,30 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
     }
     metaclass: Any = type(base)
     return metaclass(base.__name__, (base,), members)
+
+
+async def _keep_memory(context: Context) -> None:
+    """Have a context that is saved now keep the agents' own memory."""
+    memory, kept = await context.store.get("memory", default=None), None
+    if type(memory) is ChatMemoryBuffer:
+        messages = [message.model_dump(mode="json") for message in memory.get_all()]
+        kept = {"token_limit": memory.token_limit, "messages": messages}
+    await context.store.set(_MEMORY, kept)
+
+
+async def _restore_memory(context: Context) -> None:
+    """Give a run that goes on its memory, where its context came without. Raises `LookupError`."""
+    if await context.store.get("memory", default=None) is not None:
+        return
+    kept = await context.store.get(_MEMORY, default=None)
+    if kept is None:
+        raise LookupError(
+            "The context of the run has no memory, expected that with which it began: it is not saved. "
+            'After agent.run(ctx=…) set it: await handler.ctx.store.set("memory", memory)'
+        )
+    messages = [ChatMessage.model_validate(each) for each in kept["messages"]]
+    memory = ChatMemoryBuffer.from_defaults(messages, token_limit=kept["token_limit"])
+    await context.store.set("memory", memory)
 
 
 def _blocked(name: str, block: Block, given: dict[str, Any]) -> ToolOutput:

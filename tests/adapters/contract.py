@@ -23,6 +23,7 @@ from interlock.engine.gate import ApprovalAnswer
 from interlock.engine.hub.hub import ApprovalPolicy
 from interlock.rules import compile_rules
 
+from ..docs.blocks import ROOT, blocks_of
 from ..engine.gateway.served import Served, served, until
 
 RULES = """\
@@ -215,6 +216,36 @@ async def place(
             deciding.cancel()
 
 
+async def until_decided(where: Place, call_id: str, session: str = "bot:t1") -> None:
+    """Wait until a call at a server has been approved, and may run."""
+    server = where.server
+    assert server is not None
+
+    async def is_decided() -> bool:
+        return (await server.hub.session(session)).calls[call_id].status == "running"
+
+    await until(is_decided)
+
+
+def page_program(
+    page: str, directory: Path, monkeypatch: pytest.MonkeyPatch, model: object
+) -> dict[str, Any]:
+    """Run the programs of an adapter's page with a fake model, and return what they have named.
+
+    For frameworks that the environment of `test_blocks.py`, which runs the other pages, does not have.
+    """
+    names: dict[str, Any] = {"__name__": "page", "model": model}
+    blocks = blocks_of(ROOT / "docs" / "how-to" / "adapters" / f"{page}.md")
+    for block in blocks:
+        if block.title is not None:
+            (directory / block.title).write_text(block.text)
+    monkeypatch.chdir(directory)
+    for block in blocks:
+        if block.language == "python":
+            exec(compile(block.text, block.where, "exec"), names)
+    return names
+
+
 PLACES = pytest.mark.parametrize("kind", ["here", "at a server"])
 
 
@@ -353,12 +384,7 @@ class AdapterContract:
             assert "push" not in tools.names()
             [request] = await until(where.server.hub.approvals)
             await where.server.hub.decide(request.id, approved=True, by="ben")
-
-            async def is_decided() -> bool:
-                state = await where.server.hub.session("bot:t1")
-                return state.calls["c2"].status == "running"
-
-            await until(is_decided)
+            await until_decided(where, "c2")
             await asyncio.to_thread(gates.close)
             last = await self.driver.resume(tools, where.gates(), calls, again.paused, thread="t1")
         assert last.paused is None

@@ -140,7 +140,7 @@ ROWS = (
         "LlamaIndex",
         "llama-index-core",
         "the run's `Context`, or `thread=`",
-        "no",
+        "a suspended step; `pause` and `Context.from_dict`",
         "arguments; told in the result",
         "tools that a `CodeActAgent` has its code call",
     ),

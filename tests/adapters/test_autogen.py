@@ -33,8 +33,7 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from ..docs.blocks import ROOT, blocks_of
-from .contract import RULES, AdapterContract, Call, Run, Tools
+from .contract import RULES, AdapterContract, Call, Run, Tools, page_program
 
 INFO = ModelInfo(
     vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
@@ -343,20 +342,11 @@ class TestCode:
 
 
 class TestPage:
-    async def test_its_program_runs(
+    async def test_its_programs_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The page's program gates its agent; other pages' run in `test_blocks.py`."""
-        page = ROOT / "docs" / "how-to" / "adapters" / "autogen.md"
-        for block in blocks_of(page):
-            if block.title is not None:
-                (tmp_path / block.title).write_text(block.text)
-        [program] = [block.text for block in blocks_of(page) if block.language == "python"]
-        monkeypatch.chdir(tmp_path)
-        names: dict[str, Any] = {
-            "__name__": "page",
-            "model": client_of([Call("c1", "deploy", {"env": "prod"})]),
-        }
-        await asyncio.to_thread(exec, compile(program, str(page), "exec"), names)
+        """The page's program gates its agent."""
+        model = client_of([Call("c1", "deploy", {"env": "prod"})])
+        names = await asyncio.to_thread(page_program, "autogen", tmp_path, monkeypatch, model)
         assert "blocked" in str(names["result"].messages)
         assert "as it had to be" in capsys.readouterr().out

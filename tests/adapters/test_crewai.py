@@ -29,8 +29,7 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from ..docs.blocks import ROOT, blocks_of
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools
+from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools, page_program
 
 
 class Script(BaseLLM):
@@ -420,17 +419,11 @@ class TestUnseenTools:
 
 
 class TestPage:
-    def test_its_program_runs(
+    def test_its_programs_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The page's program gates its crew; other pages' run in `test_blocks.py`."""
-        page = ROOT / "docs" / "how-to" / "adapters" / "crewai.md"
-        for block in blocks_of(page):
-            if block.title is not None:
-                (tmp_path / block.title).write_text(block.text)
-        [program] = [block.text for block in blocks_of(page) if block.language == "python"]
-        monkeypatch.chdir(tmp_path)
+        """The page's program gates its crew."""
         model = Script([Call("c1", "deploy", {"env": "prod"})])
-        exec(compile(program, str(page), "exec"), {"__name__": "page", "model": model})
+        page_program("crewai", tmp_path, monkeypatch, model)
         assert "blocked" in model.read["c1"]
         assert "as it had to be" in capsys.readouterr().out

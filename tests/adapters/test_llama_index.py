@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,35 @@ from llama_index.core.agent.workflow import (
     CodeActAgent,
     FunctionAgent,
     ReActAgent,
+    ToolCall,
     ToolCallResult,
 )
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.memory import Memory
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
 from interlock.adapters.backends import Gates
 from interlock.adapters.coverage import Coverage, UnseenToolError
-from interlock.adapters.llama_index import check_coverage, gate_agent
+from interlock.adapters.llama_index import check_coverage, gate_agent, pause
 from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules, condition_of
 
-from ..docs.blocks import ROOT, blocks_of
-from .contract import RULES, AdapterContract, Call, Run, Tools
+from ..engine.gateway.served import until
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULES,
+    AdapterContract,
+    Call,
+    Run,
+    Tools,
+    page_program,
+    place,
+    until_decided,
+)
 
 
 def model_of(*answers: Sequence[Call] | str) -> MockFunctionCallingLLM:
@@ -65,9 +79,9 @@ async def outputs_of(agent: Any, **how: Any) -> dict[str, str]:
 
 
 class LlamaDriver:
-    """A function agent."""
+    """A function agent; what is kept of a paused run is its context, as text."""
 
-    pauses = False
+    pauses = True
     failure = "3 tests failed"
 
     async def run(
@@ -79,12 +93,21 @@ class LlamaDriver:
         thread: str,
         pause_after: float | None = None,
     ) -> Run:
-        return Run(await outputs_of(gate_agent(agent_of(tools, calls), gate, thread=thread)))
+        agent = gate_agent(agent_of(tools, calls), gate, thread=thread, pause_after=pause_after)
+        return await self.follow(agent.run(user_msg="go"))
 
     async def resume(
         self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
     ) -> Run:
-        raise NotImplementedError
+        agent = gate_agent(agent_of(tools), gate, thread=thread, pause_after=0.0)
+        return await self.follow(agent.run(ctx=Context.from_dict(agent, json.loads(str(paused)))))
+
+    async def follow(self, handler: Any) -> Run:
+        saved = await pause(handler)
+        if saved is not None:
+            return Run({}, json.dumps(saved))
+        made = (await handler).tool_calls
+        return Run({each.tool_id: each.tool_output.content for each in made})
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         return await check_coverage(gate_agent(agent_of(tools), gate))
@@ -149,6 +172,24 @@ class TestAgents:
         workflow = AgentWorkflow(agents=[first, second], root_agent="first")
         found = await outputs_of(gate_agent(workflow, RULED))
         assert tools.names() == ["release", "test"]
+        assert "Tool 'rm' blocked" in found["c1"]
+
+    async def test_one_of_a_workflow_alone(self) -> None:
+        """An agent that also runs without its workflow passes the gate there as well."""
+        tools = Tools()
+        first = agent_of(tools, RM, name="first", description="First")
+        gate_agent(AgentWorkflow(agents=[first], root_agent="first"), RULED)
+        found = await outputs_of(first)
+        assert tools.ran == []
+        assert "Tool 'rm' blocked" in found["c1"]
+
+    async def test_tools_that_come_later(self) -> None:
+        """A tool that an agent was given since passes the gate."""
+        tools = Tools()
+        agent = gate_agent(FunctionAgent(tools=[], llm=model_of(RM), name="bot"), RULED)
+        agent.tools = [FunctionTool.from_defaults(each) for each in tools.functions()]
+        found = await outputs_of(agent)
+        assert tools.ran == []
         assert "Tool 'rm' blocked" in found["c1"]
 
     async def test_a_handoff_that_is_blocked(self) -> None:
@@ -226,6 +267,33 @@ class TestCalls:
         assert ran == []
         assert "leaves out what the tool fixes: env" in found["c1"]
 
+    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+        """A call runs as it was approved, whoever has its event and changes it meanwhile."""
+        seen, ran = list[Any](), list[Any]()
+
+        def deploy(target: dict[str, str]) -> str:
+            """Deploy."""
+            ran.append(target)
+            return "deployed"
+
+        async def event_of() -> Any:
+            return seen[0] if seen else None
+
+        async def confirm(_: object) -> ApprovalAnswer:
+            event = await until(event_of)
+            event.tool_kwargs["target"]["env"] = "prod"
+            return ApprovalAnswer(True)
+
+        calls = [Call("c1", "deploy", {"target": {"env": "test"}})]
+        agent = FunctionAgent(tools=[deploy], llm=model_of(calls), name="bot")
+        gate = create_gate(compile_rules(RULES).registry, confirm=confirm)
+        handler = gate_agent(agent, gate).run(user_msg="go")
+        async for event in handler.stream_events():
+            if type(event) is ToolCall:
+                seen.append(event)
+        await handler
+        assert ran == [{"env": "test"}]
+
     async def test_a_context_that_the_tool_takes(self) -> None:
         """The framework gives it, and the gate does not see it."""
         ran = []
@@ -299,18 +367,115 @@ class TestCalls:
         assert "blocked" in found["c2"]
 
 
+DEPLOY = [Call("c1", "deploy", {"env": "prod"})]
+
+
+class TestPauses:
+    async def paused(self, agent: Any, gates: Gates, **how: Any) -> str:
+        """A run that waits for an operator, as text."""
+        gated = gate_agent(agent, gates, thread="t1", pause_after=0.0)
+        saved = await pause(gated.run(user_msg="go", **how))
+        assert saved is not None
+        return json.dumps(saved)
+
+    async def go_on(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
+        """The result of a run that goes on without anything else of it."""
+        gated = gate_agent(agent, gates, thread="t1", pause_after=5.0)
+        handler = gated.run(ctx=Context.from_dict(gated, json.loads(saved)))
+        if memory is not None:
+            await handler.ctx.store.set("memory", memory)
+        assert await pause(handler) is None
+        return await handler
+
+    async def test_the_conversation(self, tmp_path: Path) -> None:
+        """A run that goes on has the messages that it began with."""
+        read: list[Any] = []
+        agent = agent_of(Tools())
+        agent.llm.response_generator = lambda messages, **_: read.append(messages) or ChatMessage("done")
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await self.go_on(agent, where.gates(), saved)
+        assert str(read[-1][0].content) == "go"
+        assert "deployed to prod" in str(read[-1][-1].content)
+
+    async def test_a_memory_of_its_own(self, tmp_path: Path) -> None:
+        """A memory that is not saved has to be set; without it the call does not run."""
+        tools, memory = Tools(), Memory.from_defaults()
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            with pytest.raises(Exception, match=r'await handler.ctx.store.set\("memory", memory\)'):
+                await self.go_on(agent_of(tools), where.gates(), saved)
+            assert tools.ran == []
+            await self.go_on(agent_of(tools), where.gates(), saved, memory)
+        assert tools.names() == ["deploy"]
+
+    async def test_an_edit_meanwhile(self, tmp_path: Path) -> None:
+        """The call runs as an operator has changed it, and the model reads so."""
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
+            result = await self.go_on(agent_of(tools), where.gates(), saved)
+        assert tools.ran == [("deploy", EDITED)]
+        assert NOTICE in result.tool_calls[0].tool_output.content
+
+    async def test_a_denial_meanwhile(self, tmp_path: Path) -> None:
+        """The call does not run."""
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
+            result = await self.go_on(agent_of(tools), where.gates(), saved)
+        assert tools.ran == []
+        assert "not today" in result.tool_calls[0].tool_output.content
+
+    async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
+        """An approval is for the call as it was asked: another one does not run by it."""
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await until_decided(where, "c1")
+            where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
+            changed = saved.replace('\\"prod\\"', '\\"moon\\"')
+            assert changed != saved
+            await self.go_on(agent_of(tools), where.gates(), changed)
+        assert tools.ran == []
+
+    async def test_a_workflow_of_agents(self, tmp_path: Path) -> None:
+        """It goes on at the agent whose call has waited."""
+
+        def workflow(tools: Tools, *answers: Any) -> AgentWorkflow:
+            first = agent_of(tools, *answers, name="first", description="First")
+            return AgentWorkflow(agents=[first], root_agent="first")
+
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(workflow(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await self.go_on(workflow(tools), where.gates(), saved)
+        assert tools.names() == ["deploy"]
+
+    async def test_a_run_that_does_not_wait(self) -> None:
+        """It ends, and its result is the handler's; so is what it has raised."""
+        agent = gate_agent(agent_of(Tools()), RULED, pause_after=0.0)
+        handler = agent.run(user_msg="go")
+        assert await pause(handler) is None
+        assert "done" in str(await handler)
+        agent.llm.response_generator = lambda *_, **__: 1 / 0
+        handler = agent.run(user_msg="go")
+        with pytest.raises(ZeroDivisionError):
+            await pause(handler) or await handler
+
+
 class TestPage:
-    async def test_its_program_runs(
+    async def test_its_programs_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The page's program gates its agent; other pages' run in `test_blocks.py`."""
-        page = ROOT / "docs" / "how-to" / "adapters" / "llama-index.md"
-        for block in blocks_of(page):
-            if block.title is not None:
-                (tmp_path / block.title).write_text(block.text)
-        [program] = [block.text for block in blocks_of(page) if block.language == "python"]
-        monkeypatch.chdir(tmp_path)
-        names = {"__name__": "page", "model": model_of([Call("c1", "deploy", {"env": "prod"})])}
-        await asyncio.to_thread(exec, compile(program, str(page), "exec"), names)
+        """The page's program gates its agent."""
+        model = model_of([Call("c1", "deploy", {"env": "prod"})])
+        names = await asyncio.to_thread(page_program, "llama-index", tmp_path, monkeypatch, model)
         assert "blocked" in str(names["result"].tool_calls[0].tool_output)
         assert "as it had to be" in capsys.readouterr().out
