@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test full types docs dist tests test-postgresql postgresql caches thorough screenshots bench crash clean
+.PHONY: demo test full types docs dist adapters tests test-postgresql postgresql caches thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -25,6 +25,11 @@ docs: $(VENV)/dev
 # Both distributions, as wheels: interlock-gate, and interlock, which requires it.
 dist: $(VENV)/dev
 	$(BIN)/python -m tests.support.distributions dist
+
+# Each adapter's tests with its real framework, in an environment of its own below .venv-adapters, which is made
+# once for a pyproject.toml; ADAPTERS="crewai ag2" for some. Frameworks that CI has are tested by `tests` as well.
+adapters: $(VENV)/dev
+	$(BIN)/python -m tests.adapters.environments $(ADAPTERS)
 
 # Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
 # again and again need not be compiled each time, even where the environment says so, nor the tests by each of
@@ -95,4 +100,4 @@ $(VENV)/dev: pyproject.toml
 	touch $@ $(VENV)/run
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-adapters build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
