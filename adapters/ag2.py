@@ -8,6 +8,7 @@ reply = await agent.ask("Ship it")
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import json
@@ -18,21 +19,29 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from ag2 import Agent, Context
+from ag2.context import ConversationContext
 from ag2.events import (
+    BaseEvent,
+    ClientToolCallEvent,
     DataInput,
+    ModelResponse,
     TextInput,
     ToolCallEvent,
+    ToolCallsEvent,
     ToolErrorEvent,
     ToolResultEvent,
+    ToolResultsEvent,
 )
 from ag2.events.tool_events import ToolResult
 from ag2.middleware import BaseMiddleware
+from ag2.stream import Stream
 from ag2.testing import TestConfig
 from ag2.tools import Toolkit, tool
 from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.executor import ToolExecutor
 from ag2.tools.final.client_tool import ClientTool
 from ag2.tools.subagents.subagent_tool import SubagentTool
+from pydantic_core import to_jsonable_python
 
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
@@ -60,7 +69,12 @@ class BlockedCallError(Exception):
 
 
 def gate_agent(
-    agent: A, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
+    agent: A,
+    gate: GateSource = None,
+    *,
+    thread: Thread = None,
+    pause_after: float | None = None,
+    passthrough: Collection[str] = (),
 ) -> A:
     """Put the tools of an agent behind a gate, and those of agents among its tools.
 
@@ -69,13 +83,58 @@ def gate_agent(
     and of one `ask` are gated as they come.
 
     The session whose nets judge the calls is the conversation, by the id of its stream. `thread` names
-    another: a text, or a function of the context.
+    another: a text, or a function of the context. With `pause_after` a turn whose call waits longer for
+    an operator, in seconds, ends with that call in its reply's `response.tool_calls`: see `ask_again`.
 
     Raises `UnseenToolError` for tools that the model's provider or a client runs, that run agents which
     cannot be gated, and those of other classes, unless `passthrough` names them; later ones end the turn.
     """
-    _GatedAgents(Gates.of(gate, agent=agent.name), thread, frozenset(passthrough)).add(agent)
+    gates = Gates.of(gate, agent=agent.name)
+    _GatedAgents(gates, thread, pause_after, frozenset(passthrough)).add(agent)
     return agent
+
+
+async def ask_again(agent: Agent, stream: Stream) -> list[BaseEvent] | None:
+    """Ask about the calls at which a turn has stopped; gives the events with which it goes on.
+
+    `stream` has the turn's history. `None` while one of the calls waits for an operator, or where none
+    has stopped. The events approve nothing: the gate is asked once more when the calls run.
+
+        events = await ask_again(agent, stream)
+        if events is not None:
+            reply = await agent.resume(*events, stream=stream)
+    """
+    executor = agent._tool_executor
+    if not isinstance(executor, _GatedExecutor):
+        raise TypeError(f"The agent '{agent.name}' has no gate: give it to gate_agent first")
+    if any(isinstance(each, ClientTool) for each in _leaves(_tools_of(agent))):
+        return None
+    events = list(await stream.history.get_events())
+    calling = list(_calling(events))
+    if not calling or not calling[-1][1].response_force:
+        return None
+    stop, waiting = calling[-1][0], {call.id: call for call in calling[-1][1].tool_calls.calls}
+    made = next((each for _, each in reversed(calling) if not each.response_force), None)
+    calls = [each for each in (made.tool_calls.calls if made is not None else ()) if each.id in waiting]
+    if len(calls) != len(waiting):
+        return None
+    gate, wait = executor.agents.session(ConversationContext(stream)), executor.agents.pause_after
+    asked = (gate.ask(c.id, c.name, c.serialized_arguments, wait=wait) for c in waiting.values())
+    if any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
+        return None
+    # As if the turn had not stopped: the model has made these calls once.
+    kept = (each for place, each in enumerate(events) if place != stop)
+    history = [
+        each for each in kept if not (isinstance(each, ClientToolCallEvent) and each.id in waiting)
+    ]
+    return [*history, ToolCallsEvent([copy.copy(call) for call in calls])]
+
+
+def _calling(events: Iterable[BaseEvent]) -> Iterator[tuple[int, ModelResponse]]:
+    """Responses that make calls, with their places. One that ends a turn is forced: it is no model's."""
+    for place, each in enumerate(events):
+        if isinstance(each, ModelResponse) and each.tool_calls:
+            yield place, each
 
 
 async def check_coverage(agent: Agent) -> Coverage:
@@ -107,6 +166,7 @@ class _GatedAgents:
 
     gates: Gates
     thread: Thread
+    pause_after: float | None
     passthrough: frozenset[str]
 
     def add(self, agent: Agent) -> None:
@@ -156,8 +216,12 @@ class _GatedExecutor(ToolExecutor):
         """Have a turn run its tools, the gate next to them. Raises `UnseenToolError`."""
         tools = list(tools)
         self.agents.prepare(self.agent, tools)
+        # A client would be asked for a call that waits, along with its own.
+        pauses = not any(isinstance(each, ClientTool) for each in tools)
         # The first one is the innermost.
-        gated = _Innermost(self.agents, context)
+        gated = _Innermost(self.agents, context, self.agents.pause_after if pauses else None)
+        completed = context.stream.where(ToolResultsEvent).sub_scope(_completed, interrupt=True)
+        stack.enter_context(completed)
         self.inner.register(
             stack, context, tools=tools, known_tools=known_tools, middleware=[gated, *middleware]
         )
@@ -166,9 +230,11 @@ class _GatedExecutor(ToolExecutor):
 class _Innermost(BaseMiddleware):
     """The gate of a turn: what all other middleware makes of a call is what it judges."""
 
-    def __init__(self, agents: _GatedAgents, context: Context) -> None:
+    def __init__(self, agents: _GatedAgents, context: Context, pause_after: float | None) -> None:
         super().__init__(ToolCallEvent(PROBE), context)
         self.agents = agents
+        # The turn of an agent that is a tool is no turn of the program's.
+        self.pause_after = None if _above.get() is not None else pause_after
 
     async def on_tool_execution(
         self, call_next: Execution, event: ToolCallEvent, context: Context
@@ -190,7 +256,11 @@ class _Innermost(BaseMiddleware):
         try:
             # Whoever saw the event has its arguments, and could change them while the gate decides.
             gate, given = agents.session(context), copy.deepcopy(event.serialized_arguments)
-            answer = await gate.ask(event.id, name, given)
+            answer = await gate.ask(event.id, name, given, wait=self.pause_after)
+            if isinstance(answer, Wait):
+                # What ends a turn with calls that others have to make.
+                asked = json.dumps(to_jsonable_python(given, inf_nan_mode="strings"))
+                return ClientToolCallEvent(name, id=event.id, arguments=asked)
         except Exception as error:  # whatever it is, the call does not run
             answer = Block(f"its arguments or its session cannot be told: {error}")
             return _blocked(event, name, answer)
@@ -229,6 +299,18 @@ def _unwound(execution: Any) -> tuple[list[Any], Any]:
         hooks.append(inside["hook"])
         execution = inside["inner"]
     return hooks, execution
+
+
+async def _completed(event: ToolResultsEvent, context: Context) -> ToolResultsEvent:
+    """Results of a turn that went on, with those that other calls of the answer had before it stopped."""
+    events = list(await context.stream.history.get_events())
+    start, response = next(reversed(list(_calling(events))), (0, None))
+    calls = response.tool_calls.calls if response is not None else []
+    if not {each.parent_id for each in event.results} < {call.id for call in calls}:
+        return event
+    known = (each for each in events[start:] if isinstance(each, ToolResultEvent))
+    found = {each.parent_id: each for each in (*known, *event.results)}
+    return ToolResultsEvent([found[call.id] for call in calls if call.id in found])
 
 
 def _blocked(event: ToolCallEvent, name: str, answer: Block | Wait) -> ToolErrorEvent:

@@ -167,7 +167,7 @@ ROWS = (
         "AG2",
         "ag2",
         "the conversation's stream, or `thread=`",
-        "no",
+        "the end of a turn; `ask_again` and `resume`",
         "arguments; told in the result",
         "tools that the provider or a client runs; subtasks; agents in the background or elsewhere",
     ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 pytest.importorskip("ag2", reason="pip install 'interlock-gate[ag2]'")
 
 from ag2 import Agent, TaskConfig
-from ag2.events import ToolCallEvent, ToolResultEvent
+from ag2.events import ModelResponse, ToolCallEvent, ToolResultEvent, ToolResultsEvent
+from ag2.events._serialization import deserialize_value, serialize_value
 from ag2.middleware import BaseMiddleware, Middleware
 from ag2.stream import MemoryStream
 from ag2.testing import TestConfig
@@ -19,14 +22,15 @@ from ag2.tools import Toolkit, WebSearchTool, tool
 from ag2.tools.final.client_tool import ClientTool
 from ag2.tools.subagents.background import background_agent_tool
 
-from interlock.adapters.ag2 import check_coverage, gate_agent
+from interlock.adapters.ag2 import ask_again, check_coverage, gate_agent
 from interlock.adapters.backends import Gates
 from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
 from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from .contract import NOTICE, RULES, AdapterContract, Call, Run, Tools
+from ..engine.gateway.served import until
+from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools, place, until_decided
 
 
 def config_of(*answers: Sequence[Call] | str) -> TestConfig:
@@ -47,6 +51,10 @@ def agent_of(made: Sequence[Any], *answers: Sequence[Call] | str, name: str = "b
 async def outputs_of(agent: Agent, **how: Any) -> dict[str, str]:
     stream = how.pop("stream", None) or MemoryStream()
     await agent.ask("go", stream=stream, **how)
+    return await results_of(stream)
+
+
+async def results_of(stream: MemoryStream) -> dict[str, str]:
     return {
         each.parent_id: "\n".join(str(getattr(part, "content", part)) for part in each.result.parts)
         for each in await stream.history.get_events()
@@ -54,10 +62,24 @@ async def outputs_of(agent: Agent, **how: Any) -> dict[str, str]:
     }
 
 
-class Ag2Driver:
-    """An agent; it cannot pause."""
+async def restored(kept: object) -> MemoryStream:
+    """A stream with what was kept of an earlier one."""
+    stream = MemoryStream()
+    await stream.history.replace(deserialize_value(json.loads(str(kept))))
+    return stream
 
-    pauses = False
+
+async def run_of(stream: MemoryStream, reply: Any) -> Run:
+    """A turn; if it has stopped, with its history."""
+    events = list(await stream.history.get_events())
+    kept = json.dumps(serialize_value(events)) if reply.response.tool_calls else None
+    return Run(await results_of(stream), kept)
+
+
+class Ag2Driver:
+    """An agent; what is kept of a turn that has stopped is the history of its stream, as text."""
+
+    pauses = True
     failure = "3 tests failed"
 
     async def run(
@@ -69,13 +91,20 @@ class Ag2Driver:
         thread: str,
         pause_after: float | None = None,
     ) -> Run:
-        agent = gate_agent(agent_of(tools.functions(), calls), gate, thread=thread)
-        return Run(await outputs_of(agent))
+        agent = agent_of(tools.functions(), calls)
+        gate_agent(agent, gate, thread=thread, pause_after=pause_after)
+        stream = MemoryStream()
+        return await run_of(stream, await agent.ask("go", stream=stream))
 
     async def resume(
         self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
     ) -> Run:
-        raise NotImplementedError
+        agent = gate_agent(agent_of(tools.functions()), gate, thread=thread, pause_after=0.0)
+        stream = await restored(paused)
+        events = await ask_again(agent, stream)
+        if events is None:
+            return Run(await results_of(stream), paused)
+        return await run_of(stream, await agent.resume(*events, stream=stream))
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         return await check_coverage(gate_agent(agent_of(tools.functions()), gate))
@@ -280,6 +309,126 @@ class TestCalls:
         found = await outputs_of(gate_agent(release, gates, thread="t"))
         assert tools.ran == []
         assert "blocked" in found["c2"]
+
+
+DEPLOY = Call("c1", "deploy", {"env": "prod"})
+LOOKUP = Call("c2", "lookup", {"text": "a"})
+
+
+class TestPauses:
+    async def stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
+        """The stream of a turn that has stopped."""
+        stream = MemoryStream()
+        gate_agent(agent, gates, thread="t1", pause_after=0.0)
+        run = await run_of(stream, await agent.ask("go", stream=stream, **how))
+        assert run.paused is not None
+        return await restored(run.paused)
+
+    async def go_on(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
+        """The results of a turn that goes on."""
+        gate_agent(agent, gates, thread="t1", pause_after=5.0)
+        events = await ask_again(agent, stream)
+        assert events is not None
+        await agent.resume(*events, stream=stream)
+        return await results_of(stream)
+
+    async def test_what_the_model_reads(self, tmp_path: Path) -> None:
+        """The results of all calls of its answer at once, in their order, and no call twice."""
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            agent = agent_of(tools.functions(), [DEPLOY, LOOKUP])
+            stream = await self.stopped(agent, where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
+            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+        assert tools.ran == [("lookup", {"text": "a"}), ("deploy", EDITED)]
+        assert NOTICE in found["c1"]
+        events = list(await stream.history.get_events())
+        made = [each for each in events if isinstance(each, ModelResponse) and each.tool_calls]
+        read = [each for each in events if isinstance(each, ToolResultsEvent)]
+        assert [[call.id for call in each.tool_calls.calls] for each in made] == [["c1", "c2"]]
+        assert [[each.parent_id for each in results.results] for results in read] == [["c1", "c2"]]
+
+    async def test_two_that_wait(self, tmp_path: Path) -> None:
+        """A turn goes on when all of its calls are decided; a denied one does not run."""
+        tools, calls = Tools(), [DEPLOY, Call("c2", "push", {"branch": "main"})]
+        async with place("at a server", tmp_path) as where:
+            stream = await self.stopped(agent_of(tools.functions(), calls), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
+            other = gate_agent(agent_of([]), where.gates(), thread="t1", pause_after=0.0)
+            assert await ask_again(other, stream) is None
+            where.operator.answers["push"] = ApprovalAnswer(True)
+            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+        assert tools.names() == ["push"]
+        assert "not today" in found["c1"]
+        assert sorted(where.operator.asked) == ["deploy", "push"]
+
+    async def test_middleware_that_changes_a_call(self, tmp_path: Path) -> None:
+        """The same call is asked about again, as the middleware has made it, and asked about once."""
+        tools = Tools()
+
+        def agent(*answers: Sequence[Call]) -> Agent:
+            return agent_of([tool(tools.functions()[2], middleware=[change])], *answers)
+
+        async with place("at a server", tmp_path) as where:
+            calls = [Call("c1", "deploy", {"env": "test"})]
+            stream = await self.stopped(agent(calls), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await self.go_on(agent(), where.gates(), stream)
+        assert tools.ran == [("deploy", {"env": "prod"})]
+        assert where.operator.asked == ["deploy"]
+
+    async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
+        """An approval is for the call as it was asked: another one does not run by it."""
+        tools = Tools()
+        async with place("at a server", tmp_path) as where:
+            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await until_decided(where, "c1")
+            where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
+            for each in await stream.history.get_events():
+                if isinstance(each, ModelResponse) and not each.response_force:
+                    each.tool_calls.calls[0].arguments = json.dumps({"env": "moon"})
+            await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+        assert tools.ran == []
+
+    async def test_an_agent_that_is_a_tool(self, tmp_path: Path) -> None:
+        """Its turn does not stop, as nobody would go on with it: its call waits where it is."""
+        tools, stream = Tools(), MemoryStream()
+        below = agent_of(tools.functions(), [DEPLOY], name="below")
+        above = agent_of(
+            [below.as_tool(description="Below")], [Call("a1", "task_below", {"objective": "x"})]
+        )
+        async with place("at a server", tmp_path) as where:
+            assert where.server is not None
+            gate_agent(above, where.gates(), thread="t1", pause_after=0.0)
+            run = asyncio.ensure_future(above.ask("go", stream=stream))
+            await until(where.server.hub.approvals)
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            reply = await run
+        assert tools.names() == ["deploy"]
+        assert reply.body == "done"
+
+    async def test_beside_a_client_s_tools(self, tmp_path: Path) -> None:
+        """A call waits where it is: the client would be asked for it with its own calls."""
+        tools = Tools()
+        agent = agent_of([*tools.functions(), CLIENT], [DEPLOY])
+        async with place("at a server", tmp_path) as where:
+            assert where.server is not None
+            gate_agent(agent, where.gates(), thread="t1", pause_after=0.0, passthrough=("outside",))
+            run = asyncio.ensure_future(agent.ask("go"))
+            await until(where.server.hub.approvals)
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await run
+        assert tools.names() == ["deploy"]
+
+    async def test_a_turn_that_has_not_stopped(self) -> None:
+        """There is nothing to go on with; and an agent without a gate has nobody to ask."""
+        agent, stream = gate_agent(agent_of([]), RULED, pause_after=0.0), MemoryStream()
+        assert await ask_again(agent, stream) is None
+        await agent.ask("go", stream=stream)
+        assert await ask_again(agent, stream) is None
+        with pytest.raises(TypeError, match="has no gate"):
+            await ask_again(agent_of([]), stream)
 
 
 class Own:
