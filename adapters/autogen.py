@@ -28,7 +28,9 @@ from autogen_agentchat.teams import BaseGroupChat
 from autogen_agentchat.tools import AgentTool, TeamTool
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
+from autogen_core.models import CreateResult
 from autogen_core.tools import (
+    BaseTool,
     FunctionTool,
     StaticStreamWorkbench,
     StaticWorkbench,
@@ -52,7 +54,6 @@ Runner: TypeAlias = "BaseChatAgent | BaseGroupChat"
 Thread: TypeAlias = "str | Callable[[], str] | None"
 
 _OWN = "what it does is in its own code, and no tool of a workbench"
-_HANDOFF = "it only passes messages on, whatever its tool says"
 
 
 def gate_agent(
@@ -62,7 +63,7 @@ def gate_agent(
 
     The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
     URL of a server, or `None` for the server of INTERLOCK_URL. Agents and teams that are tools are gated
-    as well, and to run them is a call too.
+    as well, and to run them is a call too, as is to hand over to another agent of a team.
 
     `thread` names the session whose nets judge the calls: a text, or a function that gives one. Without
     it the object is one session, as it keeps what was said.
@@ -98,7 +99,7 @@ async def check_coverage(agent: Runner) -> Coverage:
         for workbench in each._workbench:
             await _probe(each, workbench.agents)
             names |= dict.fromkeys(tool["name"] for tool in await workbench.list_tools())
-        unseen |= dict.fromkeys(each._handoffs, _HANDOFF)
+        names |= dict.fromkeys(each._handoffs)
     return Coverage(FRAMEWORK, version_of("autogen-agentchat"), tuple(names), unseen)
 
 
@@ -141,6 +142,9 @@ class _GatedAgents:
                 raise ValueError(f"The agent '{_name(each)}' has a gate already")
             if isinstance(each, AssistantAgent):
                 each._workbench = [self.workbench(workbench) for workbench in each._workbench]
+                blocked = set[str]()
+                each._handoff_tools = [_GatedHandoff(t, self, blocked) for t in each._handoff_tools]
+                each.__class__ = _gated_assistant(type(each), blocked)
             elif isinstance(each, CodeExecutorAgent):
                 each._code_executor = _GatedExecutor(each._code_executor, self)
 
@@ -285,6 +289,73 @@ class _GatedStream(_GatedWorkbench, StaticStreamWorkbench):
     ) -> AsyncGenerator[Any, None]:
         """Run the tool with the approved input, or give the model the reason."""
         return self._calls(name, arguments, cancellation_token, call_id, stream=True)
+
+
+class _GatedHandoff(BaseTool[Any, Any]):
+    """The tool of a handoff, which asks before its message is passed on; notes calls that are blocked."""
+
+    def __init__(self, inner: BaseTool[Any, Any], agents: _GatedAgents, blocked: set[str]) -> None:
+        super().__init__(inner.args_type(), inner.return_type(), inner.name, inner.description)
+        self.inner = inner
+        self.agents = agents
+        self.blocked = blocked
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model reads of it."""
+        return self.inner.schema
+
+    async def run(self, args: Any, cancellation_token: CancellationToken) -> Any:
+        """Run as a call without an id."""
+        return await self.run_json(args.model_dump(), cancellation_token)
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> Any:
+        """The message of the handoff, or the reason why it is not made."""
+        gate, call_id = self.agents.session(), call_id or uuid4().hex
+        try:
+            given = self.inner.args_type().model_validate(args).model_dump()
+        except Exception as error:  # the tool would not take them either
+            answer: Answer = Block(f"its arguments do not fit: {error}")
+        else:
+            answer = await self.agents.ask(gate, call_id, self.name, given, cancellation_token)
+        if not isinstance(answer, Allow):
+            self.blocked.add(call_id)
+            return Block(answer.reason).tell(self.name)
+        try:
+            async with gate.reporting_errors(call_id):
+                value = await self.inner.run_json(answer.input, cancellation_token, call_id=call_id)
+        except Exception as error:
+            # An agent would wait for ever for a call that raises.
+            self.blocked.add(call_id)
+            return f"Error: {error}"
+        text = self.inner.return_value_as_string(value)
+        await gate.done(call_id, text)
+        return answer.tell(text)
+
+    def return_value_as_string(self, value: Any) -> str:
+        """The message, which is a text already."""
+        return str(value)
+
+
+def _gated_assistant(base: type[AssistantAgent], blocked: set[str]) -> type[AssistantAgent]:
+    """A class like `base` whose agents do not hand over by calls that were blocked."""
+
+    def check(model_result: CreateResult, executed_calls_and_results: Any, **more: Any) -> Any:
+        """As the agent's own, which goes by the model's calls and not by their results."""
+        content = model_result.content
+        if isinstance(content, list):
+            content = [call for call in content if call.id not in blocked]
+        result = model_result.model_copy(update={"content": content})
+        executed = [each for each in executed_calls_and_results if each[0].id not in blocked]
+        blocked.clear()
+        return base._check_and_handle_handoff(
+            model_result=result, executed_calls_and_results=executed, **more
+        )
+
+    members = {"_check_and_handle_handoff": staticmethod(check), "__module__": base.__module__}
+    return type(base.__name__, (base,), members)
 
 
 class _GatedExecutor(CodeExecutor):

@@ -149,9 +149,9 @@ ROWS = (
         "AutoGen",
         "autogen-agentchat",
         "`thread=`, else the agent or team",
-        "no",
+        "no: saved agents have messages, and runs begin at the model",
         "arguments, checked by the schema, and code; told in the result",
-        "agents that act by their own code; handoffs",
+        "agents that act by their own code",
     ),
     Row(
         "google-adk",
