@@ -302,7 +302,7 @@ class _GatedHandoff(BaseTool[Any, Any]):
 
     @property
     def schema(self) -> ToolSchema:
-        """What the model reads of it."""
+        """The schema that the model reads."""
         return self.inner.schema
 
     async def run(self, args: Any, cancellation_token: CancellationToken) -> Any:

@@ -341,6 +341,23 @@ class TestCrew:
             gate_crew(crew_of(agent), RULED)
 
 
+class TestPauses:
+    def test_a_task_begins_anew(self) -> None:
+        """CrewAI cannot pause: a task that goes on makes no call that its executor has kept.
+
+        Where this fails, the adapter may learn to pause.
+        """
+        tools = Tools()
+        agent = agent_of(tools_of(tools))
+        agent.create_agent_executor(tools=tools_of(tools), task=crew_of(agent).tasks[0])
+        executor: Any = agent.agent_executor
+        function = {"name": "lookup", "arguments": '{"text": "a"}'}
+        executor.state.pending_tool_calls = [{"id": "c1", "type": "function", "function": function}]
+        executor._resuming = True
+        assert "done" in executor.invoke({"input": "go", "tool_names": "", "tools": ""})["output"]
+        assert tools.ran == []
+
+
 class TestPlans:
     def test_steps(self) -> None:
         """The steps of a plan call gated tools, also where the agent has run before it had a gate."""

@@ -13,6 +13,7 @@ pytest.importorskip("smolagents", reason="pip install 'interlock[smolagents]'")
 
 from smolagents import CodeAgent, Tool, ToolCallingAgent, ToolOutput, tool
 from smolagents.local_python_executor import CodeOutput, PythonExecutor
+from smolagents.memory import ActionStep, TaskStep, ToolCall
 from smolagents.models import (
     ChatMessage,
     ChatMessageToolCall,
@@ -20,7 +21,7 @@ from smolagents.models import (
     MessageRole,
     Model,
 )
-from smolagents.monitoring import LogLevel
+from smolagents.monitoring import LogLevel, Timing
 
 from interlock.adapters.backends import Gates
 from interlock.adapters.coverage import Coverage, UnseenToolError
@@ -219,6 +220,20 @@ class TestCalls:
         gate_agent(above, RULED).run("go")
         assert tools.names() == ["release", "test"]
         assert "blocked" not in below.model.read[-1]
+
+
+class TestPauses:
+    def test_a_step_begins_at_the_model(self) -> None:
+        """smolagents cannot pause: a run makes no call of its memory that has no result.
+
+        Where this fails, the adapter may learn to pause.
+        """
+        tools = Tools()
+        agent = calling(tools)
+        call = ToolCall("lookup", {"text": "a"}, "c1")
+        agent.memory.steps = [TaskStep("go"), ActionStep(1, Timing(0.0), tool_calls=[call])]
+        assert agent.run("go", reset=False) == "done"
+        assert tools.ran == []
 
 
 class TestCode:
