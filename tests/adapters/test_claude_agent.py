@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-pytest.importorskip("claude_agent_sdk", reason="pip install 'interlock[claude-agent]' (178 MB)")
+pytest.importorskip("claude_agent_sdk", reason="178 MB: make adapters ADAPTERS=claude-agent")
 
 from claude_agent_sdk import (
     ClaudeAgentOptions,

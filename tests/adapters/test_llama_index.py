@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("llama_index.core", reason="pip install 'interlock-gate[llama-index]' (350 MB)")
+pytest.importorskip("llama_index.core", reason="350 MB: make adapters ADAPTERS=llama-index")
 
 from llama_index.core.agent.workflow import (
     AgentWorkflow,
