@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from ..history.model.events import RequestMade, RequestStep
@@ -49,6 +49,13 @@ class RequestApi:
         """The sessions of an agent that had requests, and were changed after a time."""
         found = await asyncio.to_thread(self._live.recorded_sessions, agent)
         return [each.id for each in found if each.id.startswith(PREFIX) and each.updated > since]
+
+    async def session_of_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
+        """The one of these sessions in whose record a request is made, if any.
+
+        Raises `JournalError` where they cannot be read.
+        """
+        return await asyncio.to_thread(self._live.session_with_request, request_id, sessions)
 
     async def note_request(self, session_id: str, event: RequestMade | RequestStep) -> None:
         """Record that a request is made, or goes on; it is durable when this returns.

@@ -423,6 +423,10 @@ class SessionRegistry:
         """The recorded sessions of the agent of this name, the latest changed first."""
         return self._journal.reader().sessions(None, agent=agent)
 
+    def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
+        """The one of these sessions whose record has a request of the Agent Approval Protocol."""
+        return self._journal.reader().session_with_request(request_id, sessions)
+
     async def _events(self, session_id: str) -> list[JournalEvent]:
         return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import islice
 from typing import Final, Literal, NamedTuple
-from uuid import uuid5
+from uuid import UUID, uuid5
 from weakref import WeakValueDictionary
 
 from ...agents.messages import clean_text
@@ -44,6 +45,10 @@ KEPT: Final = timedelta(days=8)
 AT_ONCE: Final = 2.0
 """Seconds for which a new request's answer waits for a decision that asks nobody."""
 LONGEST_WAIT: Final = 30.0
+LOOK: Final = 1.0
+"""Seconds after which the record of a request at another server is looked at again."""
+MOST_KEPT: Final = 10_000
+"""Requests whose sessions are known at once; those of others are looked up in the journal."""
 UNUSED: Final = "Outcome unknown: the approval was not used in time, and the call may have run without"
 NOT_RUN: Final = "Not run: its request had ended when the call was allowed"
 
@@ -82,7 +87,6 @@ class ProviderUnavailableError(Exception):
 class _RequestOwner(NamedTuple):
     session: str
     owner: str
-    at: datetime
 
 
 class ApprovalProvider:
@@ -125,6 +129,7 @@ class ApprovalProvider:
                     await self._recover(entry.identity, session)
                 except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
                     log.exception("the requests of session '%s' are not resumed", session)
+        self._forget_old()
 
     async def _recover(self, identity: Identity, session: str) -> None:
         recorded = await self._hub.recorded_external(session, whole=True)
@@ -133,7 +138,7 @@ class ApprovalProvider:
         found = [each for each in (await self._hub.recorded_requests(session)).values() if each.called]
         now = self._clock()
         for each in found:
-            self._requests[each.id] = _RequestOwner(session, identity.name, each.at)
+            self._requests[each.id] = _RequestOwner(session, identity.name)
             if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
                 self._webhooks.notify(identity.name, each.id, each.decision.at)
         waiting = [each for each in found if each.decision is None]
@@ -166,30 +171,33 @@ class ApprovalProvider:
         """
         request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
         async with self._lock(request_id):
-            found = await self._known(identity, request_id)
+            session = _session_id(identity, message.conversation)
+            found = await self._known(identity, request_id, session)
             if found is not None and found.arguments is not None:
                 if not message.is_same(found):
                     raise RequestConflictError(
                         "idempotency_conflict", "This idempotency key was used for another request"
                     )
                 return found, False
-            session = _session_id(identity, message.conversation)
             await self._open(identity, session)
             seconds = min(parse_time(message.timeout) or LONGEST, LONGEST)
             made = message.made(request_id, self._clock() + timedelta(seconds=seconds), self._valid)
             await self._hub.note_request(session, made)
+            self._requests[request_id] = _RequestOwner(session, identity.name)
             self._forget_old()
-            self._requests[request_id] = _RequestOwner(session, identity.name, self._clock())
             request = ProtocolRequest(request_id, session, made, self._clock(), message.called)
             self._submit(identity, request, message.arguments)
             return await self._until(request, _is_open_or_ended, AT_ONCE), True
 
     async def get(self, identity: Identity, request_id: str, wait: float = 0.0) -> ProtocolRequest:
-        """A request, once it has ended or after this long. Raises `RequestNotFoundError`."""
+        """A request, once it has ended or after this long. Raises `RequestNotFoundError`.
+
+        One that another server of the database has is read in its record.
+        """
         found = await self._known(identity, request_id)
         if found is None or found.arguments is None:
             raise RequestNotFoundError
-        if found.decision is None and wait and found.session in self._live:
+        if found.decision is None and wait:
             return await self._until(found, _has_ended, min(wait, LONGEST_WAIT))
         return found
 
@@ -262,8 +270,11 @@ class ApprovalProvider:
     def _note_end(self, notice: SessionEnded) -> None:
         self._live.discard(notice.session)
 
-    async def _known(self, identity: Identity, request_id: str) -> ProtocolRequest | None:
-        place = self._requests.get(request_id)
+    async def _known(
+        self, identity: Identity, request_id: str, session: str | None = None
+    ) -> ProtocolRequest | None:
+        """A request of a token, of a `session` where that is known."""
+        place = self._requests.get(request_id) or await self._find(identity.name, request_id, session)
         if place is None or place.owner != identity.name:
             return None
         if place.session in self._live:
@@ -271,11 +282,48 @@ class ApprovalProvider:
                 return self._hub.live_request(place.session, request_id)
         return (await self._hub.recorded_requests(place.session)).get(request_id)
 
+    async def _find(
+        self, owner: str, request_id: str, session: str | None = None
+    ) -> _RequestOwner | None:
+        """The place of a token's request in the journal: forgotten here, or made at another server."""
+        try:
+            if str(UUID(request_id)) != request_id:
+                return None
+        except ValueError:
+            return None
+        sessions = await self._hub.requesting_sessions(owner, self._clock() - KEPT)
+        if session is not None:
+            sessions = [each for each in sessions if each == session]
+        found = await self._hub.session_of_request(request_id, sessions)
+        if found is None:
+            return None
+        recorded = await self._hub.recorded_external(found, whole=True)
+        if recorded is None or recorded.opened_by != owner:
+            return None
+        place = self._requests[request_id] = _RequestOwner(found, owner)
+        self._forget_old()
+        return place
+
     def _forget_old(self) -> None:
-        """Forget the requests that are too old to be asked for: the record keeps them."""
-        since = self._clock() - 2 * KEPT
-        while self._requests and next(iter(self._requests.values())).at < since:
-            del self._requests[next(iter(self._requests))]
+        """Forget requests beyond a number, the oldest that have ended first: the journal keeps them."""
+        if len(self._requests) <= MOST_KEPT:
+            return
+        # Some more, so that not each new one looks through all of them.
+        over = len(self._requests) - MOST_KEPT * 9 // 10
+        ended = (each for each, place in self._requests.items() if self._is_over(each, place))
+        for request_id in list(islice(ended, over)):
+            del self._requests[request_id]
+
+    def _is_over(self, request_id: str, place: _RequestOwner) -> bool:
+        """Tell whether nothing here waits for a request any more."""
+        if request_id in self._waiters:
+            return False
+        if place.session not in self._live:
+            return True
+        with suppress(UnknownSessionError):
+            found = self._hub.live_request(place.session, request_id)
+            return found is None or found.decision is not None
+        return True
 
     # Decisions
 
@@ -372,10 +420,14 @@ class ApprovalProvider:
         except UnknownSessionError as error:
             raise ProviderUnavailableError("The session of this request has ended") from error
 
-    async def _note_delivery(self, _agent: str, request_id: str) -> None:
-        session = self._requests[request_id].session
+    async def _note_delivery(self, agent: str, request_id: str) -> None:
+        if (place := self._requests.get(request_id)) is None:
+            place = await self._find(agent, request_id)
+        if place is None:
+            return
         with suppress(UnknownSessionError, JournalError):
-            await self._hub.note_request(session, RequestStep(call_id=request_id, step="notified"))
+            step = RequestStep(call_id=request_id, step="notified")
+            await self._hub.note_request(place.session, step)
 
     # Changes and times
 
@@ -400,10 +452,14 @@ class ApprovalProvider:
                     waiter: asyncio.Future[None] = loop.create_future()
                     waiters = self._waiters.setdefault(request.id, set[asyncio.Future[None]]())
                     waiters.add(waiter)
+                    # Nobody says here what another server records.
+                    look = None if request.session in self._live else LOOK
                     try:
-                        await waiter
+                        await asyncio.wait({waiter}, timeout=look)
                     finally:
                         waiters.discard(waiter)
+                        if not waiters and self._waiters.get(request.id) is waiters:
+                            del self._waiters[request.id]
                 return found
         found = await self._current(request)
         if found.arguments is None:

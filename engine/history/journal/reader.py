@@ -37,6 +37,9 @@ from .session_index import SessionLine
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
 _CANDIDATES = 10
+_REQUEST_MADE = (
+    "SELECT seq FROM event WHERE session = ? AND type = 'request.made' AND body LIKE ? LIMIT 1"
+)
 _OPENINGS = ('{"type":"session.opened"', '{"type":"session.resumed"')
 
 
@@ -143,6 +146,17 @@ class HistoryReader:
             raise SessionNotFound(id_or_prefix, found, ambiguous=True)
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
         raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
+
+    def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
+        """The one of these sessions whose record has a request of the Agent Approval Protocol."""
+        with self.connection() as connection:
+            for session in sessions:
+                if (
+                    connection.execute(_REQUEST_MADE, (session, f'%"{request_id}"%')).fetchone()
+                    is not None
+                ):
+                    return session
+        return None
 
     def _pruned(self, prefix: str) -> str | None:
         """The date and author of pruning the session with this id, or the only one whose id began so."""

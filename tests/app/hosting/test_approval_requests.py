@@ -17,12 +17,20 @@ from agentapprovalprotocol._wire import Request
 from agentapprovalprotocol.testing import FakeProvider
 
 from interlock.engine.core.clock import utc_now
-from interlock.engine.gateway.aap.provider import _session_id
+from interlock.engine.gateway.aap import provider
+from interlock.engine.gateway.aap.provider import ApprovalProvider, _session_id
+from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.connection import GatewayError
+from interlock.engine.gateway.cluster.shared_hub import open_hub
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import CallDecided, CallResult, RequestMade, RequestStep
+from interlock.rules import compile_rules
 from tests.engine.gateway.served import until
 
-from .aap_server import AapServer, aap_server, submission
+from .aap_server import RULES, AapServer, aap_server, submission
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -419,6 +427,65 @@ class TestRestart:
             made = await server.client().create(submission(), "k")
         async with aap_server(tmp_path, clock=lambda: utc_now() + timedelta(hours=1)) as server:
             assert (await server.client().get(made.id, wait=20)).status == "expired"
+
+
+class TestJournal:
+    """The journal has all requests; a server knows the sessions of some."""
+
+    async def test_forgotten_requests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Beyond the bound those that have ended are forgotten, and found in the journal."""
+        monkeypatch.setattr(provider, "MOST_KEPT", 10)
+        async with aap_server(tmp_path) as server:
+            client = server.client()
+            waiting = await client.create(submission(), "waits")
+            made = [await client.create(submission("look"), f"k{number}") for number in range(25)]
+            assert len(server.provider._requests) <= 10
+            assert waiting.id in server.provider._requests
+            for number in (0, 24):
+                assert (await client.get(made[number].id)).status == "approved"
+                again = await client.create(submission("look"), f"k{number}")
+                assert again.id == made[number].id
+            assert (await client.consume(made[0].id, "u")).consumption is not None
+            with pytest.raises(ConflictError, match="idempotency_conflict"):
+                await client.create(submission("other"), "k1")
+            for unknown in ("%", str(uuid4())):
+                with pytest.raises(NotFound):
+                    await client.get(unknown)
+            with pytest.raises(NotFound):
+                await server.client(server.served.other).get(made[0].id)
+            await server.decide(approved=True)
+            assert (await client.get(waiting.id, wait=20)).status == "approved"
+
+    async def test_another_server_of_the_database(
+        self, tmp_path: Path, postgresql: PostgresLocation
+    ) -> None:
+        """A request is read there, its end waited for, and its idempotency key finds it."""
+        tokens = TokenFile(tmp_path / "tokens.json")
+        tokens.issue("agent", "bot")
+        [identity] = [each.identity for each in tokens.tokens()]
+        rules = RuleSets.of(compile_rules(RULES).registry)
+        hubs = [open_hub(postgresql) for _ in range(2)]
+        providers = [ApprovalProvider(Gateway(hub, tokens, rules=rules).sessions, tokens) for hub in hubs]
+        try:
+            for each in providers:
+                await each.start()
+            here, there = providers
+            message = CreateRequest.model_validate(submission())
+            made, _ = await here.create(identity, "k", message)
+            found = await there.get(identity, made.id)
+            assert (found.decision, found.arguments) == (None, made.arguments)
+            assert (await there.create(identity, "k", message)) == (found, False)
+            waiting = asyncio.create_task(there.get(identity, made.id, wait=20))
+            [asked] = await until(hubs[0].approvals)
+            assert (await hubs[0].decide(asked.id, approved=True, by="ada")).ok
+            decision = (await waiting).decision
+            assert decision is not None
+            assert decision.status == "approved"
+        finally:
+            for each in providers:
+                await each.close()
+            for hub in hubs:
+                await hub.close()
 
 
 class TestSessions:
