@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ....engine.core.durations import parse_time
 from ...config.arguments import refuse
-from .mcp_login import is_action, run_action
+from .mcp_login import SECRET, ClientOptions, is_action, run_action
 
 if TYPE_CHECKING:
     from ....engine.gateway.mcp.gate import McpGate
@@ -72,6 +73,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: 50s where the client asks for no progress, else never)",
     )
     parser.add_argument(
+        "--client-id",
+        metavar="ID",
+        help="for login: a client that is registered where you log in, for servers that register none",
+    )
+    parser.add_argument(
+        "--client-secret-file",
+        metavar="FILE",
+        type=Path,
+        help=f"for login: a file with that client's secret, which only you may read (else {SECRET})",
+    )
+    parser.add_argument(
+        "--callback-port",
+        metavar="PORT",
+        type=int,
+        help="for login: port of that client's redirection, http://127.0.0.1:PORT/callback, else any",
+    )
+    parser.add_argument(
         "--self-test",
         action="store_true",
         default=None,
@@ -90,11 +108,19 @@ def run(args: argparse.Namespace) -> int:
         for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "inform", "wait")
     }
     url, command = typed["mcp_url"], args.server
+    client = ClientOptions(
+        id=args.client_id if "client_id" in args.typed else None,
+        secret_file=args.client_secret_file if "client_secret_file" in args.typed else None,
+        port=args.callback_port if "callback_port" in args.typed else None,
+    )
     if is_action(command):
-        if any(value is not None for value in typed.values()):
-            return refuse("mcp", f"{command[0]} takes the URL of the server, and no option")
-        return run_action(*command)
+        used = any(value is not None for value in typed.values())
+        if used or (command[0] == "logout" and client != ClientOptions()):
+            return refuse("mcp", f"{command[0]} takes the URL of the server, and no such option")
+        return run_action(command[0], command[1], client)
     try:
+        if client != ClientOptions():
+            raise ValueError("--client-id, --client-secret-file and --callback-port are for login URL")
         if (url is None) == (not command):
             raise ValueError("expected either a command after -- or --url")
         if typed["session"] is not None and not re.fullmatch(_SESSION, typed["session"]):

@@ -4,18 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....engine.core.sanitize import visible
 from ...config.arguments import BAD_INPUT, refuse
 
 if TYPE_CHECKING:
-    from ....engine.gateway.mcp.logins import LoginFile
+    from ....engine.gateway.mcp.logins import LoginFile, RegisteredClient
 
 FAILED = 1
+SECRET = "INTERLOCK_MCP_CLIENT_SECRET"
+"""Secret of a client that is registered already, where no file is named."""
 ACTIONS = ("login", "logout")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The options about a client that is registered at the authorization server already."""
+
+    id: str | None = None
+    secret_file: Path | None = None
+    port: int | None = None
+
+    def registered(self, environ: Mapping[str, str]) -> RegisteredClient | None:
+        """The client, with its secret from its file or the environment; `None` without an id.
+
+        Raises `TokenError` and `ValueError`.
+        """
+        from pydantic import SecretStr
+
+        from ....engine.gateway.mcp.logins import RegisteredClient
+        from ....engine.gateway.protocol.tokens import read_private
+
+        if self.id is None:
+            if self.secret_file is not None or self.port is not None:
+                raise ValueError("--client-secret-file and --callback-port are for --client-id")
+            return None
+        if not re.fullmatch(r"[\x20-\x7e]{1,2000}", self.id):
+            raise ValueError("--client-id: expected the characters of ASCII")
+        if self.port is not None and not 0 < self.port < 65_536:
+            raise ValueError(f"--callback-port: expected 1 to 65535, found {self.port}")
+        secret = environ.get(SECRET, "")
+        if self.secret_file is not None:
+            try:
+                secret = read_private(self.secret_file.expanduser()).strip()
+            except FileNotFoundError as error:
+                raise ValueError(f"--client-secret-file: there is no '{self.secret_file}'") from error
+            if not secret:
+                raise ValueError(f"--client-secret-file: '{self.secret_file}' is empty")
+        return RegisteredClient(self.id, SecretStr(secret) if secret else None, self.port or 0)
 
 
 def is_action(words: list[str]) -> bool:
@@ -23,7 +66,7 @@ def is_action(words: list[str]) -> bool:
     return len(words) == 2 and words[0] in ACTIONS and words[1].startswith(("http://", "https://"))
 
 
-def run_action(action: str, url: str) -> int:
+def run_action(action: str, url: str, client: ClientOptions) -> int:
     """Log in, or out. Returns the exit code."""
     from ....engine.gateway.mcp.logins import LoginFile, McpLoginError
     from ....engine.gateway.protocol.tokens import TokenError
@@ -32,7 +75,7 @@ def run_action(action: str, url: str) -> int:
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     file = LoginFile(url)
     try:
-        return asyncio.run(_log_in(file) if action == "login" else _log_out(file))
+        return asyncio.run(_log_in(file, client) if action == "login" else _log_out(file))
     except McpLoginError as error:
         return refuse("mcp", f"login: {error}", FAILED)
     except (TokenError, ValueError) as error:
@@ -41,10 +84,10 @@ def run_action(action: str, url: str) -> int:
         return refuse("mcp", "login: given up", FAILED)
 
 
-async def _log_in(file: LoginFile) -> int:
+async def _log_in(file: LoginFile, client: ClientOptions) -> int:
     from ....engine.gateway.mcp.logins import log_in
 
-    login = await log_in(file, _show, _lines())
+    login = await log_in(file, _show, _lines(), client.registered(os.environ))
     if login is None:
         print(f"{visible(file.url)} answers without a login.")
         return 0

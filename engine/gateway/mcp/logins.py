@@ -13,9 +13,10 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -74,6 +75,18 @@ class McpLogin(BaseModel):
     def needs_renewal(self, now: float) -> bool:
         """Tell whether the token has ended, or is about to."""
         return self.expires is not None and now >= self.expires - EARLY
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredClient:
+    """A client that is registered where people log in, for servers that register none themselves.
+
+    `port` is that of its redirection, `http://127.0.0.1:PORT/callback`; any free one without.
+    """
+
+    id: str
+    secret: SecretStr | None = None
+    port: int = 0
 
 
 def login_command(url: str) -> str:
@@ -251,15 +264,18 @@ def _client_request(login: McpLogin, endpoint: str, data: dict[str, str]) -> htt
 
 
 async def log_in(
-    file: LoginFile, show: Callable[[str], None], pasted: AsyncGenerator[str] | None = None
+    file: LoginFile,
+    show: Callable[[str], None],
+    pasted: AsyncGenerator[str] | None = None,
+    client: RegisteredClient | None = None,
 ) -> McpLogin | None:
     """Log in at a server; `None` where it answers without. `show` shows the address for the browser.
 
     `pasted` are lines of a person who has the browser on another machine: the address where it ended.
-    Raises `McpLoginError` and `TokenError`.
+    Without a `client` one is registered. Raises `McpLoginError` and `TokenError`.
     """
     from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
-    from mcp.shared.auth import OAuthClientMetadata
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
     from pydantic import AnyUrl
 
     if not is_safe(file.url):
@@ -267,16 +283,30 @@ async def log_in(
             f"{file.url}: expected https://…: without TLS others could read the token on the way; "
             "http:// is for a server at an address of this machine only"
         )
-    storage, browser = _Storage(), _Browser(show, local=is_loopback_url(file.url), pasted=pasted)
+    storage, port = _Storage(), 0 if client is None else client.port
+    browser = _Browser(show, local=is_loopback_url(file.url), pasted=pasted, port=port)
     async with browser:
         metadata = OAuthClientMetadata(
             client_name="Interlock",
             redirect_uris=[AnyUrl(browser.redirect)],
             token_endpoint_auth_method="none",
         )
-        provider = OAuthClientProvider(
-            file.url, metadata, storage, browser.open_address, browser.wait_for_code
-        )
+        if client is not None:
+            storage.client = OAuthClientInformationFull(
+                client_id=client.id,
+                client_secret=None if client.secret is None else client.secret.get_secret_value(),
+                redirect_uris=metadata.redirect_uris,
+                token_endpoint_auth_method="none",
+            )
+
+        async def open_address(address: str) -> None:
+            known = storage.client
+            if client is not None and client.secret is not None and known is not None:
+                # Only now it is known which ways the authorization server takes.
+                known.token_endpoint_auth_method = _auth_method(provider)
+            await browser.open_address(address)
+
+        provider = OAuthClientProvider(file.url, metadata, storage, open_address, browser.wait_for_code)
         transport = _SafeTransport(local=is_loopback_url(file.url))
         timeout = httpx2.Timeout(REQUEST_TIME)
         try:
@@ -299,6 +329,15 @@ async def log_in(
     with alone(file.path):
         file.write(login)
     return login
+
+
+def _auth_method(provider: OAuthClientProvider) -> Literal["client_secret_basic", "client_secret_post"]:
+    """The way in which a client with a secret shows it: that of RFC 8414 where nothing is said."""
+    metadata = provider.context.oauth_metadata
+    taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
+    if taken and "client_secret_basic" not in taken and "client_secret_post" in taken:
+        return "client_secret_post"
+    return "client_secret_basic"
 
 
 def _made(url: str, provider: OAuthClientProvider, storage: _Storage) -> McpLogin:
@@ -415,9 +454,10 @@ class _Browser:
     """The way to a browser and back: an address to open, and a port of this machine where it ends."""
 
     def __init__(
-        self, show: Callable[[str], None], *, local: bool, pasted: AsyncGenerator[str] | None
+        self, show: Callable[[str], None], *, local: bool, pasted: AsyncGenerator[str] | None, port: int
     ) -> None:
         self.redirect = ""
+        self._port = port
         self._show = show
         self._local = local
         self._pasted = pasted
@@ -427,7 +467,15 @@ class _Browser:
         self._reading: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MOST_HEAD)
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, "127.0.0.1", self._port, limit=MOST_HEAD
+            )
+        except OSError as error:
+            raise McpLoginError(
+                f"the browser cannot come back to port {self._port} of this machine: {error.strerror}. "
+                "End what listens there, or name the port of another redirection that is registered"
+            ) from error
         port = self._server.sockets[0].getsockname()[1]
         self.redirect = f"http://127.0.0.1:{port}{_CALLBACK}"
 

@@ -110,11 +110,12 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval approval_protocol as
-    at certificate changed_nets claimed config connect db digest dry_run each even_unsent fill force
-    format header headless idle_exit inform input_file junit key kind label lift live log logout
-    messages metrics name no_backtest no_labels no_qr older_than open out overlap owner plans prefix
-    project proposed quiet reason resume reveal schema self_test session since test timeout to
-    token_file tools trace_arguments trust unasked unmasked url wait yes
+    at callback_port certificate changed_nets claimed client_id client_secret_file config connect db
+    digest dry_run each even_unsent fill force format header headless idle_exit inform input_file
+    junit key kind label lift live log logout messages metrics name no_backtest no_labels no_qr
+    older_than open out overlap owner plans prefix project proposed quiet reason resume reveal
+    schema self_test session since test timeout to token_file tools trace_arguments trust unasked
+    unmasked url wait yes
 """
 NEVER = _NEVER.split()
 

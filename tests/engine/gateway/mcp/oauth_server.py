@@ -2,8 +2,9 @@
 
 Both are the official SDK's. Everybody who comes with a browser is logged in, unless the file that
 OAUTH_ORDERS names says `deny`. That of OAUTH_LOG has a line for each token that was made or revoked.
-Clients get a secret where the orders say `secret`. Tokens are refused while they say `forget`, until one
-is renewed, or `refuse`, when none is.
+Clients get a secret where the orders say `secret`. Where they say `closed PORT METHOD` none is
+registered, and `known` with the secret `hush` is there, which comes back to that port and shows its
+secret so. Tokens are refused while they say `forget`, until one is renewed, or `refuse`, when none is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mcp.server.auth.provider import (
     AuthorizationCode,
     AuthorizationParams,
     RefreshToken,
+    RegistrationError,
     TokenError,
     construct_redirect_uri,
 )
@@ -49,9 +51,21 @@ class Provider:
         self.tokens: dict[str, AccessToken] = {}
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        if client_id == "known" and orders().startswith("closed "):
+            _, port, method = orders().split()
+            return OAuthClientInformationFull.model_validate(
+                {
+                    "client_id": client_id,
+                    "client_secret": None if method == "none" else "hush",
+                    "redirect_uris": [f"http://127.0.0.1:{port}/callback"],
+                    "token_endpoint_auth_method": method,
+                }
+            )
         return self.clients.get(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        if orders().startswith("closed "):
+            raise RegistrationError("invalid_client_metadata", "nobody is registered here")
         if orders() == "secret":
             client_info.client_secret = secrets.token_urlsafe(16)
             client_info.token_endpoint_auth_method = "client_secret_post"

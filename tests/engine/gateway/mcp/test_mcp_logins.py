@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -13,12 +14,15 @@ from traceback import format_exception
 
 import httpx2
 import pytest
+from pydantic import SecretStr
 
+from interlock.app.cli.agent.mcp_login import ClientOptions
 from interlock.app.cli.main import main
 from interlock.engine.gateway.mcp.logins import (
     LoginFile,
     McpLogin,
     McpLoginError,
+    RegisteredClient,
     StoredLogin,
     check_address,
     log_in,
@@ -73,6 +77,12 @@ class Vault:
         async with httpx2.AsyncClient(auth=auth) as http:
             answer = await http.post(self.url, json=INITIALIZE, headers=ACCEPT)
         return answer.status_code, reported
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
 
 
 class Browser:
@@ -186,6 +196,57 @@ class TestLogin:
         for url in ("http://127.0.0.1:99/token", "https://localhost/token", "http://[::1]/token"):
             with pytest.raises(McpLoginError, match="is on this machine"):
                 check_address(url, local=False)
+
+
+class TestRegisteredClient:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("method", ["client_secret_basic", "none"])
+    async def test_logs_in_and_renews(self, vault: Vault, method: str) -> None:
+        """Where nobody is registered one that is known logs in, and its secret renews the token."""
+        port = free_port()
+        vault.order(f"closed {port} {method}")
+        with pytest.raises(McpLoginError, match=r"[Rr]egist"):
+            await vault.login()
+        client = RegisteredClient("known", None if method == "none" else SecretStr("hush"), port)
+        login = await log_in(vault.file, Browser(), client=client)
+        assert login is not None
+        assert (login.client_id, login.auth_method) == ("known", method)
+        assert "hush" not in repr((client, login))
+        assert await vault.ask(time.time() + 3600) == (200, [])
+        assert [line.split()[0] for line in vault.log()] == ["code", "renewed"]
+
+    @pytest.mark.slow
+    async def test_with_another_secret(self, vault: Vault) -> None:
+        """A wrong secret is refused, and nothing is kept."""
+        port = free_port()
+        vault.order(f"closed {port} client_secret_basic")
+        with pytest.raises(McpLoginError, match="Token exchange failed"):
+            await log_in(
+                vault.file, Browser(), client=RegisteredClient("known", SecretStr("wrong"), port)
+            )
+        assert vault.file.read() is None
+
+    async def test_at_a_port_that_is_taken(self, vault: Vault) -> None:
+        """It is said that the browser could not come back."""
+        port = int(vault.url.split(":")[2].partition("/")[0])
+        with pytest.raises(McpLoginError, match=f"cannot come back to port {port}"):
+            await log_in(vault.file, Browser(), client=RegisteredClient("known", None, port))
+
+    def test_its_secret(self, tmp_path: Path) -> None:
+        """It is of a file that others may not read, else of the environment; a public client has none."""
+        file = tmp_path / "secret"
+        file.write_text("hush\n")
+        file.chmod(0o600)
+        options = ClientOptions("known", file, 8765)
+        environ = {"INTERLOCK_MCP_CLIENT_SECRET": "other"}
+        assert options.registered(environ) == RegisteredClient("known", SecretStr("hush"), 8765)
+        found = ClientOptions("known").registered(environ)
+        assert found == RegisteredClient("known", SecretStr("other"))
+        assert ClientOptions("known").registered({}) == RegisteredClient("known")
+        assert ClientOptions().registered(environ) is None
+        file.chmod(0o644)
+        with pytest.raises(TokenError, match="others may read"):
+            options.registered({})
 
 
 class TestUse:
@@ -325,7 +386,18 @@ class TestCommand:
         ("line", "said"),
         [
             (["login", "http://shop.example/mcp"], "expected https"),
-            (["--prefix", "x_", "login", "https://shop.example/mcp"], "and no option"),
+            (["--prefix", "x_", "login", "https://shop.example/mcp"], "and no such option"),
+            (["--client-id", "x", "logout", "https://shop.example/mcp"], "and no such option"),
+            (["--client-id", "x", "--url", "https://shop.example/mcp"], "are for login URL"),
+            (["--callback-port", "1", "login", "https://shop.example/mcp"], "are for --client-id"),
+            (
+                ["--client-id", "x", "--callback-port", "0", "login", "https://shop.example/mcp"],
+                "expected 1 to 65535, found 0",
+            ),
+            (
+                ["--client-id", "x", "--client-secret-file", "none", "login", "https://shop.example/mcp"],
+                "there is no 'none'",
+            ),
         ],
     )
     def test_errors(
