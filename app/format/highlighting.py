@@ -11,12 +11,16 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from textual.content import Content, Span
 
 from ...engine.agents.tools.diff import CONTENTS, PATHS
 from ...engine.history.redaction.shell.masking import Paths, is_shell_field
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
 
 MOST = 20_000
 """Characters of a text that is highlighted; a longer one stays plain."""
@@ -109,14 +113,11 @@ def code_spans(text: str, language: str, *, in_diff: bool = False) -> Spans:
     """
     if len(text) > MOST:
         return NO_SPANS
-    # What is known of its types leaves the options of lexers open.
-    from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
-
     starts: list[int] = []
     ends: list[int] = []
     styles: list[str] = []
     try:
-        for at, token, part in get_lexer_by_name(language).get_tokens_unprocessed(text):
+        for at, token, part in _lexer(language).get_tokens_unprocessed(text):
             style = _style(str(token), DIFF_STYLES if in_diff else STYLES)
             if style and part:
                 starts.append(at)
@@ -125,6 +126,15 @@ def code_spans(text: str, language: str, *, in_diff: bool = False) -> Spans:
     except Exception:  # A lexer that fails leaves the text as plain as it was.
         return NO_SPANS
     return starts, ends, styles
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Lexer:
+    """The lexer of a language, which keeps nothing of the texts that it reads."""
+    # What is known of its types leaves the options of lexers open.
+    from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
+
+    return get_lexer_by_name(language)
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.triage.pane import TriagePane
 from interlock.app.screens.triage.screen import TriageScreen
 from interlock.app.terminal.gc import settle_collector
+from interlock.app.widgets.approval.preview import RequestPreview
 from interlock.app.widgets.approval.triage_list import TriageList
 from interlock.app.widgets.lists.sessions import WaitingList
 
@@ -37,12 +38,13 @@ LONGEST = 60.0
 def measure() -> Iterator[tuple[str, float, str]]:
     """A long queue, then thirty-one requests by the dialog and by the table."""
     for size in (WIDE, SMALL):
-        found = asyncio.run(_key_to_paint(size))
+        lines, previews = asyncio.run(_key_to_paint(size))
         name = f"triage, {MANY:,} requests, {size[0]}×{size[1]}"
-        for kind, delays in zip(("processor", "clock"), zip(*found, strict=True), strict=True):
-            yield f"{name}, key to paint, {kind}, p50", median(delays), "ms (goal ≤ 50)"
-            p95 = quantiles(delays, n=20, method="inclusive")[18]
-            yield f"{name}, key to paint, {kind}, p95", p95, "ms"
+        for painted, found in (("paint", lines), ("preview", previews)):
+            for kind, delays in zip(("processor", "clock"), zip(*found, strict=True), strict=True):
+                yield f"{name}, key to {painted}, {kind}, p50", median(delays), "ms (goal ≤ 50)"
+                p95 = quantiles(delays, n=20, method="inclusive")[18]
+                yield f"{name}, key to {painted}, {kind}, p95", p95, "ms"
     ways = {"one by one in dialogs": _by_dialog, "in the table": _by_table}
     for name, way in ways.items():
         keys, seconds = asyncio.run(_decided(way))
@@ -71,26 +73,34 @@ class _Console:
             await self.pilot.pause(0.01)
 
 
-async def _key_to_paint(size: tuple[int, int]) -> list[tuple[float, float]]:
-    """Milliseconds from each key that moves the cursor or marks to the end of its paint: of the
-    processor, and of the clock, which says more only where nothing else runs."""
+Delays = list[tuple[float, float]]
+"""Milliseconds of the processor, and of the clock, which says more only where nothing else runs."""
+
+
+async def _key_to_paint(size: tuple[int, int]) -> tuple[Delays, Delays]:
+    """Delays from each key that moves the cursor or marks to the end of its paint, and from each to the
+    end of the one that has the preview of the request under the cursor, as far as there is a preview.
+    """
     hub = FakeHub(asking(*pushes(MANY)), now=NOW)
     app = InterlockConsole(hub, operator="bench", clock=lambda: NOW)
-    found: list[tuple[float, float]] = []
+    lines: Delays = []
+    previews: Delays = []
     async with app.run_test(size=size) as pilot:
         on = _Console(app, hub, pilot)
         await _ready(on)
         await on.press("Q")
         await on.until(lambda: isinstance(app.screen, TriageScreen))
-        listed = app.screen.query_one(TriageList)
+        listed, preview = app.screen.query_one(TriageList), app.screen.query_one(RequestPreview)
         await on.until(lambda: len(listed.blocks) > MANY)
         settle_collector()  # as a console in a terminal does once it is painted
-        painted: asyncio.Queue[tuple[float, float]] = asyncio.Queue()
+        painted: asyncio.Queue[tuple[float, float, bool]] = asyncio.Queue()
         display = app._display
 
         def displayed(*args: object) -> None:
             display(*args)  # type: ignore[arg-type]
-            painted.put_nowait((time.process_time(), time.perf_counter()))
+            asked = preview.request
+            previewed = not preview.display or (asked is not None and asked.id == listed.current)
+            painted.put_nowait((time.process_time(), time.perf_counter(), previewed))
 
         app._display = displayed  # type: ignore[method-assign]
         for number in range(KEYS):
@@ -101,10 +111,15 @@ async def _key_to_paint(size: tuple[int, int]) -> list[tuple[float, float]]:
             begun = time.process_time(), time.perf_counter()
             app.post_message(events.Key(key, None))
             # Not with the pilot, whose waiting asks every widget and would be counted, too.
-            ended = await asyncio.wait_for(painted.get(), LONGEST)
-            cost, delay = (end - start for start, end in zip(begun, ended, strict=True))
-            found.append((cost * 1000, delay * 1000))
-    return found
+            paints: Delays = []
+            previewed = False
+            while not previewed:
+                *ended, previewed = await asyncio.wait_for(painted.get(), LONGEST)
+                cost, delay = (end - start for start, end in zip(begun, ended, strict=True))
+                paints.append((cost * 1000, delay * 1000))
+            lines.append(paints[0])
+            previews.append(paints[-1])
+    return lines, previews
 
 
 async def _decided(way: Callable[[_Console], Awaitable[None]]) -> tuple[float, float]:

@@ -129,15 +129,17 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._past: LRUCache[tuple[str, str | None], Precedents] = LRUCache(PAST)
         self._denying: tuple[ApprovalState, ...] = ()
         self._claims = ClaimWarning(context.operator)
+        self._heading = Static("", id="triage-title")
+        self._columns = Static("", id="triage-heading")
         self._list = TriageList(context.monotonic, ASLEEP)
         self._preview = RequestPreview(context.viewer, context.clock, context.monotonic, ASLEEP)
         self._line = FilterLine(HINT)
         self._reason = ReasonLine(deny_reasons)
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="triage-title")
+        yield self._heading
         yield self._line
-        yield Static("", id="triage-heading")
+        yield self._columns
         with Container(id="triage-body"):
             yield self._list
             yield self._preview
@@ -180,7 +182,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         some = self._filter != EVERYTHING
         self._list.say_when_empty("Nothing that waits fits the filter." if some else NOTHING_WAITS)
         self._list.show_groups(self._groups, now, self._marked, self._sending)
-        self.query_one("#triage-heading", Static).update(self._list.meta.heading(), layout=False)
+        self._columns.update(self._list.meta.heading(), layout=False)
         self._title()
         self._follow_cursor()
         self.refresh_bindings()
@@ -202,7 +204,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             parts.append(Content.styled(f"{above} above", MUTED))
         if (asleep := self.sleep_note()) is not None and self.request_at_cursor is not None:
             parts.append(asleep)
-        self.query_one("#triage-title", Static).update(Content(" · ").join(parts), layout=False)
+        self._heading.update(Content(" · ").join(parts), layout=False)
 
     @property
     def request_at_cursor(self) -> ApprovalState | None:
@@ -223,19 +225,24 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
     def _follow_cursor(self) -> None:
         """Preview the request under the cursor; keys are inert when that is another one."""
         request = self.request_at_cursor
-        found = None if request is None else (request.id, request.digest)
         if request is None:
             self._preview.preview(None)
         else:
             session = self._sessions.get(request.session)
             speaker = self._sessions.get(request.via or "")
             self._preview.preview(ShownRequest(request, session, speaker))
+        self._note_cursor()
+        self._preview_note()
+
+    def _note_cursor(self) -> None:
+        """Make keys inert when another request has come under the cursor."""
+        request = self.request_at_cursor
+        found = None if request is None else (request.id, request.digest)
         if found != self._under_cursor:
             self._under_cursor = found
             self._look_back_soon()
             self.fall_asleep()
             self.refresh_bindings()
-        self._preview_note()
 
     def _look_back_soon(self) -> None:
         """Look for earlier calls like the one under the cursor, once that stays there."""
@@ -281,8 +288,10 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
     @on(BlockList.Moved)
     def follow_cursor(self, event: BlockList.Moved) -> None:
         event.stop()
-        self._follow_cursor()
+        self._note_cursor()
         self._title()
+        # After the line, which shows that the key was taken: the text takes longer than its line.
+        self.call_after_refresh(self._follow_cursor)
 
     @on(BlockList.Opened)
     def open_request(self, event: BlockList.Opened) -> None:

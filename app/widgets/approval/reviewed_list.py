@@ -76,12 +76,6 @@ class ReviewedList(BlockList):
         gutter, text = strip.crop(0, GUTTER), strip.crop(GUTTER)
         return Strip([*gutter, *Segment.apply_style(text, post_style=tint)], strip.cell_length)
 
-    def _rows_of(self, crop: Region) -> range:
-        """The lines of the text that are within a part of this widget."""
-        above, height = self.gutter.top, self.scrollable_content_region.height
-        first, last = (max(0, min(height, y - above)) for y in (crop.y, crop.bottom))
-        return range(self.scroll_offset.y + first, self.scroll_offset.y + last)
-
     def _note(self, rows: range) -> None:
         width, news = self.scrollable_content_region.width - GUTTER, False
         for row in rows:

@@ -6,8 +6,8 @@ counts as seen once it and its heading were painted whole and stayed in view.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, zip_longest
@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.cache import LRUCache
-from textual.content import Content
-from textual.geometry import Size
+from textual.content import Content, Span
+from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from ....engine.history.model.state import ApprovalState
@@ -88,21 +88,37 @@ class MetaColumns:
         cells = [pad(name, size) for size, name in named if size]
         return Content.styled("  " + GAP.join([*cells, "WHAT DIFFERS"]), MUTED)
 
-    def cells(self, request: ApprovalState, now: datetime, mark: Content) -> Content:
+    def cells(self, request: ApprovalState, now: datetime, mark: str) -> Content:
         """A request's mark, risk, age and time left."""
-        cells: list[Content] = []
+        text, spans = mark, [Span(0, len(mark), "bold $text-accent")]
         if self.risk:
             look = None if request.risk is None else RISK[request.risk]
-            text = "" if look is None else f"{look.symbol} {request.risk}"
-            strong = "bold " if request.risk == "high" else ""
-            cells.append(Content.styled(pad(text, self.risk), strong + look.style if look else ""))
+            risk = "" if look is None else f"{look.symbol} {request.risk}"
+            if look is not None:
+                strong = "bold " if request.risk == "high" else ""
+                spans.append(Span(len(text), len(text) + len(risk), strong + look.style))
+            text += pad(risk, self.risk) + GAP
         if self.age:
-            waited = age(seconds_between(request.since, now))
-            cells.append(Content(f"{waited:>{self.age}}"))
+            text += f"{age(seconds_between(request.since, now)):>{self.age}}{GAP}"
         if self.left:
             left, style = _left(request, now)
-            cells.append(Content.styled(" " * (self.left - width_of(left)) + left, style))
-        return Content.assemble(mark, Content(GAP).join(cells), GAP if cells else "")
+            text += " " * (self.left - width_of(left))
+            if style:
+                spans.append(Span(len(text), len(text) + len(left), style))
+            text += left + GAP
+        return Content(text, spans)
+
+
+def widest(requests: Sequence[ApprovalState]) -> list[ApprovalState]:
+    """The few of these requests that need the widest columns, at any time."""
+    if not requests:
+        return []
+    ending = [each for each in requests if each.expires is not None]
+    return [
+        min(requests, key=lambda each: each.since),
+        max(requests, key=lambda each: len(each.risk or "")),
+        *([choose(ending, key=_expires) for choose in (min, max)] if ending else []),
+    ]
 
 
 def _expires(request: ApprovalState) -> datetime:
@@ -245,6 +261,7 @@ class TriageList(BlockList, inherit_bindings=False):
         self._groups: Mapping[str, TriageGroup] = {}
         self._requests: dict[str, tuple[ApprovalState, TriageGroup]] = {}
         self._meta = MetaColumns()
+        self._widest: Sequence[ApprovalState] = ()
         self._layouts: dict[str, tuple[object, GroupLayout]] = {}
         self._marked: frozenset[str] = frozenset()
         self._sending: frozenset[str] = frozenset()
@@ -252,6 +269,8 @@ class TriageList(BlockList, inherit_bindings=False):
         self._slack = 0
         # Of the requests that are listed now, for a width: whether their line tells all.
         self._wholes: dict[tuple[str, int], bool] = {}
+        # By a block's key and a width: for each of its lines what it tells, if that is shown whole.
+        self._texts: dict[tuple[str, int], Sequence[Hashable]] = {}
         self._told: LRUCache[tuple[str, bytes, int, int], Content] = LRUCache(512)
 
     @property
@@ -269,9 +288,11 @@ class TriageList(BlockList, inherit_bindings=False):
         """Show groups; the cursor stays on its request, and that on its line."""
         before = self._marked, self._sending, self._meta
         self._marked, self._sending, self._now = frozenset(marked), frozenset(sending), now
-        requests = [request for group in groups for request in group.requests]
-        self._meta = meta = MetaColumns.of(requests, now)
-        if (self._marked, self._sending, meta) == before and self._shows(groups):
+        same = self._shows(groups)
+        if not same:
+            self._widest = widest([request for group in groups for request in group.requests])
+        self._meta = meta = MetaColumns.of(self._widest, now)
+        if (self._marked, self._sending, meta) == before and same:
             # Only ages have changed: those out of view are brought up to date when they come into it.
             self._renew_view()
             return
@@ -279,6 +300,7 @@ class TriageList(BlockList, inherit_bindings=False):
         self._requests = {each.id: (each, group) for group in groups for each in group.requests}
         self._layouts = {key: kept for key, kept in self._layouts.items() if key in self._groups}
         self._wholes.clear()
+        self._texts.clear()
         blocks: list[Block] = []
         for key, group in self._groups.items():
             blocks.append(self._heading_block(key, group))
@@ -347,9 +369,7 @@ class TriageList(BlockList, inherit_bindings=False):
     @property
     def above(self) -> int:
         """Requests above what is in view."""
-        top = self.scroll_offset.y
-        ends = self._ends[: bisect_right(self._ends, top)]
-        return sum(self._blocks[at].selectable for at in range(len(ends)))
+        return bisect_left(self._choices, bisect_right(self._ends, self.scroll_offset.y))
 
     # Lines
 
@@ -379,7 +399,7 @@ class TriageList(BlockList, inherit_bindings=False):
         left = None if request.expires is None else int((request.expires - now).total_seconds())
 
         def lines(width: int) -> Sequence[Content]:
-            mark = Content.styled("x " if marked else "  ", "bold $text-accent")
+            mark = "x " if marked else "  "
             right = [Content.styled("deciding", MUTED)] if sending else flags_of(request, now)
             told = Content("  ").join(right)
             cells = Content.assemble(meta.cells(request, now, mark), self._parts(request, group, width))
@@ -426,24 +446,38 @@ class TriageList(BlockList, inherit_bindings=False):
 
     # Time in view
 
-    def render_line(self, y: int) -> Strip:
-        """One line, noted as painted."""
-        strip = super().render_line(y)
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Lines for the screen, noted as painted."""
+        strips = super().render_lines(crop)
         if in_plain_view(self):
-            for key in self._keys_at(self.scroll_offset.y + y):
-                self._in_view.painted(key, self._monotonic())
-        return strip
+            now = self._monotonic()
+            for key in self._keys_in(self._rows_of(crop)):
+                self._in_view.painted(key, now)
+        return strips
 
-    def _keys_at(self, line: int) -> Iterator[Hashable]:
-        """The text of a line of the list, if that is shown whole."""
-        index = bisect_right(self._ends, line)
-        if index >= len(self._blocks):
-            return
-        block = self._blocks[index]
-        if (group := self._groups.get(block.key)) is not None:
-            yield from self._heading_keys(group)[line - self._start(index) :][:1]
-        elif (found := self._requests.get(block.key)) is not None and self._whole(*found):
-            yield self._line_key(*found)
+    def _keys_in(self, lines: range) -> set[Hashable]:
+        """Texts of lines of the list, as far as these show them whole."""
+        found: set[Hashable] = set()
+        first = bisect_right(self._ends, lines.start)
+        for index in range(first, len(self._blocks)):
+            start = self._start(index)
+            if start >= lines.stop:
+                break
+            texts = self._texts_of(self._blocks[index].key)
+            found.update(texts[max(0, lines.start - start) : lines.stop - start])
+        return found
+
+    def _texts_of(self, key: str) -> Sequence[Hashable]:
+        """What each line of a block tells; nothing of a line that does not tell all of it."""
+        known = self._texts.get((key, self._width))
+        if known is None:
+            known = ()
+            if (group := self._groups.get(key)) is not None:
+                known = self._heading_keys(group)
+            elif (found := self._requests.get(key)) is not None and self._whole(*found):
+                known = (self._line_key(*found),)
+            self._texts[key, self._width] = known
+        return known
 
     def _heading_keys(self, group: TriageGroup) -> list[Hashable]:
         heading = self._layout_of(_heading_key(group), group, self._width or 20).heading
@@ -457,7 +491,7 @@ class TriageList(BlockList, inherit_bindings=False):
         in_view: set[Hashable] = set()
         if in_plain_view(self):
             top, height = self.scroll_offset.y, self.scrollable_content_region.height
-            in_view = {key for line in range(top, top + height) for key in self._keys_at(line)}
+            in_view = self._keys_in(range(top, top + height))
         now = self._monotonic()
         self._in_view.review(in_view, now)
         for key in in_view:

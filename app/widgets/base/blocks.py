@@ -7,7 +7,7 @@ costs no more to paint than one of ten.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -110,6 +110,7 @@ class BlockList(CursorList):
     ) -> None:
         super().__init__(id=id)
         self._blocks: list[Block] = []
+        self._choices: list[int] = []
         self._heights: list[int] = []
         self._ends: list[int] = []
         self._width = 0
@@ -154,6 +155,8 @@ class BlockList(CursorList):
         before = self._lines_in_view()
         heights = dict(zip(((b.key, b.stamp) for b in old), self._heights[keep:], strict=False))
         self._blocks[keep:] = blocks
+        if self._has_cursor:
+            self._choices = [i for i, block in enumerate(self._blocks) if block.selectable]
         fresh = [heights.get((b.key, b.stamp)) or self._measure(b) for b in blocks]
         self._heights[keep:] = fresh
         self._place()
@@ -176,7 +179,7 @@ class BlockList(CursorList):
     def _keep_cursor(self, key: str | None, *, to_end: bool) -> None:
         if not self._has_cursor:
             return
-        choices = self._choices()
+        choices = self._choices
         if not choices:
             self._cursor = None
             return
@@ -185,12 +188,14 @@ class BlockList(CursorList):
         if self._cursor is None:
             self._cursor = next((i for i in choices if self._blocks[i].key == key), None)
         if self._cursor is None:
-            self._cursor = min(choices, key=lambda i: abs(i - before))
+            self._cursor = self._choice_near(before)
         if self.current != key:
             self.post_message(self.Moved(self, self._blocks[self._cursor].key))
 
-    def _choices(self) -> list[int]:
-        return [i for i, block in enumerate(self._blocks) if block.selectable]
+    def _choice_near(self, index: int) -> int:
+        """The block nearest to one that the cursor can come to, of which there is some."""
+        at = bisect_left(self._choices, index)
+        return min(self._choices[max(0, at - 1) : at + 1], key=lambda i: abs(i - index))
 
     # Where things are
 
@@ -311,6 +316,12 @@ class BlockList(CursorList):
             if old is not new and (old is None or new is None or not old.is_same(new)):
                 self.refresh_lines(line)
 
+    def _rows_of(self, crop: Region) -> range:
+        """The lines of the list that are within a part of this widget."""
+        above, height = self.gutter.top, self.scrollable_content_region.height
+        first, last = (max(0, min(height, y - above)) for y in (crop.y, crop.bottom))
+        return range(self.scroll_offset.y + first, self.scroll_offset.y + last)
+
     def _lines_of(self, block: Block) -> Sequence[Content]:
         key = (block.key, block.stamp)
         lines = self._lines.get(key)
@@ -330,11 +341,11 @@ class BlockList(CursorList):
 
     def action_cursor(self, step: int) -> None:
         """Move by entries; without a cursor, by lines."""
-        choices = self._choices() if self._has_cursor else []
+        choices = self._choices if self._has_cursor else []
         if not choices:
             self.scroll_relative(y=step, animate=False)
             return
-        at = choices.index(self._cursor) if self._cursor in choices else 0
+        at = 0 if self._cursor is None else bisect_left(choices, self._cursor)
         tall = self._cursor is not None and self._taller_than_view(step)
         if tall:
             self.scroll_relative(y=step, animate=False)
@@ -358,12 +369,11 @@ class BlockList(CursorList):
             return
         line = max(0, self._start(self._cursor) + step * height)
         index = min(bisect_right(self._ends, line), len(self._blocks) - 1)
-        choices = self._choices()
-        self._go(min(choices, key=lambda i: abs(i - index)))
+        self._go(self._choice_near(index))
 
     def action_edge(self, which: int) -> None:
         """Go to the first or the last entry."""
-        choices = self._choices() if self._has_cursor else []
+        choices = self._choices if self._has_cursor else []
         if choices:
             self._go(choices[which])
         else:
