@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from interlock.app.config.rules_compiler import RulesLanguage
 from interlock.engine.gateway.client.agent import AgentClient
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol.address import Address
@@ -68,6 +69,7 @@ async def served(
     limits: Limits | None = None,
     tls: ssl.SSLContext | None = None,
     policy: ApprovalPolicy | None = None,
+    language: RulesLanguage | None = None,
     **options: object,
 ) -> AsyncGenerator[Served, None]:
     """A server whose files are in `directory`; started again there it goes on with them."""
@@ -83,7 +85,7 @@ async def served(
         secrets.write_text("\n".join(made))
     agent, other, ada, ben = secrets.read_text().split()
     sets = rules if isinstance(rules, RuleSets) else RuleSets.of(compile_rules(rules).registry)
-    hub = Hub.open(directory / "interlock.db", policy=policy)
+    hub = Hub.open(directory / "interlock.db", policy=policy, language=language)
     gateway = Gateway(hub, tokens, rules=sets, limits=limits, **options)  # type: ignore[arg-type]
     try:
         where = await gateway.start(address or Address(port=0), tls=tls)
