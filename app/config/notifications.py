@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, cast
 from urllib.parse import urlsplit
@@ -132,6 +133,11 @@ class NotifySettings(SettingsTable):
     def ways(self) -> tuple[str | None, ...]:
         """The services, or `None` for the command or the address of one's own."""
         return (None,) if self.command or self.url else self.to
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """All services, each once."""
+        return tuple(dict.fromkeys((*self.to, *chain.from_iterable(self.later.values()))))
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

@@ -209,16 +209,22 @@ class Notifier:
         self._clocks = clocks or Clocks()
         # By request and step: the first ones to be told, and those of `later`.
         self._waiting: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._early: set[tuple[str, int]] = set()
+        self._since: dict[str, datetime] = {}
+        # Services by the address that they had before.
+        self._moved: dict[str, str] = {}
         self._others: set[asyncio.Task[None]] = set()
         # What a service is being told of a request comes before what became of it.
         self._told: dict[str, tuple[ApprovalState, dict[str, asyncio.Lock]]] = {}
         self._channels: dict[str | None, Channel] = {}
         self._complained = False
 
-    async def run(self) -> None:
-        """Follow the hub until it closes, or this is cancelled."""
+    async def run(self, waiting: Sequence[ApprovalState] = ()) -> None:
+        """Follow the hub, and what waits there, until it closes, or this is cancelled."""
         subscription = self._hub.subscribe()
         try:
+            for request in waiting:
+                self._start(request.id, request.since)
             async for event in subscription:
                 if isinstance(event, JournalEvent):
                     self._take(event)
@@ -228,6 +234,43 @@ class Notifier:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def change(self, settings: NotifySettings) -> None:
+        """Go by other settings from now on, also for what is not told yet, was not delivered or is over.
+
+        A service that is the only new one with a scheme has the address of the one that is gone with it.
+        """
+        before, self._settings = self._settings, settings
+        self._complained = False
+        self._moved |= moved_services(before, settings)
+        for way in settings.services:
+            self._moved.pop(way, None)
+        for _, services in self._told.values():
+            for old in [way for way in services if self._at(way) != way]:
+                services[self._at(old)] = services.pop(old)
+        for old in [way for way in self._channels if way is not None and self._at(way) != way]:
+            self._channels[self._at(old)] = self._channels.pop(old)
+        for channel in self._channels.values():
+            channel.most = settings.most
+        for approval_id, since in self._since.items():
+            for step, (after, ways) in enumerate(self._steps()):
+                if step > len(before.later) or (approval_id, step) in self._early:
+                    self._start_step(approval_id, step, since + after, ways)
+            for key in [each for each in self._early if each[0] == approval_id]:
+                if key[1] > len(settings.later):
+                    self._waiting[key].cancel()
+
+    def _current(self, way: str | None) -> str | None:
+        return way if way is None else self._at(way)
+
+    def _at(self, way: str) -> str:
+        """The address that a service has by now."""
+        while (found := self._moved.get(way, way)) != way:
+            way = found
+        return way
+
+    def _steps(self) -> Sequence[tuple[timedelta, Sequence[str | None]]]:
+        return (self._settings.after, self._settings.ways), *self._settings.later.items()
 
     def _take(self, event: JournalEvent) -> None:
         body = event.body
@@ -262,30 +305,33 @@ class Notifier:
 
     def _start(self, approval_id: str, since: datetime) -> None:
         """Notify when it is time, and others after longer times; one that fails holds up none."""
-        steps = (self._settings.after, self._settings.ways), *self._settings.later.items()
-        for step, (after, ways) in enumerate(steps):
+        self._since[approval_id] = since
+        for step, (after, ways) in enumerate(self._steps()):
             self._start_step(approval_id, step, since + after, ways)
 
     def _start_step(self, approval_id: str, step: int, due: datetime, ways: Sequence[str | None]) -> None:
         key = approval_id, step
         if (before := self._waiting.get(key)) is not None:
             before.cancel()
-        task = asyncio.get_running_loop().create_task(self._notify_at(approval_id, due, ways))
+        self._early.add(key)
+        task = asyncio.get_running_loop().create_task(self._notify_at(key, due, ways))
         self._waiting[key] = task
         task.add_done_callback(lambda done: self._forget(key, done))
 
     def _stop(self, approval_id: str) -> None:
-        for step in range(1 + len(self._settings.later)):
-            if (task := self._waiting.get((approval_id, step))) is not None:
-                task.cancel()
+        self._since.pop(approval_id, None)
+        for key in [each for each in self._waiting if each[0] == approval_id]:
+            self._waiting[key].cancel()
 
     def _forget(self, key: tuple[str, int], task: asyncio.Task[None]) -> None:
         if self._waiting.get(key) is task:
             del self._waiting[key]
+            self._early.discard(key)
 
-    async def _notify_at(self, approval_id: str, due: datetime, ways: Sequence[str | None]) -> None:
+    async def _notify_at(self, key: tuple[str, int], due: datetime, ways: Sequence[str | None]) -> None:
         await self._clocks.sleep(max(0.0, (due - self._clocks.now()).total_seconds()))
-        await self._send(approval_id, ways)
+        self._early.discard(key)
+        await self._send(key[0], ways)
 
     async def _send(
         self, approval_id: str, ways: Sequence[str | None], address: Address | None = None
@@ -293,6 +339,7 @@ class Notifier:
         """Notify in each of these ways."""
 
         async def send(way: str | None) -> None:
+            way = self._current(way)
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
             if request is None or (request.fuse is not None and address is None):
                 return
@@ -318,6 +365,7 @@ class Notifier:
         message = ending_message(request, names, ending)
 
         async def send(service: str, told: asyncio.Lock) -> None:
+            service = self._at(service)
             channel = self._channel(service)
             async with told:
                 if channel.holds or not channel.take(self._clocks.now()):
@@ -351,6 +399,7 @@ class Notifier:
 
     async def _send_several(self, way: str | None, channel: Channel) -> None:
         """Tell of what is held back and still so, in one message."""
+        way = self._current(way)
         now, endings = self._clocks.now(), dict(channel.endings)
         held, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
         for request in await self._hub.approvals():
@@ -450,21 +499,71 @@ async def deliver(settings: NotifySettings, payload: bytes) -> str:
     return await run_command(settings.command, payload)
 
 
+def moved_services(before: NotifySettings, now: NotifySettings) -> dict[str, str]:
+    """New addresses of services by the old one, where a secret in it was changed.
+
+    That is so where one address of a scheme is gone and one of the same scheme is new.
+    """
+    old, new = before.services, now.services
+
+    def scheme(way: str) -> str:
+        return way.partition("://")[0]
+
+    moved: dict[str, str] = {}
+    for way in old:
+        gone = [each for each in old if each not in new and scheme(each) == scheme(way)]
+        come = [each for each in new if each not in old and scheme(each) == scheme(way)]
+        if gone == [way] and len(come) == 1:
+            moved[way] = come[0]
+    return moved
+
+
+class Notifications:
+    """Notifications of what waits on a hub, whose settings may change; nothing without any."""
+
+    def __init__(self, hub: Hub, failed: Callable[[str], object]) -> None:
+        self._hub = hub
+        self._failed = failed
+        self._notifier: Notifier | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, settings: NotifySettings, waiting: Sequence[ApprovalState] = ()) -> None:
+        """Tell of what waits, and of what comes."""
+        self._notifier = Notifier(self._hub, settings, self._failed)
+        self._task = asyncio.get_running_loop().create_task(self._notifier.run(waiting))
+
+    async def change(self, settings: NotifySettings | None) -> None:
+        """Go by other settings, or by none."""
+        if settings is None:
+            await self.end()
+        elif self._notifier is not None:
+            self._notifier.change(settings)
+        else:
+            # Of a database with other servers each tells of what waits at itself.
+            waiting = await self._hub.approvals()
+            self.begin(settings, [a for a in waiting if self._hub.server_of(a.session) is None])
+
+    async def end(self) -> None:
+        """Tell of nothing any more."""
+        task, self._task, self._notifier = self._task, None, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
 @asynccontextmanager
 async def notifications_of(
     hub: Hub, settings: NotifySettings | None, failed: Callable[[str], object]
-) -> AsyncGenerator[None]:
+) -> AsyncGenerator[Notifications]:
     """Tell of what waits on `hub` meanwhile; nothing without settings."""
-    if settings is None:
-        yield
-        return
-    task = asyncio.get_running_loop().create_task(Notifier(hub, settings, failed).run())
+    notifications = Notifications(hub, failed)
+    if settings is not None:
+        notifications.begin(settings)
     try:
-        yield
+        yield notifications
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await notifications.end()
 
 
 def sample_request(now: datetime) -> ApprovalState:

@@ -46,7 +46,7 @@ from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
-from ..config.notifications import notify_settings
+from ..config.notifications import NotifySettings, notify_settings
 from ..config.oidc import OidcSettings
 from ..config.operators import operators, report_approvers, with_keys
 from ..config.rule_texts import RuleTexts, find_loosened_rule
@@ -61,7 +61,7 @@ from .farewell import close_aloud
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
 from .live_rules import ExternalRules, LiveRules
-from .notifications import notifications_of
+from .notifications import Notifications, notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
@@ -154,11 +154,12 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
 
     Raises what its parts raise at the start.
     """
-    async with running_server(serving) as (gateway, address):
+    async with running_server(serving) as running:
+        gateway, address = running.gateway, running.address
 
         def hung_up() -> None:
             _complain(reload_certificate(serving.certificate))
-            _complain(reload_operators(gateway.hub, serving.operators))
+            running.read_again()
 
         end = end_requested(hung_up)
         ready(address)
@@ -177,9 +178,30 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
             each.result()
 
 
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server, where it listens, and what it tells people outside of."""
+
+    gateway: Gateway
+    address: Address
+    serving: ServerOptions
+    notifications: Notifications
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def read_again(self) -> None:
+        """Read operators and `[notify]` again, and say what came of it; a fault changes nothing."""
+        _complain(reload_operators(self.gateway.hub, self.serving.operators))
+        task = asyncio.get_running_loop().create_task(self._read_notifications())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read_notifications(self) -> None:
+        _complain(await reload_notifications(self.notifications, notify_settings))
+
+
 @asynccontextmanager
-async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Address], None]:
-    """A server, and where it listens. Raises what its parts raise at the start."""
+async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer]:
+    """A server that runs meanwhile. Raises what its parts raise at the start."""
     hook, audit = notify_settings(), audit_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     known = await asyncio.to_thread(serving.operators)
@@ -227,10 +249,10 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway
             async with (
                 _traces(gateway.hub, serving),
                 _http_side(gateway, serving, streams),
-                notifications_of(hub, hook, _complain),
+                notifications_of(hub, hook, _complain) as notifications,
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
-                yield gateway, address
+                yield RunningServer(gateway, address, serving, notifications)
         finally:
             await gateway.close()
     finally:
@@ -384,6 +406,18 @@ def reload_operators(hub: Hub, read: Callable[[], Operators]) -> str:
     hub.know_operators(found)
     listed = found.listed or ()
     return f"SIGHUP: the operators were read again: {len(listed) or 'none'} in [operators]"
+
+
+async def reload_notifications(
+    notifications: Notifications, read: Callable[[], NotifySettings | None]
+) -> str:
+    """Read `[notify]` again, and return a message on the result; a fault changes nothing."""
+    try:
+        found = await asyncio.to_thread(read)
+    except SettingsError as error:
+        return f"SIGHUP: notifications stay as they are: {error}"
+    await notifications.change(found)
+    return f"SIGHUP: [notify] was read again: {'there is none' if found is None else 'in use'}"
 
 
 def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:

@@ -24,7 +24,6 @@ from ...engine.gateway.protocol.server_proof import digest_of
 from ...engine.gateway.protocol.token_paths import operator_token_file, token_file
 from ...engine.gateway.protocol.tokens import TokenError, TokenFile, check_secret, read_secret
 from ...engine.history.database.location import absolute
-from ...engine.hub.hub import Hub
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse, report_directory
 from ..config.gateway import gateway_settings
@@ -33,6 +32,7 @@ from ..config.trust import rule_texts
 from ..hosting.certificate import Certificate, server_certificate
 from ..hosting.server import (
     NOTHING_JUDGED,
+    RunningServer,
     ServerOptions,
     end_requested,
     own_tokens,
@@ -53,10 +53,10 @@ PORT = 8738
 
 @dataclass(frozen=True, slots=True)
 class SessionServer:
-    """The server whose sessions are shown, by its URL; `hub` is that of one in this process."""
+    """The server whose sessions are shown, by its URL; `own` is one in this process."""
 
     url: str
-    hub: Hub | None = None
+    own: RunningServer | None = None
 
 
 Running = Callable[[], AsyncGenerator[SessionServer, None]]
@@ -112,10 +112,17 @@ async def _serve(
             raise OSError(
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
             ) from error
-        if sessions.hub is not None and sessions.hub.web_page is None:
-            sessions.hub.keys.page = front.url
+        hub = None if sessions.own is None else sessions.own.gateway.hub
+        if hub is not None and hub.web_page is None:
+            hub.keys.page = front.url
+
+        def hung_up() -> None:
+            _renew(front, certificate)
+            if sessions.own is not None:
+                sessions.own.read_again()
+
         try:
-            end = end_requested(lambda: _renew(front, certificate))
+            end = end_requested(hung_up)
             link = front.link()
 
             def show(link: str) -> None:
@@ -248,14 +255,14 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
     async def server() -> AsyncGenerator[SessionServer, None]:
         async with AsyncExitStack() as stack:
             try:
-                gateway, where = await stack.enter_async_context(running_server(serving))
+                own = await stack.enter_async_context(running_server(serving))
             except OSError as error:
                 raise OSError(
                     f"cannot listen on {agents}: {error.strerror}; if a server runs there, go to it "
                     f"with --connect {agents.url}, else choose another address with --agents"
                 ) from error
-            print(f"agents connect to {where} with the token in {agent}", flush=True)
-            yield SessionServer(where.url, gateway.hub)
+            print(f"agents connect to {own.address} with the token in {agent}", flush=True)
+            yield SessionServer(own.address.url, own)
 
     return server, token
 

@@ -134,8 +134,8 @@ class TestSwapped:
 
         async def used(serving: ServerOptions, _: Callable[[Address], None]) -> None:
             async with (
-                running_server(serving) as (_, where),
-                AgentClient(where.url, read_secret(agent_token_file())) as client,
+                running_server(serving) as running,
+                AgentClient(running.address.url, read_secret(agent_token_file())) as client,
                 client.session("bot") as gate,
             ):
                 said.append(await asked(gate))

@@ -1,0 +1,155 @@
+"""`[notify]` that changes while a server runs: a secret is rotated, services come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+from interlock.app.config.notifications import NotifySettings
+from interlock.app.hosting.notifications import moved_services
+
+from ...engine.gateway.served import until
+from ..cli.server.test_notify import FAILS, OK, running, served
+from ..cli.server.test_notify_services import OK as TAKEN
+from ..cli.server.test_serve import serving
+from ..support.scenes import deploy_request
+from .test_certificate import said
+
+
+def topic(port: int, secret: str) -> str:
+    return f"ntfy://127.0.0.1:{port}/{secret}"
+
+
+class TestMoved:
+    def test_a_rotated_secret(self) -> None:
+        """One address of a scheme in the place of one that is gone is the same service."""
+        other = "mmost://h/" + "b" * 26
+        before = NotifySettings(to=("ntfy://h/a",), later={timedelta(minutes=5): (other,)})
+        now = NotifySettings(to=("ntfy://h/c",), later={timedelta(minutes=9): (other,)})
+        assert moved_services(before, now) == {"ntfy://h/a": "ntfy://h/c"}
+
+    def test_who_is_whose(self) -> None:
+        """Where two of a scheme change nobody knows which is which."""
+        before, now = NotifySettings(to=("ntfy://h/a", "ntfy://h/b")), NotifySettings(to=("ntfy://h/c",))
+        assert moved_services(before, now) == {}
+
+
+class TestChanged:
+    async def test_what_waits(self) -> None:
+        """A request that waits is told of at the new address, in the time that the new settings say."""
+        async with served(OK) as old, served(OK) as new, running(NotifySettings(url=old.url)) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.notifier.change(NotifySettings(url=new.url, after=timedelta(minutes=5)))
+            assert await on.waiting.slept(2) == 300.0
+            assert on.waiting.sleeps[0][1].cancelled()
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(new.heard) == 1)
+            assert old.heard == []
+
+    async def test_what_failed(self) -> None:
+        """What a service refused by its old secret is tried again by the new one, and once."""
+        async with (
+            served(FAILS) as old,
+            served(TAKEN) as new,
+            running(NotifySettings(to=(topic(old.port, "old"),))) as on,
+        ):
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.waiting.wake(1)
+            await on.waiting.slept(2)
+            assert len(on.problems) == 1
+            on.notifier.change(NotifySettings(to=(topic(new.port, "new"),)))
+            on.waiting.wake(2)
+            await on.waiting.until(lambda: len(new.heard) == 1)
+            assert [len(old.heard), len(on.problems), len(on.waiting.sleeps)] == [1, 1, 2]
+
+    async def test_what_was_told(self) -> None:
+        """What became of a request is told at the new address, once, and also after another change."""
+        async with served(TAKEN) as old, served(TAKEN) as new:
+            first, second = topic(old.port, "old"), topic(new.port, "new")
+            async with running(NotifySettings(to=(first,))) as on:
+                on.hub.request(deploy_request())
+                await on.waiting.slept(1)
+                on.waiting.wake(1)
+                await on.waiting.until(lambda: len(old.heard) == 1)
+                for each in (second, first, second):
+                    on.notifier.change(NotifySettings(to=(each,)))
+                on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+                await on.waiting.until(lambda: len(new.heard) == 1)
+                assert "approved by jo" in json.dumps(json.loads(new.heard[0][2]))
+                assert len(old.heard) == 1
+
+    async def test_services_that_come_and_go(self) -> None:
+        """Services that are new in `later` are told of what waits; those that are gone are not."""
+        async with served(TAKEN) as first, served(TAKEN) as second, served(TAKEN) as third:
+            ten, five = timedelta(minutes=10), timedelta(minutes=5)
+            one, two, three = (topic(each.port, "a") for each in (first, second, third))
+            async with running(NotifySettings(to=(one,))) as on:
+                on.hub.request(deploy_request())
+                await on.waiting.slept(1)
+                on.waiting.wake(1)
+                await on.waiting.until(lambda: len(first.heard) == 1)
+                on.notifier.change(NotifySettings(to=(one,), later={ten: (two,), five: (three,)}))
+                await on.waiting.slept(3)
+                assert [seconds for seconds, _ in on.waiting.sleeps[1:]] == [600.0, 300.0]
+                on.notifier.change(NotifySettings(to=(one,), later={ten: (two,)}))
+                await on.waiting.until(on.waiting.sleeps[2][1].cancelled)
+                await on.waiting.slept(4)
+                on.waiting.wake(4)
+                await on.waiting.until(lambda: len(second.heard) == 1)
+                assert (len(first.heard), third.heard) == (1, [])
+
+
+class TestHangup:
+    async def test_at_a_server(self, tmp_path: Path) -> None:
+        """SIGHUP has a server use the new address; a fault changes nothing; none ends the messages."""
+        config = tmp_path / "config"
+        config.mkdir()
+        own = config / "interlock.toml"
+        (tmp_path / "a.rules").write_text("require human-approval before deploy\n")
+        async with served(OK) as old, served(OK) as new:
+
+            def write(url: str) -> None:
+                own.write_text(f'[notify]\nafter = "0s"\nurl = "{url}"\n')
+
+            line = ("--listen", "127.0.0.1:0", "--rules", "a.rules")
+            async with serving(tmp_path, *line) as server, server.agent() as agent:
+                gate = await agent.open("bot")
+
+                async def told(where: list[object], number: int) -> None:
+                    going.append(asyncio.create_task(gate.call("deploy", {"n": len(going)})))
+
+                    async def heard() -> bool:
+                        return len(where) == number
+
+                    await until(heard)
+
+                async def hang_up(answer: str) -> None:
+                    server.process.send_signal(signal.SIGHUP)
+                    await said(server.process.stderr, answer)
+
+                going: list[asyncio.Task[object]] = []
+                going.append(asyncio.create_task(gate.call("deploy", {"n": 0})))
+                async with server.console() as console:
+                    await until(console.approvals)
+                write(old.url)
+                await hang_up("[notify] was read again: in use")
+                await told(old.heard, 2)  # with the one that waited before there was any
+                write(new.url)
+                await hang_up("[notify] was read again: in use")
+                await told(new.heard, 1)
+                own.write_text("[notify]\nurl = 7\n")
+                await hang_up("notifications stay as they are")
+                await told(new.heard, 2)
+                own.write_text("")
+                await hang_up("[notify] was read again: there is none")
+                await asyncio.sleep(0)
+                write(new.url)
+                await hang_up("[notify] was read again: in use")
+                assert len(old.heard) == 2
+                for each in going:
+                    each.cancel()
