@@ -101,8 +101,14 @@ class Claims:
         kept = {key: each for key, each in self._table.claims.items() if each.console != console}
         self._table.claims = kept
         for waits in list(self._table.open.values()):
-            if waits.console == console:
-                await self._end(waits, CONSOLE_GONE, lambda _, waits=waits: waits.console == console)
+            end = self._end(waits, CONSOLE_GONE, lambda _, waits=waits: waits.console == console)
+            if waits.turn.locked():
+                # Its claim may stand in line; who holds the turn may take a while.
+                self._table.tasks.start(end)
+            elif waits.console == console:
+                await end
+            else:
+                end.close()
 
     async def _end(
         self, waits: OpenRequest, reason: str, is_meant: Callable[[ClaimRecord], bool]
