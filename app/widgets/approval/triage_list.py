@@ -467,8 +467,8 @@ class TriageList(BlockList, inherit_bindings=False):
             found.update(texts[max(0, lines.start - start) : lines.stop - start])
         return found
 
+    def _texts_of(self, key: str) -> Sequence[Hashable]:
         """Texts of a block, line by line; nothing of a line that does not tell all of it."""
-        """What each line of a block tells; nothing of a line that does not tell all of it."""
         known = self._texts.get((key, self._width))
         if known is None:
             known = ()
