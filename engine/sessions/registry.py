@@ -75,6 +75,9 @@ from .submitted import SubmittedSession
 Judged: TypeAlias = Callable[[str, ToolCall, float], None]
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
+_SETTLED_EVERY = 0.01
+"""Seconds between two looks at whether a session's beginning or end is recorded."""
+
 log = logging.getLogger(__name__)
 
 CHILDREN_LISTED = 8
@@ -353,6 +356,16 @@ class SessionRegistry:
         """
 
         async def leave(hosted: ExternalSession) -> None:
+            await self.settled(hosted.id)
+            if hosted.id not in self._hosted:  # it was closed meanwhile
+                return
+            self._changing.add(hosted.id)
+            try:
+                await end(hosted)
+            finally:
+                self._changing.discard(hosted.id)
+
+        async def end(hosted: ExternalSession) -> None:
             hosted.leaving = HANDED_OVER
             try:
                 await _stop(hosted, HANDED_OVER)
@@ -566,6 +579,11 @@ class SessionRegistry:
             return
         with self._change(session_id, ResumeError(f"Session '{session_id}' is being ended.")):
             yield True
+
+    async def settled(self, session_id: str) -> None:
+        """Wait until nobody begins, resumes or ends a session; so it is until the caller waits again."""
+        while session_id in self._changing:  # noqa: ASYNC110 - it takes the moments of a write
+            await asyncio.sleep(_SETTLED_EVERY)
 
     def __contains__(self, session_id: str) -> bool:
         """Tell whether a session is live, wherever its loop is."""

@@ -385,6 +385,8 @@ class SharedHub(Hub):
 
     async def _hand_over_session(self, session_id: str) -> None:
         """Leave an external agent's session to the server that its agent has come to."""
+        # It may begin, go on or end here at this moment: what that records has to come first.
+        await self._live.settled(session_id)
         with suppress(UnknownSessionError):
             if self._live.hosted(session_id).kind != "outside":
                 raise ValueError(f"session '{session_id}' runs here")

@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
+from ..journal.schema import CURRENT
 from .connection import PostgresConnection, connect, driver, unreachable
-from .schema import inspect, prepare
+from .schema import enter, inspect, prepare
 from .server import LEASE_SECONDS, ServerLease
 
 IMPORT_LANE = 0
@@ -59,6 +60,7 @@ def changing_database(
         try:
             _end_silent(connection, location)
             connection.execute("BEGIN READ WRITE")
+            enter(connection, location, CURRENT)  # no upgrade comes between
             yield connection
             connection.execute("COMMIT")
             if shrink:

@@ -26,13 +26,11 @@ LOCK_SECONDS = 2.0
 TURN_SECONDS = 60.0
 """Time for which a server waits for another one that makes or upgrades the tables."""
 SILENT_SECONDS = 10.0
-"""Time after which a server whose lease is over, and which does not renew it, counts as ended."""
+"""Time after which a server that does not renew its lease counts as ended; longer than any lease."""
 UPGRADE = "interlock journal upgrade --db URL"
 _LOCK_CLASS = sql.APPLICATION_ID
 _TURN = f"pg_advisory_xact_lock{{}}({_LOCK_CLASS}, hashtext(current_schema()))"
-_ALIVE = (
-    f"SELECT id, name, version, lease, lease < {NOW} FROM server WHERE ended IS NULL ORDER BY started"
-)
+_ALIVE = "SELECT id, name, version, lease FROM server WHERE ended IS NULL ORDER BY started"
 _END = f"UPDATE server SET ended = {NOW} WHERE id = ? AND lease = ? AND ended IS NULL"
 
 _FUNCTIONS = (
@@ -111,7 +109,7 @@ def enter(connection: PostgresConnection, location: PostgresLocation, schema: Sc
     if age != "current":
         raise JournalError(
             f"Journal '{location}' has schema {found or 'none'} now, and this version needs "
-            f"{schema.newest}. It was changed while this server started: start it again."
+            f"{schema.newest}. It was changed while this one began with it: start again."
         )
 
 
@@ -161,13 +159,12 @@ def prepare(location: PostgresLocation, schema: Schema = CURRENT) -> None:
 
 
 class _Server(NamedTuple):
-    """A server that has not ended; `silent`: its lease is over."""
+    """A server that has not ended."""
 
     id: str
     name: str
     version: str
     lease: int
-    silent: bool
 
 
 def _upgrade(location: PostgresLocation, schema: Schema, age: Age) -> None:
@@ -232,20 +229,19 @@ def _require_compatible(
 
 
 def _end_silent(location: PostgresLocation) -> None:
-    """Say of servers that do not renew their leases, though they are over, that they have ended.
+    """Say of servers that do not renew their leases that they have ended.
 
-    Only who looks on for a time can tell. Raises `JournalError`.
+    Only who looks on for a time can tell: where the database's clock went back, the lease of a dead one
+    seems to hold for long. Raises `JournalError`.
     """
     seen: dict[str, int] | None = None
     until = time.monotonic() + SILENT_SECONDS
     while True:
         with reading(location) as connection:
-            silent = {
-                each.id: each.lease
-                for each in (_Server(*row) for row in connection.execute(_ALIVE))
-                if each.silent
+            alive = {
+                each.id: each.lease for each in (_Server(*row) for row in connection.execute(_ALIVE))
             }
-            seen = silent if seen is None else {i: n for i, n in seen.items() if silent.get(i) == n}
+            seen = alive if seen is None else {i: n for i, n in seen.items() if alive.get(i) == n}
             if not seen:
                 return
             if time.monotonic() > until:

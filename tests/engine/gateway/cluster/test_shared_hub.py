@@ -598,6 +598,44 @@ class TestServerThatEnds:
         assert (result.call_id, result.unknown) == ("b1", False)
         assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
 
+    @pytest.mark.parametrize("first", ["the drain", "the agent"])
+    async def test_while_an_agent_has_its_session_fetched(
+        self, two: tuple[SharedHub, SharedHub], first: str
+    ) -> None:
+        """An agent that comes to another server amid the drain has its session ended once, not twice."""
+        here, there = two
+        lost = await asked(here, there)
+        ways = [here._live.hand_over(), here._hand_over_session("robin-1")]
+        await asyncio.gather(*(ways if first == "the drain" else reversed(ways)))
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await lost
+        events = await there.recorded("robin-1")
+        ends = [each.body for each in events if isinstance(each.body, SessionStatus)]
+        assert [each.status in ("done", "failed") for each in ends].count(True) == 1
+        assert [each.body.type for each in events].count("approval.withdrawn") == 1
+        fold(events)
+        await resumed(there, rules=RULES)
+
+    async def test_that_is_killed_amid_the_drain(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What it had handed over goes on as it was, also where nothing after that happened."""
+        here, there = two
+        await opened(here, RULES)
+        assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
+        here._ends = True
+        here._live.freeze.hold()
+        await here._live.hand_over()
+        coming = asyncio.create_task(resumed(there, rules=RULES))
+        await stop_following(here)
+        await silent(here, postgresql)
+        assert await asyncio.wait_for(coming, 20) == "robin-1"
+        assert (await there.session("robin-1")).calls["b1"].status == "running"
+        await there.result("robin-1", "b1", output="built", is_error=False)
+        assert not any("unknown" in headline(each) for each in await there.recorded("robin-1"))
+        fold(await there.recorded("robin-1"))
+        here._following = None
+
     async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
         """It says at once what it waits for, and hands over at once when it is told to leave now."""
         here, there = two

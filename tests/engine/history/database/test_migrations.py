@@ -15,6 +15,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import CURRENT, inspect, reading
+from interlock.engine.history.postgres import maintenance, server
 from interlock.engine.history.postgres import schema as postgres_schema
 from interlock.engine.history.postgres.connection import connect
 from interlock.engine.history.postgres.server import ServerLease
@@ -250,6 +251,61 @@ class TestUpgradeOfADatabase:
         prepare(older, contracted)
         assert admin.execute("SELECT ended IS NOT NULL FROM server").fetchall() == [(True,)]
         admin.close()
+
+    def test_counts_out_who_is_silent_where_the_clock_went_back(
+        self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A killed server whose lease seems to hold for hours counts out, but none that renews."""
+        monkeypatch.setattr(postgres_schema, "SILENT_SECONDS", 2.5)
+        monkeypatch.setattr(server, "LEASE_SECONDS", 2.0)
+        with Journal.open(older) as journal:
+            with reading(older) as connection:
+                connection.execute(
+                    "INSERT INTO server (id, name, version, started, lease) "
+                    "VALUES ('gone', 'gone', '1', 1, 7200000 + "
+                    "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint))"
+                )
+            with pytest.raises(JournalError, match="End all of them") as refused:
+                prepare(older, contracted)
+            assert "(gone" not in str(refused.value)
+            assert journal.disturbed is None
+        prepare(older, contracted)
+
+    def test_killed_in_the_middle(self, older: PostgresLocation, tmp_path: Path) -> None:
+        """An upgrade whose connection is ended leaves the tables as they were, for the next one."""
+        killed = EXPANDING + '    op.execute("SELECT pg_terminate_backend(pg_backend_pid())")\n'
+        with pytest.raises(JournalError):
+            prepare(older, schema_with(tmp_path / "killed", killed))
+        with reading(older) as connection:
+            assert read_revision(connection).number == NOW
+        Journal.open(older).close()
+        prepare(older, schema_with(tmp_path / "next", EXPANDING))
+        Journal.open(older).close()
+
+    def test_while_an_older_version_changes_the_journal(
+        self, older: PostgresLocation, contracted: Schema, tmp_path: Path
+    ) -> None:
+        """An older `prune` that looked before an upgrade says so and changes nothing after it."""
+        looked = maintenance.inspect
+
+        def first(*args: object) -> object:
+            found = looked(*args)
+            prepare(older, contracted)
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(maintenance, "inspect", first)
+            with pytest.raises(JournalError, match="has schema"), maintenance.changing_database(older):
+                raise AssertionError("it began")
+
+    def test_waits_for_who_changes_the_journal(
+        self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What an older version began to change it ends before the tables are others."""
+        monkeypatch.setattr(postgres_schema, "TURN_SECONDS", 0.3)
+        with maintenance.changing_database(older), pytest.raises(JournalError, match="was not upgraded"):
+            prepare(older, contracted)
+        prepare(older, contracted)
 
     def test_while_a_server_starts(self, older: PostgresLocation, contracted: Schema) -> None:
         """A server that looked before an upgrade and begins after it says so, and is not registered."""
