@@ -156,7 +156,7 @@ class SharedHub(Hub):
                 await asyncio.to_thread(self._bell.close)
 
     async def _drain(self) -> bool:
-        """Bring what runs here to where another server can go on; false where there is none.
+        """Bring what runs here to where another server can go on; false where there is surely none.
 
         Nothing is decided any more. Tools that run come to their end, for a time; calls of external
         agents run on. Meanwhile what others ask of sessions here is done. What was asked is asked again
@@ -166,10 +166,12 @@ class SharedHub(Hub):
             return False
         try:
             servers = await asyncio.to_thread(list_servers, self._lease.location)
-        except JournalError:
-            return False
-        if all(each.ended is not None or each.id == self._lease.id for each in servers):
-            return False
+        except JournalError as error:
+            # What is left open is taken by another server, or by the next one; what is closed is over.
+            log.warning("it cannot be found out whether other servers run: %s", error)
+        else:
+            if all(each.ended is not None or each.id == self._lease.id for each in servers):
+                return False
         self._ends = True
         self._live.freeze.hold()
         await self._live.hand_over()

@@ -68,6 +68,12 @@ UPDATE server SET ended = {NOW} FROM unnest(CAST(? AS text[]), CAST(? AS bigint[
 WHERE server.id = silent.id AND server.lease = silent.lease AND ended IS NULL
 RETURNING server.id, {DURABLE}
 """
+# What an ended server sent before and arrives late finds no lane. One that is written now is skipped.
+_FREE_LANES = """
+UPDATE lane SET server = NULL WHERE lane IN (
+    SELECT lane.lane FROM lane JOIN server ON server.id = lane.server WHERE server.ended IS NOT NULL
+    FOR UPDATE OF lane SKIP LOCKED)
+"""
 _LAST_END = "SELECT max(ended) FROM server WHERE id <> ?"
 _LEAVE = f"UPDATE server SET ended = {NOW} WHERE id = ? AND ended IS NULL"
 _LET_GO = "UPDATE owner SET server = NULL WHERE server = ?"
@@ -366,6 +372,7 @@ class ServerLease:
         if silent:
             ids, leases = [each[0] for each in silent], [each[1] for each in silent]
             connection.execute(_END_EXPIRED, (ids, leases))
+            connection.execute(_FREE_LANES)
 
     # As a lock of the journal
 

@@ -616,6 +616,23 @@ class TestServerThatEnds:
         fold(events)
         await resumed(there, rules=RULES)
 
+    async def test_where_the_database_does_not_say_who_else_runs(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sessions are left to whoever takes them, not closed, where it cannot find out just then."""
+        here, there = two
+        await opened(here, RULES)
+
+        def fail(_: PostgresLocation) -> list[object]:
+            raise JournalError("the connection was lost")
+
+        monkeypatch.setattr(shared_hub, "list_servers", fail)
+        await here.close()
+        bodies = [each.body for each in await there.recorded("robin-1")]
+        assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
+        monkeypatch.undo()
+        await resumed(there, rules=RULES)
+
     async def test_that_is_killed_amid_the_drain(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:

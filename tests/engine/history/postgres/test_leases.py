@@ -57,6 +57,19 @@ class TestSilence:
             with pytest.raises(JournalDisturbed, match="start it again"):
                 other.write("s", HELLO)
 
+    def test_an_ended_server_adds_nothing(self, postgresql: PostgresLocation, journal: Journal) -> None:
+        """Nothing of a server that was ended arrives, also where nobody has taken its session yet."""
+        with Journal.open(postgresql) as other:
+            other.write("s", opening())
+            lane = lease(other).lane
+            silence(other)
+            taken = "SELECT server FROM lane WHERE lane = ?"
+            wait_for(lambda: rows(postgresql, taken, (lane,)) == [(None,)])
+            with pytest.raises(JournalDisturbed, match="start it again"):
+                other.write("s", HELLO)
+            assert rows(postgresql, "SELECT count(*) FROM event") == [(1,)]
+            assert journal.orphans(9) == ["s"]
+
     def test_a_server_that_renews_is_not_ended(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
