@@ -35,6 +35,8 @@ FRAME = 64 << 20
 """Bytes of the largest answer that is read: a server is trusted more than its clients."""
 GREETING = 15.0
 """Seconds for a server's greeting."""
+NEXT_SERVER = 1.0
+"""Seconds after which the next of several servers is asked, beside one that has not answered."""
 CLOSING = 5.0
 """Seconds for a server to agree that the connection ends."""
 _PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
@@ -70,7 +72,7 @@ class Link:
     """One client's connection to a server at `url`; see `address.server_url` for its forms.
 
     With several URLs, of servers that share a database, the next one is tried whenever one cannot be
-    reached, or says that it does not have a session at the moment.
+    reached or does not answer soon, or says that it does not have a session at the moment.
 
     `on_notice` is called with the server's notices. A lost connection is opened again by the next
     request; `on_connected` then sends what has to precede others, with `ask`. A request that was in
@@ -202,16 +204,14 @@ class Link:
     async def _connect_patiently(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, FIRST_PAUSE
-        others = len(self._urls) - 1
+        tried: set[str] = set()
         while True:
             try:
-                return await self._connect()
+                return await self._connect(tried)
             except UnreachableError:
-                self._urls.append(self._urls.pop(0))
-                others -= 1
-                if not self._closed and others >= 0:
+                if not self._closed and not tried.issuperset(self._urls):
                     continue
-                others = len(self._urls) - 1
+                tried.clear()
                 if self._closed or loop.time() + pause > until:
                     raise
             except NotAdmittedError:
@@ -222,10 +222,11 @@ class Link:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, pause * 2)
 
-    async def _connect(self) -> None:
+    async def _connect(self, tried: set[str]) -> None:
+        """Connect to one of the servers that were not tried yet, and note those that were."""
         if self._closed:
             raise UnreachableError(f"The connection to {self.url} was closed")
-        socket = await self._dial()
+        socket = await self._dial_first(tried)
         self._socket, self._requests = socket, {}
         self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._requests))
         try:
@@ -252,18 +253,59 @@ class Link:
             await self._drop(socket)
             raise
 
-    async def _dial(self) -> ClientConnection:
+    async def _dial_first(self, tried: set[str]) -> ClientConnection:
+        """The connection of the first server that takes it, whose URL is the first one from then on.
+
+        Each has a moment before the next one is asked, too: a machine that is gone answers nothing. Where
+        one does not admit this client, no further one is asked.
+        """
         if self._read_token is not None:
             with suppress(TokenError):
                 self._token = self._read_token()
+        left = [each for each in self._urls if each not in tried]
+        dialing: dict[asyncio.Task[ClientConnection], str] = {}
+        failure: GatewayError = UnreachableError(f"No Interlock server answers at {self.url}")
+        try:
+            while left or dialing:
+                if left:
+                    url = left.pop(0)
+                    dialing[asyncio.ensure_future(self._dial(url))] = url
+                pause = NEXT_SERVER if left else None
+                done, _ = await asyncio.wait(dialing, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                for task in [each for each in dialing if each in done]:
+                    url = dialing[task]
+                    tried.add(url)
+                    try:
+                        connection = task.result()
+                    except UnreachableError as error:
+                        failure = failure if isinstance(failure, NotAdmittedError) else error
+                        continue
+                    except NotAdmittedError as error:
+                        failure = error
+                        left.clear()
+                        continue
+                    finally:
+                        del dialing[task]
+                    first = self._urls.index(url)
+                    self._urls = [*self._urls[first:], *self._urls[:first]]
+                    return connection
+        finally:
+            for task in dialing:
+                task.cancel()
+            for other in await asyncio.gather(*dialing, return_exceptions=True):
+                if not isinstance(other, BaseException):
+                    other.transport.abort()
+        raise failure
+
+    async def _dial(self, url: str) -> ClientConnection:
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
-            if self.url.startswith("ws:"):
-                await ask_for_proof(self.url, self._token)
-            if self.url.startswith("unix:"):
-                check_owner(Path(self.url[5:]))
+            if url.startswith("ws:"):
+                await ask_for_proof(url, self._token)
+            if url.startswith("unix:"):
+                check_owner(Path(url[5:]))
                 return await unix_connect(
-                    self.url[5:],
+                    url[5:],
                     uri=f"ws://localhost{self._path}",
                     additional_headers=headers,
                     subprotocols=[SUBPROTOCOL],
@@ -273,8 +315,8 @@ class Link:
                     logger=_socket_log,
                 )
             connection = await connect(
-                self.url + self._path,
-                ssl=self._tls if self.url.startswith("wss:") else None,
+                url + self._path,
+                ssl=self._tls if url.startswith("wss:") else None,
                 additional_headers=headers,
                 subprotocols=[SUBPROTOCOL],
                 compression=None,
@@ -285,17 +327,17 @@ class Link:
             )
         except InvalidStatus as error:
             why = (error.response.body or b"").decode("utf-8", "replace").strip()
-            said = f"{self.url}: {why or error}"
+            said = f"{url}: {why or error}"
             if error.response.status_code in (429, 503):
                 raise UnreachableError(said) from error
             raise NotAdmittedError(said) from error
         except ssl.SSLCertVerificationError as error:
             raise NotAdmittedError(
-                f"{self.url}: its certificate is not trusted ({error.verify_message}); name the one that "
+                f"{url}: its certificate is not trusted ({error.verify_message}); name the one that "
                 "vouches for it in INTERLOCK_CA"
             ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            raise UnreachableError(f"No Interlock server answers at {self.url}: {error}") from error
+            raise UnreachableError(f"No Interlock server answers at {url}: {error}") from error
         break_when_silent(connection.transport.get_extra_info("socket"))
         return connection
 
@@ -333,9 +375,15 @@ class Link:
                     self._on_notice(message)
                 except ValidationError:
                     log.exception("The server sent a notice that makes no sense")
-        elif isinstance(message.id, int):
-            answered = waiting.get(message.id)
-            if answered is not None and not answered.done():
+            return
+        if message.id is None and message.error is not None:
+            # The server could not read a request, and cannot say which: none of them is waited for.
+            answers = [*waiting.values()]
+        else:
+            found = waiting.get(message.id) if isinstance(message.id, int) else None
+            answers = [] if found is None else [found]
+        for answered in answers:
+            if not answered.done():
                 answered.set_result(message)
 
 

@@ -12,7 +12,11 @@ from interlock.engine.gateway.client import agent as agent_module
 from interlock.engine.gateway.client import connection as link
 from interlock.engine.gateway.client import console as console_module
 from interlock.engine.gateway.client.agent import AgentClient
-from interlock.engine.gateway.client.connection import NotAdmittedError
+from interlock.engine.gateway.client.connection import (
+    NotAdmittedError,
+    RequestFailedError,
+    UnreachableError,
+)
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol import silence
 
@@ -96,6 +100,67 @@ class TestAStrangerMeanwhile:
             url = server.url
             with pytest.raises(NotAdmittedError, match="not sent"):
                 await AgentClient(url, "ilk_agent_of-another-server", patience=60.0).link.open(60.0)
+
+
+class TestSeveralServers:
+    async def test_past_one_that_answers_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Beside a server that takes a connection and is silent the next one is asked, and taken."""
+        monkeypatch.setattr(link, "GREETING", 3600.0)
+        monkeypatch.setattr(link, "NEXT_SERVER", 0.05)
+        left = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            left.set()
+            writer.close()
+
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as gone, served(tmp_path) as server:
+            port = gone.sockets[0].getsockname()[1]
+            agent = AgentClient(f"ws://127.0.0.1:{port},{server.url}", server.agent)
+            async with asyncio.timeout(60):
+                gate = await agent.open("robin")
+                assert agent.link.url == server.url
+                assert (await gate.call("ls", {})).outcome == "allow"
+                await left.wait()
+            await agent.close()
+
+    async def test_all_of_which_are_gone(self) -> None:
+        """Each is tried once, and the error is of one of them."""
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            urls = [f"ws://127.0.0.1:{each.getsockname()[1]}" for each in (one, two)]
+        agent = AgentClient(",".join(urls), "ilk_agent_some-token-of-an-agent", patience=0.0)
+        with pytest.raises(UnreachableError, match="No Interlock server answers at ws://"):
+            await agent.open("robin")
+
+    async def test_one_that_does_not_admit(self, tmp_path: Path) -> None:
+        """A client that the first server does not admit is told, and no other one is asked."""
+        async with served(tmp_path) as server:
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                other.setblocking(False)
+                url = f"{server.url},ws://127.0.0.1:{other.getsockname()[1]}"
+                with pytest.raises(NotAdmittedError, match="not sent"):
+                    await AgentClient(url, "ilk_agent_of-another-server").open("robin")
+                with pytest.raises(BlockingIOError):
+                    other.accept()
+
+
+class TestARequestThatCannotBeRead:
+    async def test_is_not_waited_for(self, tmp_path: Path) -> None:
+        """A server that cannot say which request it could not read ends the wait for those under way."""
+        async with (
+            served(tmp_path, rules="require human-approval before deploy\n") as server,
+            server.agent_client() as client,
+        ):
+            gate = await client.open("robin")
+            call = asyncio.ensure_future(gate.call("deploy", {}))
+            await until(server.hub.approvals)
+            assert client.link._socket is not None
+            await client.link._socket.send("no JSON", text=True)
+            with pytest.raises(RequestFailedError):
+                await call
+            assert (await gate.call("ls", {})).outcome == "allow"
 
 
 class TestAServerThatVanishes:
