@@ -23,7 +23,7 @@ from ..database.location import Location, resolved
 from ..errors import JournalError, SessionNotFound
 from ..journal.reader import HistoryReader
 from ..postgres.connection import PostgresConnection
-from .canonical_json import canonical
+from .canonical_json import canonical, canonical_line
 from .export import UNREADABLE, Mask, event_line
 from .hash_chain import CONTENT, content_hash
 from .ocsf import activity, agent_in, weight
@@ -295,7 +295,7 @@ class LineFormat:
         shown: dict[str, JsonValue] = {**line, "after": source.after, "cursor": source.cursor}
         if self.kind == "ocsf":
             shown = activity(source.event, shown, source.agent)
-        return canonical(shown).encode()
+        return canonical_line(shown, source.event.body)
 
 
 def _without_content(event: LinkedEvent, line: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.history.audit.canonical_json import canonical, common
+from interlock.engine.history.audit.canonical_json import canonical, canonical_line, common
 
 JSON = st.recursive(
     st.none()
@@ -33,6 +33,21 @@ def of_text(text: str) -> str:
         return slow
     assert quick is None or quick == slow.encode()
     return slow
+
+
+class TestLine:
+    @given(JSON | st.integers() | st.floats() | st.text(st.characters(exclude_categories=[])))
+    def test_is_the_canonical_text(self, value: object) -> None:
+        """A line is as if it were written slowly, whatever is in it, and raises where that does."""
+        shown = {"a": value, "b": [value]}
+        body = json.dumps(shown)
+        try:
+            expected = canonical(shown).encode()  # pyright: ignore[reportArgumentType]
+        except UnicodeEncodeError:
+            with pytest.raises(UnicodeEncodeError):
+                canonical_line(shown, body)  # pyright: ignore[reportArgumentType]
+        else:
+            assert canonical_line(shown, body) == expected  # pyright: ignore[reportArgumentType]
 
 
 class TestCanonical:
