@@ -27,7 +27,7 @@ dist: $(VENV)/dev
 	$(BIN)/python -m tests.support.distributions dist
 
 # Each adapter's tests with its real framework, in an environment of its own below .venv-adapters, which is made
-# once for a pyproject.toml; ADAPTERS="crewai ag2" for some. Frameworks that CI has are tested by `tests` as well.
+# again where its requirements have changed; ADAPTERS="crewai ag2" for some. Frameworks that CI has are tested by `tests` as well.
 adapters: $(VENV)/dev
 	$(BIN)/python -m tests.adapters.environments $(ADAPTERS)
 

@@ -137,9 +137,10 @@ class _GatedAgents:
 
     def add(self, agent: Runner) -> None:
         """Gate an agent or a team, and all that it can reach."""
-        for each in _agents_of(agent):
-            if _has_gate(each):
-                raise ValueError(f"The agent '{_name(each)}' has a gate already")
+        agents = list(_agents_of(agent))
+        if gated := [_name(each) for each in agents if _has_gate(each)]:
+            raise ValueError(f"The agent '{gated[0]}' has a gate already")
+        for each in agents:
             if isinstance(each, AssistantAgent):
                 each._workbench = [self.workbench(workbench) for workbench in each._workbench]
                 blocked = set[str]()
@@ -354,7 +355,11 @@ def _gated_assistant(base: type[AssistantAgent], blocked: set[str]) -> type[Assi
             model_result=result, executed_calls_and_results=executed, **more
         )
 
-    members = {"_check_and_handle_handoff": staticmethod(check), "__module__": base.__module__}
+    members = {
+        "_check_and_handle_handoff": staticmethod(check),
+        "_interlock": True,
+        "__module__": base.__module__,
+    }
     return type(base.__name__, (base,), members)
 
 
@@ -434,7 +439,8 @@ def _blocked(name: str, answer: Block | Wait) -> ToolResult:
 def _has_gate(agent: Runner) -> bool:
     """Tell whether all that an agent acts by is behind a gate."""
     if isinstance(agent, AssistantAgent):
-        return bool(agent._workbench) and all(isinstance(w, _GatedWorkbench) for w in agent._workbench)
+        gated = all(isinstance(each, _GatedWorkbench) for each in agent._workbench)
+        return gated and hasattr(type(agent), "_interlock")
     return isinstance(agent, CodeExecutorAgent) and isinstance(agent._code_executor, _GatedExecutor)
 
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
@@ -285,6 +285,11 @@ def _gated_class(
     return cast("type[T]", type(base.__name__, (base,), members))
 
 
+def snapshot(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments whose dicts and lists nobody else holds, and could change while the gate decides."""
+    return {name: _copied(value) for name, value in given.items()}
+
+
 def outcome_of(tool: str, value: object) -> Outcome:
     """End of a call whose tool returned `value`: *failed* for the common shapes of failures (G-71)."""
     return "failed" if is_error_value(returned_failure, tool, value) else "done"
@@ -298,6 +303,16 @@ def failure_text(error: BaseException) -> str:
 def call_digest(tool: str, value: Input) -> str:
     """Digest of a call: of two with the same one tool and input are equal."""
     return hashlib.sha256(json.dumps([tool, value], sort_keys=True).encode()).hexdigest()
+
+
+def _copied(value: Any) -> Any:
+    match value:
+        case dict():
+            return snapshot(cast("dict[str, Any]", value))
+        case list():
+            return [_copied(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def _keep(call: _Call, answer: Answer) -> Answer:

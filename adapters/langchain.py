@@ -35,6 +35,7 @@ from .gate import (
     Wait,
     failure_text,
     outcome_of,
+    snapshot,
 )
 
 FRAMEWORK = "LangChain"
@@ -137,6 +138,7 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]
     ) -> Result:
         """Ask, and run the call with the approved input."""
+        request = _own(request)
         call, gate = request.tool_call, self._session(request)
         if gate is None or not call["id"]:
             return _blocked(call, _NO_SESSION)
@@ -169,6 +171,7 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
     ) -> Result:
         """Ask, and run the call with the approved input."""
+        request = _own(request)
         call, gate = request.tool_call, self._session(request)
         if gate is None or not call["id"]:
             return _blocked(call, _NO_SESSION)
@@ -284,6 +287,12 @@ def _is_alone(request: ToolCallRequest) -> bool:
 def _blocked(call: ToolCall, answer: Block | Wait) -> ToolMessage:
     reason = Block(answer.reason).tell(call["name"])
     return ToolMessage(reason, tool_call_id=call["id"] or "", name=call["name"], status="error")
+
+
+def _own(request: ToolCallRequest) -> ToolCallRequest:
+    """A request whose arguments are not those of the graph's message, which others have as well."""
+    call = request.tool_call
+    return request.override(tool_call={**call, "args": snapshot(call["args"])})
 
 
 def _approved(request: ToolCallRequest, answer: Allow) -> ToolCallRequest:

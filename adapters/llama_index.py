@@ -9,7 +9,6 @@ result = await agent.run("Ship it")
 
 from __future__ import annotations
 
-import copy
 import functools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,7 +32,7 @@ from workflows.runtime.types.results import WaitingForEvent
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, Probe, refuse_unseen, version_of
-from .gate import Allow, Block, SessionGate, Wait, failure_text, outcome_of
+from .gate import Allow, Block, SessionGate, Wait, failure_text, outcome_of, snapshot
 
 FRAMEWORK = "LlamaIndex"
 
@@ -215,11 +214,8 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         gate = await gated.session(ctx)
         if gate is None:
             return _blocked(name, _NO_SESSION, tool_input)
-        try:
-            # Whoever reads the run's events has them, and could change them while the gate decides.
-            tool_input = copy.deepcopy(tool_input)
-        except Exception:
-            return _blocked(name, Block("its arguments cannot be copied"), {})
+        # Whoever reads the run's events has them as well.
+        tool_input = snapshot(tool_input)
         fixed = _fixed(tool)
         wait = None if known is None else gated.pause_after
         answer = await gate.ask(call_id, name, {**fixed, **tool_input}, wait=wait)

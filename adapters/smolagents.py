@@ -28,7 +28,7 @@ from smolagents.models import ChatMessage
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
 from .coverage import Coverage, CoverageError, Probe, refuse_unseen, version_of
-from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, failure_text, outcome_of
+from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, failure_text, outcome_of, snapshot
 
 FRAMEWORK = "smolagents"
 CODE = "python"
@@ -261,7 +261,8 @@ class _GatedTool:
         call_id = uuid4().hex if asked is None else asked.call_id
         named, answer = given, Block("its arguments do not fit its inputs")
         with contextlib.suppress(TypeError):
-            named = self._named(args, given)
+            # Whoever has the model's answer has them as well.
+            named = snapshot(self._named(args, given))
             answer = gate.ask_now(call_id, name, named)
         if not isinstance(answer, Allow):
             text = answer.tell(name) if isinstance(answer, Block) else Block("it waits").tell(name)

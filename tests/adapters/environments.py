@@ -3,7 +3,7 @@
     python -m tests.adapters.environments [NAME ...]
 
 The frameworks do not go together, nor all of them with the console. The environments are in
-`.venv-adapters`; a changed pyproject.toml renews them, in the newest versions that the extras allow.
+`.venv-adapters`; changed requirements renew them, in the newest versions that the extras allow.
 Versions that pass are written to the table of adapters.
 """
 
@@ -62,24 +62,25 @@ class Environment:
 
     def make(self) -> None:
         """Install what the environment has to have, unless it has. Raises `CalledProcessError`."""
-        settings, stamp = ROOT / "pyproject.toml", self.folder / "made"
-        if stamp.exists() and stamp.stat().st_mtime > settings.stat().st_mtime:
-            return
-        print(f"Installing {self.row.title} into {self.folder.relative_to(ROOT)}", flush=True)
-        if not self.python.exists():
-            subprocess.run([sys.executable, "-m", "venv", self.folder], check=True)
-        known = tomllib.loads(settings.read_text("utf-8"))
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
         extras = known["project"]["optional-dependencies"]
         testing = [each for each in extras["dev"] if each.startswith(TESTING)]
         framework = [*extras[self.row.page], *FAKES.get(self.row.page, ())]
         steps = [["--editable", str(ROOT), *testing, *framework]]
         if self.row.page in known["tool"]["interlock-gate"]["alone"]:
             # Its requirements win over those of the console, which its tests do without.
-            steps = [steps[0][: -len(framework)], framework]
+            steps = [["--editable", str(ROOT), *testing], framework]
+        requirements = (*known["project"]["dependencies"], *(each for step in steps for each in step))
+        stamp, wanted = self.folder / "made", "\n".join(requirements)
+        if stamp.exists() and stamp.read_text("utf-8") == wanted:
+            return
+        print(f"Installing {self.row.title} into {self.folder.relative_to(ROOT)}", flush=True)
+        if not self.python.exists():
+            subprocess.run([sys.executable, "-m", "venv", self.folder], check=True)
         for step in steps:
             pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, "--upgrade", *step], check=True)
-        stamp.touch()
+        stamp.write_text(wanted, "utf-8")
 
     def test(self) -> Result:
         """Run the adapter's tests. A file that cannot be imported counts as one that failed."""

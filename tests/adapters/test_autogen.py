@@ -305,6 +305,17 @@ class TestTeams:
         agent = gate_agent(agent_of(Tools()), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
             gate_agent(agent, RULED)
+        bare = gate_agent(AssistantAgent("bot", client_of(), workbench=[], handoffs=["other"]), RULED)
+        with pytest.raises(ValueError, match="'bot' has a gate already"):
+            gate_agent(bare, RULED)
+
+    async def test_a_team_with_one_that_has_a_gate(self) -> None:
+        """None of its agents gets a gate, so that it can be given one when that is mended."""
+        other = agent_of(Tools(), name="other")
+        team = RoundRobinGroupChat([other, gate_agent(agent_of(Tools()), RULED)])
+        with pytest.raises(ValueError, match="'bot' has a gate already"):
+            gate_agent(team, RULED)
+        gate_agent(other, RULED)
 
     async def test_no_gate(self) -> None:
         """The probe needs one."""

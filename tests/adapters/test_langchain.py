@@ -25,6 +25,7 @@ from interlock.adapters.backends import Gates
 from interlock.adapters.coverage import Coverage, CoverageError, UnseenToolError
 from interlock.adapters.langchain import GateMiddleware, check_coverage
 from interlock.engine import create_gate
+from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
 from .contract import RULES, AdapterContract, Call, Run, Tools, place
@@ -217,3 +218,29 @@ async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
         calls = [Call("p1", "publish"), Call("p1", "publish")]
         await driver.run(tools, where.gates(), calls, thread="t1")
     assert tools.names() == ["publish"]
+
+
+class TestCalls:
+    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+        """A call runs as it was approved, whoever has the model's message and changes it meanwhile."""
+        ran, target = list[Any](), {"env": "test"}
+
+        def deploy(target: dict[str, str]) -> str:
+            """Deploy."""
+            ran.append(dict(target))
+            return "deployed"
+
+        def confirm(_: object) -> ApprovalAnswer:
+            target["env"] = "prod"
+            return ApprovalAnswer(True)
+
+        def agent() -> Any:
+            gate = create_gate(compile_rules(RULES).registry, confirm=confirm)
+            target["env"] = "test"
+            model = model_of([Call("c1", "deploy", {"target": target})])
+            return create_agent(model, [deploy], middleware=[GateMiddleware(gate)])
+
+        given = {"messages": [("user", "go")]}
+        await agent().ainvoke(given)
+        await asyncio.to_thread(agent().invoke, given)
+        assert ran == [{"env": "test"}, {"env": "test"}]

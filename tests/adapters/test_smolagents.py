@@ -206,6 +206,29 @@ class TestCalls:
         agent.run("go")
         assert "ready" in model.read[-1]
 
+    def test_arguments_that_change_while_the_gate_decides(self) -> None:
+        """A call runs as it was approved, whoever has the model's answer and changes it meanwhile."""
+        ran, target = list[Any](), {"env": "test"}
+
+        class Deploy(Tool):
+            name = "deploy"
+            description = "Deploy"
+            inputs: dict[str, Any] = {"target": {"type": "object", "description": "Where"}}  # noqa: RUF012
+            output_type = "string"
+
+            def forward(self, target: dict[str, str]) -> str:
+                ran.append(dict(target))
+                return "deployed"
+
+        def confirm(_: Any) -> ApprovalAnswer:
+            target["env"] = "prod"
+            return ApprovalAnswer(True)
+
+        model = Script([Call("c1", "deploy", {"target": target})], END)
+        agent = ToolCallingAgent([Deploy()], model, verbosity_level=LogLevel.OFF)
+        gate_agent(agent, create_gate(compile_rules(RULES).registry, confirm=confirm)).run("go")
+        assert ran == [{"env": "test"}]
+
     def test_managed_agents(self) -> None:
         """Their calls are of their manager's session."""
         tools = Tools(fails=False)
