@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import pytest
 
 from interlock.adapters.backends import Gates
 from interlock.adapters.coverage import Coverage
 from interlock.engine import ApprovalRequest, create_gate
-from interlock.engine.gate import ApprovalAnswer
+from interlock.engine.gate import ApprovalAnswer, Gate
 from interlock.engine.hub.hub import ApprovalPolicy
-from interlock.rules import compile_rules
+from interlock.rules import compile_rules, condition_of
 
 from ..docs.blocks import ROOT, blocks_of
 from ..engine.gateway.served import Served, served, until
@@ -34,8 +35,20 @@ require test before release
 limit publish to 1 per session
 """
 
+RULED = create_gate(compile_rules(RULES).registry)
+"""A gate of these rules that nobody answers."""
+
 EDITED = {"env": "staging"}
 NOTICE = 'A person changed env from "prod" to "staging" before it ran.'
+
+
+def approving(rules: str, **edited: Any) -> Gate:
+    """A gate of rules whose operator approves each call, with the input `edited` where there is one."""
+    return create_gate(
+        compile_rules(rules).registry,
+        confirm=lambda _: ApprovalAnswer(True, input=edited or None),
+        conditions=condition_of,
+    )
 
 
 @dataclass(frozen=True)
@@ -113,29 +126,32 @@ class Run:
     paused: object = None
 
 
-class Driver(Protocol):
-    """One framework: its agent with a fake model that makes calls in one answer, and then ends."""
+@dataclass(frozen=True)
+class Setup:
+    """Parts of a run: a fake model makes `calls` in one answer, and then ends."""
 
-    pauses: bool
-    failure: str
+    tools: Tools
+    gate: Gates
+    calls: Sequence[Call]
+    thread: str = "t1"
+    pause_after: float | None = None
+
+
+class Driver(ABC):
+    """One framework: its agent with a fake model."""
+
+    pauses = False
+    failure = "3 tests failed"
     """Text that the model reads of a tool that raised."""
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run: ...
+    @abstractmethod
+    async def run(self, setup: Setup) -> Run: ...
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
+    async def resume(self, setup: Setup, paused: Any) -> Run:
         """Go on in a new process: all that is left of the earlier run is `paused`."""
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage: ...
 
 
@@ -266,7 +282,7 @@ class AdapterContract:
                 Call("c3", "deploy", {"env": "prod"}),
                 Call("c4", "test"),
             ]
-            run = await self.driver.run(tools, where.gates(), calls, thread="t1")
+            run = await self.driver.run(Setup(tools, where.gates(), calls))
         assert tools.names() == ["deploy", "lookup", "test"]
         assert ("deploy", EDITED) in tools.ran
         assert "found a" in run.outputs["c1"]
@@ -283,7 +299,7 @@ class AdapterContract:
         async with place(kind, tmp_path) as where:
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not on a Friday")
             calls = [Call("c1", "deploy", {"env": "prod"})]
-            run = await self.driver.run(tools, where.gates(), calls, thread="t1")
+            run = await self.driver.run(Setup(tools, where.gates(), calls))
         assert tools.ran == []
         assert "not on a Friday" in run.outputs["c1"]
 
@@ -293,9 +309,9 @@ class AdapterContract:
         tools = Tools(fails=False)
         async with place(kind, tmp_path) as where:
             gates = where.gates()
-            await self.driver.run(tools, gates, [Call("c1", "test")], thread="t1")
-            other = await self.driver.run(tools, gates, [Call("c2", "release")], thread="t2")
-            same = await self.driver.run(tools, gates, [Call("c3", "release")], thread="t1")
+            await self.driver.run(Setup(tools, gates, [Call("c1", "test")]))
+            other = await self.driver.run(Setup(tools, gates, [Call("c2", "release")], thread="t2"))
+            same = await self.driver.run(Setup(tools, gates, [Call("c3", "release")]))
         assert "blocked" in other.outputs["c2"]
         assert "released" in same.outputs["c3"]
         assert tools.names() == ["release", "test"]
@@ -304,8 +320,8 @@ class AdapterContract:
         """A thread whose session is at a server goes on with its state in another process."""
         tools = Tools(fails=False)
         async with place("at a server", tmp_path) as where:
-            await self.driver.run(tools, where.gates(), [Call("c1", "test")], thread="t1")
-            same = await self.driver.run(tools, where.gates(), [Call("c2", "release")], thread="t1")
+            await self.driver.run(Setup(tools, where.gates(), [Call("c1", "test")]))
+            same = await self.driver.run(Setup(tools, where.gates(), [Call("c2", "release")]))
         assert "released" in same.outputs["c2"]
 
     @PLACES
@@ -314,8 +330,8 @@ class AdapterContract:
         tools = Tools()
         async with place(kind, tmp_path) as where:
             gates = where.gates()
-            await self.driver.run(tools, gates, [Call("c1", "test")], thread="t1")
-            run = await self.driver.run(tools, gates, [Call("c2", "release")], thread="t1")
+            await self.driver.run(Setup(tools, gates, [Call("c1", "test")]))
+            run = await self.driver.run(Setup(tools, gates, [Call("c2", "release")]))
         assert "blocked" in run.outputs["c2"]
         assert tools.names() == ["test"]
 
@@ -328,7 +344,7 @@ class AdapterContract:
                 Call("c2", "rm", {"path": "/"}),
                 Call("c3", "test"),
             ]
-            await self.driver.run(Tools(), where.gates(), calls, thread="t1")
+            await self.driver.run(Setup(Tools(), where.gates(), calls))
             state = await where.server.hub.session("bot:t1")
         assert {call.call_id: call.status for call in state.calls.values()} == {
             "c1": "done",
@@ -342,7 +358,7 @@ class AdapterContract:
         async with served(tmp_path) as server:
             url, token = server.url, server.agent
         gates, tools = Gates(url, token=token, patience=0.0), Tools()
-        run = await self.driver.run(tools, gates, [Call("c1", "lookup", {"text": "a"})], thread="t1")
+        run = await self.driver.run(Setup(tools, gates, [Call("c1", "lookup", {"text": "a"})]))
         await asyncio.to_thread(gates.close)
         assert tools.ran == []
         assert "blocked" in run.outputs["c1"]
@@ -358,9 +374,7 @@ class AdapterContract:
             return manager
 
         gate.new_manager = broken  # type: ignore[method-assign]
-        run = await self.driver.run(
-            tools, Gates(gate), [Call("c1", "lookup", {"text": "a"})], thread="t1"
-        )
+        run = await self.driver.run(Setup(tools, Gates(gate), [Call("c1", "lookup", {"text": "a"})]))
         assert tools.ran == []
         assert "blocked" in run.outputs["c1"]
 
@@ -374,21 +388,21 @@ class AdapterContract:
         tools = Tools()
         calls = [Call("c1", "lookup", {"text": "a"}), Call("c2", "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            run = await self.driver.run(tools, where.gates(), calls, thread="t1", pause_after=0.0)
+            run = await self.driver.run(Setup(tools, where.gates(), calls, pause_after=0.0))
             assert where.operator.asked == ["push"]
         assert run.paused is not None
         assert "push" not in tools.names()
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
             gates = where.gates()
-            again = await self.driver.resume(tools, gates, calls, run.paused, thread="t1")
+            again = await self.driver.resume(Setup(tools, gates, calls), run.paused)
             assert again.paused is not None
             assert "push" not in tools.names()
             [request] = await until(where.server.hub.approvals)
             await where.server.hub.decide(request.id, approved=True, by="ben")
             await until_decided(where, "c2")
             await asyncio.to_thread(gates.close)
-            last = await self.driver.resume(tools, where.gates(), calls, again.paused, thread="t1")
+            last = await self.driver.resume(Setup(tools, where.gates(), calls), again.paused)
             assert where.operator.asked == ["push"]
         assert last.paused is None
         assert "pushed main" in last.outputs["c2"]

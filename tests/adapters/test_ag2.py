@@ -30,7 +30,21 @@ from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools, place, until_decided
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULED,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Run,
+    Setup,
+    Tools,
+    approving,
+    place,
+    until_decided,
+)
 
 
 def config_of(*answers: Sequence[Call] | str) -> TestConfig:
@@ -76,30 +90,21 @@ async def run_of(stream: MemoryStream, reply: Any) -> Run:
     return Run(await results_of(stream), kept)
 
 
-class Ag2Driver:
+class Ag2Driver(Driver):
     """An agent; what is kept of a turn that has stopped is the history of its stream, as text."""
 
     pauses = True
-    failure = "3 tests failed"
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = agent_of(tools.functions(), calls)
-        gate_agent(agent, gate, thread=thread, pause_after=pause_after)
+    async def run(self, setup: Setup) -> Run:
+        agent = agent_of(setup.tools.functions(), setup.calls)
+        gate_agent(agent, setup.gate, thread=setup.thread, pause_after=setup.pause_after)
         stream = MemoryStream()
         return await run_of(stream, await agent.ask("go", stream=stream))
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = gate_agent(agent_of(tools.functions()), gate, thread=thread, pause_after=0.0)
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = gate_agent(
+            agent_of(setup.tools.functions()), setup.gate, thread=setup.thread, pause_after=0.0
+        )
         stream = await restored(paused)
         events = await ask_again(agent, stream)
         if events is None:
@@ -114,15 +119,8 @@ class TestContract(AdapterContract):
     driver = Ag2Driver()
 
 
-RULED = create_gate(compile_rules(RULES).registry)
 RM = [Call("c1", "rm", {"path": "/"})]
 PUBLISH = [Call("c1", "publish")]
-
-
-def gate_of(rules: str, **edited: Any) -> Any:
-    return create_gate(
-        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
-    )
 
 
 class TestSessions:
@@ -156,7 +154,7 @@ class TestSessions:
         blocked = Tools()
         below = agent_of(blocked.functions(), [Call("b1", "lookup", {"text": "a"})], name="below")
         above = agent_of([below.as_tool(description="Below")], calls[1])
-        await outputs_of(gate_agent(above, gate_of("block task_below")))
+        await outputs_of(gate_agent(above, approving("block task_below")))
         assert blocked.ran == []
 
 
@@ -171,7 +169,7 @@ class TestOtherGates:
             """Run an agent."""
             return str((await below.ask("go")).body)
 
-        await outputs_of(gate_agent(agent_of([run], [Call("c1", "run")]), gate_of("block push")))
+        await outputs_of(gate_agent(agent_of([run], [Call("c1", "run")]), approving("block push")))
         assert tools.ran == []
 
 
@@ -275,7 +273,7 @@ class TestCalls:
             """Deploy."""
             return {"env": env}
 
-        gate = gate_of(RULES, env="staging")
+        gate = approving(RULES, env="staging")
         found = await outputs_of(
             gate_agent(agent_of([deploy], [Call("c1", "deploy", {"env": "prod"})]), gate)
         )
@@ -286,7 +284,7 @@ class TestCalls:
         """An input that the tool does not take is not run."""
         tools = Tools()
         agent = agent_of(tools.functions(), [Call("c1", "deploy", {"env": "prod"})])
-        await outputs_of(gate_agent(agent, gate_of(RULES, env=["a"])))
+        await outputs_of(gate_agent(agent, approving(RULES, env=["a"])))
         assert tools.ran == []
 
     async def test_a_tool_that_is_cut_off(self) -> None:

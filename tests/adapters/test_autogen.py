@@ -34,7 +34,18 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from .contract import RULES, AdapterContract, Call, Run, Tools, page_program
+from .contract import (
+    RULED,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Run,
+    Setup,
+    Tools,
+    approving,
+    page_program,
+)
 
 INFO = ModelInfo(
     vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
@@ -73,27 +84,15 @@ async def outputs_of(runner: Any) -> dict[str, str]:
     }
 
 
-class AutoGenDriver:
+class AutoGenDriver(Driver):
     """An assistant agent; it cannot pause."""
 
-    pauses = False
-    failure = "3 tests failed"
-
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        return Run(await outputs_of(gate_agent(agent_of(tools, calls), gate, thread=thread)))
-
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        raise NotImplementedError
+    async def run(self, setup: Setup) -> Run:
+        return Run(
+            await outputs_of(
+                gate_agent(agent_of(setup.tools, setup.calls), setup.gate, thread=setup.thread)
+            )
+        )
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         return await check_coverage(gate_agent(agent_of(tools), gate))
@@ -103,14 +102,7 @@ class TestContract(AdapterContract):
     driver = AutoGenDriver()
 
 
-RULED = create_gate(compile_rules(RULES).registry)
 RM = [Call("c1", "rm", {"path": "/"})]
-
-
-def gate_of(rules: str, **edited: Any) -> Any:
-    return create_gate(
-        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
-    )
 
 
 class TestCalls:
@@ -167,7 +159,7 @@ class TestCalls:
     async def test_an_edit_that_does_not_fit(self) -> None:
         """An input that the tool does not take is not run, and the model reads why."""
         tools = Tools()
-        gate = gate_of(RULES, env=["a"])
+        gate = approving(RULES, env=["a"])
         found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy", {"env": "b"})]), gate))
         assert tools.ran == []
         assert "valid string" in found["c1"]
@@ -244,7 +236,7 @@ class TestTeams:
         tools = Tools()
         below = agent_of(tools, [Call("b1", "lookup", {"text": "a"})], name="below")
         above = agent_of(tools, [Call("a1", "below", {"task": "x"})], made=[AgentTool(below)])
-        await outputs_of(gate_agent(above, gate_of("block below")))
+        await outputs_of(gate_agent(above, approving("block below")))
         assert tools.ran == []
 
     async def handed_over(self, gate: Any, *calls: Call) -> dict[str, str]:
@@ -268,14 +260,14 @@ class TestTeams:
 
     async def test_a_handoff_that_is_blocked(self) -> None:
         """The agent that it names does not run, and the one that made it reads why."""
-        ruled = gate_of("block transfer_to_second")
+        ruled = approving("block transfer_to_second")
         found = await self.handed_over(ruled, Call("h1", "transfer_to_second"))
         assert list(found) == ["h1"]
         assert "Tool 'transfer_to_second' blocked" in found["h1"]
 
     async def test_a_handoff_beside_other_calls(self) -> None:
         """Of two alike one is made; calls beside it run."""
-        ruled = gate_of("limit transfer_to_second to 1 per session")
+        ruled = approving("limit transfer_to_second to 1 per session")
         calls = [Call(name, "transfer_to_second") for name in ("h1", "h2")]
         found = await self.handed_over(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
         assert "found b" in found["c1"]
@@ -375,21 +367,21 @@ class TestCode:
         assert executor.ran == [("python", "1"), ("sh", "ls")]
         limited = Executor()
         assert "Tool 'execute_code' blocked" in await self.run(
-            limited, gate_of("limit execute_code to 1 per session")
+            limited, approving("limit execute_code to 1 per session")
         )
         assert limited.ran == []
 
     async def test_an_edited_block(self) -> None:
         """It runs as it was approved, and the result says so."""
         executor = Executor()
-        gate = gate_of("require human-approval before execute_code", language="sh", code="pwd")
+        gate = approving("require human-approval before execute_code", language="sh", code="pwd")
         assert "A person changed" in await self.run(executor, gate)
         assert executor.ran == [("sh", "pwd"), ("sh", "pwd")]
 
     async def test_an_edit_that_is_no_code(self) -> None:
         """It does not run."""
         executor = Executor()
-        gate = gate_of("require human-approval before execute_code", code=3)
+        gate = approving("require human-approval before execute_code", code=3)
         assert "its edited input is no code" in await self.run(executor, gate)
         assert executor.ran == []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +32,7 @@ from interlock.rules import compile_rules
 
 from ..docs.blocks import ROOT, blocks_of
 from .anthropic_server import AnthropicServer
-from .contract import RULES, AdapterContract, Call, Run, Tools, place
+from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools, place
 
 PREFIX = "mcp__own__"
 
@@ -74,36 +73,29 @@ def environment(server: AnthropicServer, directory: Path) -> dict[str, str]:
     }
 
 
-class ClaudeDriver:
+class ClaudeDriver(Driver):
     """Runs and resumes sessions of Claude Code."""
 
     pauses = True
-    failure = "3 tests failed"
     directory: Path
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
+    async def run(self, setup: Setup) -> Run:
         options = gate_options(
-            options_of(tools, self.directory),
-            gate,
-            thread=thread,
-            pause_after=pause_after,
+            options_of(setup.tools, self.directory),
+            setup.gate,
+            thread=setup.thread,
+            pause_after=setup.pause_after,
             short_names=True,
         )
-        return await self._query("go", options, AnthropicServer(calls, PREFIX))
+        return await self._query("go", options, AnthropicServer(setup.calls, PREFIX))
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: Any, *, thread: str
-    ) -> Run:
+    async def resume(self, setup: Setup, paused: Any) -> Run:
         options = gate_options(
-            options_of(tools, self.directory), gate, thread=thread, pause_after=0.0, short_names=True
+            options_of(setup.tools, self.directory),
+            setup.gate,
+            thread=setup.thread,
+            pause_after=0.0,
+            short_names=True,
         )
         if not await ask_again(options, paused.deferred_tool_use, paused.session_id):
             return Run({}, paused)
@@ -145,12 +137,12 @@ class TestContract(AdapterContract):
         tools = Tools()
         calls = [Call("c1", "push", {"branch": "a"}), Call("c2", "push", {"branch": "b"})]
         async with place("at a server", tmp_path) as where:
-            run = await self.driver.run(tools, where.gates(), calls, thread="t1", pause_after=0.0)
+            run = await self.driver.run(Setup(tools, where.gates(), calls, pause_after=0.0))
             assert run.paused is not None
             assert tools.ran == []
             where.operator.answers["push"] = ApprovalAnswer(True)
             while run.paused is not None:
-                run = await self.driver.resume(tools, where.gates(), calls, run.paused, thread="t1")
+                run = await self.driver.resume(Setup(tools, where.gates(), calls), run.paused)
         assert tools.ran == [("push", {"branch": "b"})]
         assert list(run.outputs) == ["c2"]
 

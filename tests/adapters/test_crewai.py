@@ -29,7 +29,20 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools, page_program
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULED,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Run,
+    Setup,
+    Tools,
+    approving,
+    page_program,
+)
 
 
 class Script(BaseLLM):
@@ -84,30 +97,14 @@ def model_of(agent: Agent) -> Script:
     return agent.llm
 
 
-class CrewDriver:
+class CrewDriver(Driver):
     """A crew with one agent; it cannot pause."""
 
-    pauses = False
-    failure = "3 tests failed"
-
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = agent_of(tools_of(tools), calls)
-        crew = gate_crew(crew_of(agent), gate, thread=thread)
+    async def run(self, setup: Setup) -> Run:
+        agent = agent_of(tools_of(setup.tools), setup.calls)
+        crew = gate_crew(crew_of(agent), setup.gate, thread=setup.thread)
         await asyncio.to_thread(crew.kickoff)
         return Run(model_of(agent).read)
-
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        raise NotImplementedError
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         crew = gate_crew(crew_of(agent_of(tools_of(tools))), gate)
@@ -118,15 +115,8 @@ class TestContract(AdapterContract):
     driver = CrewDriver()
 
 
-RULED = create_gate(compile_rules(RULES).registry)
 ONE = [Call("c1", "lookup", {"text": "a"})]
 RM = [Call("c1", "rm", {"path": "/"})]
-
-
-def approving(rules: str, **edited: Any) -> Any:
-    return create_gate(
-        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
-    )
 
 
 def text_call(name: str, **given: Any) -> str:

@@ -39,7 +39,19 @@ from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Operator, Run, Tools, place
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Operator,
+    Run,
+    Setup,
+    Tools,
+    place,
+)
 
 USER = "ada"
 
@@ -104,11 +116,10 @@ def is_pause(event: Any) -> bool:
     return any(call.name == CONFIRMATION for call in event.get_function_calls())
 
 
-class AdkDriver:
+class AdkDriver(Driver):
     """An agent of an app; a paused run's session service is what is kept."""
 
     pauses = True
-    failure = "3 tests failed"
     how: ClassVar[dict[str, Any]] = {}
 
     def app(
@@ -120,31 +131,21 @@ class AdkDriver:
     def agent(self, tools: Tools, calls: Sequence[Call]) -> Any:
         return agent_of(tools, calls)
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
+    async def run(self, setup: Setup) -> Run:
         sessions = InMemorySessionService()
-        app = self.app(tools, gate, calls, pause_after)
-        events = await run_app(app, sessions, thread, message("go"), **self.how)
+        app = self.app(setup.tools, setup.gate, setup.calls, setup.pause_after)
+        events = await run_app(app, sessions, setup.thread, message("go"), **self.how)
         return self.read(events, sessions)
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
+    async def resume(self, setup: Setup, paused: object) -> Run:
         assert isinstance(paused, InMemorySessionService)
-        app = self.app(tools, gate, [], 0.0)
-        session = await paused.get_session(app_name="app", user_id=USER, session_id=thread)
+        app = self.app(setup.tools, setup.gate, [], 0.0)
+        session = await paused.get_session(app_name="app", user_id=USER, session_id=setup.thread)
         assert session is not None
         again = await ask_again(app, session)
         if again is None:
             return Run({}, paused)
-        return self.read(await run_app(app, paused, thread, again, **self.how), paused)
+        return self.read(await run_app(app, paused, setup.thread, again, **self.how), paused)
 
     def read(self, events: Sequence[Any], sessions: InMemorySessionService) -> Run:
         return Run(outputs_of(events), sessions if any(map(is_pause, events)) else None)

@@ -28,7 +28,7 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
-from .contract import RULES, AdapterContract, Call, Run, Tools, place
+from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools, place
 
 
 class FakeModel(GenericFakeChatModel):
@@ -81,11 +81,10 @@ def read(found: Any, paused: object) -> Run:
     return Run(outputs, paused if found.get("__interrupt__") else None)
 
 
-class AgentDriver:
+class AgentDriver(Driver):
     """An agent of `create_agent`: each call is a task of its own."""
 
     pauses = True
-    failure = "3 tests failed"
 
     def agent(
         self, tools: Tools, gate: Gates, calls: Sequence[Call], kept: object, pause_after: float | None
@@ -96,24 +95,14 @@ class AgentDriver:
     async def invoke(self, agent: Any, given: Any, thread: str) -> Any:
         return await agent.ainvoke(given, config_of(thread))
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
+    async def run(self, setup: Setup) -> Run:
         kept = InMemorySaver()
-        agent = self.agent(tools, gate, calls, kept, pause_after)
-        return read(await self.invoke(agent, {"messages": [("user", "go")]}, thread), kept)
+        agent = self.agent(setup.tools, setup.gate, setup.calls, kept, setup.pause_after)
+        return read(await self.invoke(agent, {"messages": [("user", "go")]}, setup.thread), kept)
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = self.agent(tools, gate, [], paused, 0.0)
-        return read(await self.invoke(agent, Command(resume=True), thread), paused)
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = self.agent(setup.tools, setup.gate, [], paused, 0.0)
+        return read(await self.invoke(agent, Command(resume=True), setup.thread), paused)
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         agent = self.agent(tools, gate, [], None, None)
@@ -216,7 +205,7 @@ async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
     tools = Tools()
     async with place("here", tmp_path) as where:
         calls = [Call("p1", "publish"), Call("p1", "publish")]
-        await driver.run(tools, where.gates(), calls, thread="t1")
+        await driver.run(Setup(tools, where.gates(), calls))
     assert tools.names() == ["publish"]
 
 

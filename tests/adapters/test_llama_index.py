@@ -31,17 +31,21 @@ from interlock.adapters.coverage import Coverage, UnseenToolError
 from interlock.adapters.llama_index import check_coverage, gate_agent, pause
 from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
-from interlock.rules import compile_rules, condition_of
+from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
 from .contract import (
     EDITED,
     NOTICE,
+    RULED,
     RULES,
     AdapterContract,
     Call,
+    Driver,
     Run,
+    Setup,
     Tools,
+    approving,
     page_program,
     place,
     until_decided,
@@ -78,28 +82,22 @@ async def outputs_of(agent: Any, **how: Any) -> dict[str, str]:
     return found
 
 
-class LlamaDriver:
+class LlamaDriver(Driver):
     """A function agent; what is kept of a paused run is its context, as text."""
 
     pauses = True
-    failure = "3 tests failed"
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = gate_agent(agent_of(tools, calls), gate, thread=thread, pause_after=pause_after)
+    async def run(self, setup: Setup) -> Run:
+        agent = gate_agent(
+            agent_of(setup.tools, setup.calls),
+            setup.gate,
+            thread=setup.thread,
+            pause_after=setup.pause_after,
+        )
         return await self.follow(agent.run(user_msg="go"))
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = gate_agent(agent_of(tools), gate, thread=thread, pause_after=0.0)
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = gate_agent(agent_of(setup.tools), setup.gate, thread=setup.thread, pause_after=0.0)
         return await self.follow(agent.run(ctx=Context.from_dict(agent, json.loads(str(paused)))))
 
     async def follow(self, handler: Any) -> Run:
@@ -117,17 +115,8 @@ class TestContract(AdapterContract):
     driver = LlamaDriver()
 
 
-RULED = create_gate(compile_rules(RULES).registry)
 RM = [Call("c1", "rm", {"path": "/"})]
 PUBLISH = [Call("c1", "publish")]
-
-
-def gate_of(rules: str, **edited: Any) -> Any:
-    return create_gate(
-        compile_rules(rules).registry,
-        confirm=lambda _: ApprovalAnswer(True, input=edited or None),
-        conditions=condition_of,
-    )
 
 
 class TestSessions:
@@ -199,7 +188,7 @@ class TestAgents:
         first = agent_of(tools, [handoff], name="first", description="First")
         second = agent_of(tools, RM, name="second", description="Second")
         workflow = AgentWorkflow(agents=[first, second], root_agent="first")
-        found = await outputs_of(gate_agent(workflow, gate_of("block handoff")))
+        found = await outputs_of(gate_agent(workflow, approving("block handoff")))
         assert list(found) == ["h1"]
 
     async def test_code(self) -> None:
@@ -219,7 +208,7 @@ class TestAgents:
 
         with pytest.raises(UnseenToolError, match="'lookup': the agent's code runs it"):
             gate_agent(agent(), RULED)
-        gated = gate_agent(agent(), gate_of("block execute"), passthrough=("lookup",))
+        gated = gate_agent(agent(), approving("block execute"), passthrough=("lookup",))
         found = await outputs_of(gated)
         assert ran == []
         assert any("Tool 'execute' blocked" in each for each in found.values())
@@ -246,7 +235,7 @@ class TestCalls:
         agent = FunctionAgent(
             tools=[tool], llm=model_of([Call("c1", "deploy", {"region": "eu"})]), name="bot"
         )
-        await outputs_of(gate_agent(agent, gate_of('block deploy when input.env = "prod"')))
+        await outputs_of(gate_agent(agent, approving('block deploy when input.env = "prod"')))
         assert ran == []
 
     async def test_an_edit_that_leaves_them_out(self) -> None:
@@ -262,7 +251,7 @@ class TestCalls:
         agent = FunctionAgent(
             tools=[tool], llm=model_of([Call("c1", "deploy", {"region": "eu"})]), name="bot"
         )
-        gate = gate_of("require human-approval before deploy", region="us")
+        gate = approving("require human-approval before deploy", region="us")
         found = await outputs_of(gate_agent(agent, gate))
         assert ran == []
         assert "leaves out what the tool fixes: env" in found["c1"]
@@ -308,7 +297,7 @@ class TestCalls:
         agent = FunctionAgent(
             tools=[deploy], llm=model_of([Call("c1", "deploy", {"env": "prod"})]), name="bot"
         )
-        gate = gate_of("require human-approval before deploy", env="staging")
+        gate = approving("require human-approval before deploy", env="staging")
         found = await outputs_of(gate_agent(agent, gate))
         assert ran == [(True, "staging")]
         assert "A person changed env" in found["c1"]

@@ -22,7 +22,7 @@ from interlock.engine import create_gate
 from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
-from .contract import RULES, AdapterContract, Call, Run, Tools, place
+from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools, place
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -35,28 +35,23 @@ def agent_of(tools: Tools, calls: Sequence[Call], **more: Any) -> Agent[Any]:
     return Agent(name="bot", model=ScriptedModel([answer, end] if calls else [end]), tools=made, **more)
 
 
-class OpenAIDriver:
+class OpenAIDriver(Driver):
     """Runs and resumes through `Runner` and `RunState`."""
 
     pauses = True
     failure = "An error occurred while running the tool"
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = gate_agent(agent_of(tools, calls), gate, thread=thread, pause_after=pause_after)
+    async def run(self, setup: Setup) -> Run:
+        agent = gate_agent(
+            agent_of(setup.tools, setup.calls),
+            setup.gate,
+            thread=setup.thread,
+            pause_after=setup.pause_after,
+        )
         return self._read(await Runner.run(agent, "go", run_config=QUIET))
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = gate_agent(agent_of(tools, []), gate, thread=thread, pause_after=0.0)
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = gate_agent(agent_of(setup.tools, []), setup.gate, thread=setup.thread, pause_after=0.0)
         state = await RunState.from_string(agent, str(paused))
         await ask_again(agent, state)
         return self._read(await Runner.run(agent, state, run_config=QUIET))

@@ -31,7 +31,7 @@ from interlock.adapters.pydantic_ai import GateCapability, ask_again, check_cove
 from interlock.engine import create_gate
 from interlock.rules import compile_rules
 
-from .contract import RULES, AdapterContract, Call, Run, Tools
+from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools
 
 
 def model_of(calls: Sequence[Call]) -> FunctionModel:
@@ -74,28 +74,19 @@ def agent_of(tools: Tools, calls: Sequence[Call], *more: Any, **how: Any) -> Age
     )
 
 
-class PydanticDriver:
+class PydanticDriver(Driver):
     """Runs and resumes with the messages of a run."""
 
     pauses = True
-    failure = "3 tests failed"
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = agent_of(tools, calls, GateCapability(gate, pause_after=pause_after))
-        return self._read(await agent.run("go", conversation_id=thread))
+    async def run(self, setup: Setup) -> Run:
+        agent = agent_of(
+            setup.tools, setup.calls, GateCapability(setup.gate, pause_after=setup.pause_after)
+        )
+        return self._read(await agent.run("go", conversation_id=setup.thread))
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = agent_of(tools, calls, GateCapability(gate, pause_after=0.0))
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = agent_of(setup.tools, setup.calls, GateCapability(setup.gate, pause_after=0.0))
         messages, requests = paused  # type: ignore[misc]
         return self._read(
             await agent.run(

@@ -30,7 +30,19 @@ from interlock.engine import create_gate
 from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules, condition_of
 
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Run, Tools
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULED,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Run,
+    Setup,
+    Tools,
+    approving,
+)
 
 
 class Script(Model):
@@ -106,29 +118,13 @@ def coding(tools: Tools, *answers: str) -> CodeAgent:
     return CodeAgent(tools_of(tools, raises=True), model, verbosity_level=LogLevel.OFF)
 
 
-class SmolDriver:
+class SmolDriver(Driver):
     """An agent whose model calls tools; it runs in a thread, and cannot pause."""
 
-    pauses = False
-    failure = "3 tests failed"
-
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
-        agent = gate_agent(calling(tools, calls), gate, thread=thread)
+    async def run(self, setup: Setup) -> Run:
+        agent = gate_agent(calling(setup.tools, setup.calls), setup.gate, thread=setup.thread)
         events = await asyncio.to_thread(lambda: list(agent.run("go", stream=True)))
         return Run({each.id: each.observation for each in events if isinstance(each, ToolOutput)})
-
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        raise NotImplementedError
 
     async def coverage(self, tools: Tools, gate: Gates) -> Coverage:
         agent = gate_agent(calling(tools), gate)
@@ -137,15 +133,6 @@ class SmolDriver:
 
 class TestContract(AdapterContract):
     driver = SmolDriver()
-
-
-RULED = create_gate(compile_rules(RULES).registry)
-
-
-def approving(rules: str, **edited: Any) -> Any:
-    return create_gate(
-        compile_rules(rules).registry, confirm=lambda _: ApprovalAnswer(True, input=edited or None)
-    )
 
 
 class TestCalls:

@@ -27,7 +27,19 @@ from interlock.engine.gate import ApprovalAnswer
 from interlock.rules import compile_rules
 
 from ..engine.gateway.served import until
-from .contract import EDITED, NOTICE, RULES, AdapterContract, Call, Operator, Run, Tools, place
+from .contract import (
+    EDITED,
+    NOTICE,
+    RULES,
+    AdapterContract,
+    Call,
+    Driver,
+    Operator,
+    Run,
+    Setup,
+    Tools,
+    place,
+)
 
 
 class FakeModel(Model):
@@ -80,11 +92,10 @@ def outputs_of(agent: Agent) -> dict[str, str]:
     }
 
 
-class StrandsDriver:
+class StrandsDriver(Driver):
     """An agent with a session manager; what is kept of a paused run is the manager's folder."""
 
     pauses = True
-    failure = "3 tests failed"
 
     def agent(
         self,
@@ -99,24 +110,16 @@ class StrandsDriver:
         hooks = GateHooks(gate, pause_after=pause_after)
         return agent_of(tools, calls, hooks=[hooks], session_manager=manager, agent_id="bot")
 
-    async def run(
-        self,
-        tools: Tools,
-        gate: Gates,
-        calls: Sequence[Call],
-        *,
-        thread: str,
-        pause_after: float | None = None,
-    ) -> Run:
+    async def run(self, setup: Setup) -> Run:
         directory = tempfile.mkdtemp(dir=self.directory)
-        agent = self.agent(tools, gate, calls, thread, directory, pause_after)
+        agent = self.agent(
+            setup.tools, setup.gate, setup.calls, setup.thread, directory, setup.pause_after
+        )
         result = await agent.invoke_async("go")
         return Run(outputs_of(agent), directory if result.interrupts else None)
 
-    async def resume(
-        self, tools: Tools, gate: Gates, calls: Sequence[Call], paused: object, *, thread: str
-    ) -> Run:
-        agent = self.agent(tools, gate, [], thread, str(paused), 0.0)
+    async def resume(self, setup: Setup, paused: object) -> Run:
+        agent = self.agent(setup.tools, setup.gate, [], setup.thread, str(paused), 0.0)
         prompt = await ask_again(agent)
         if prompt is None:
             return Run({}, paused)
