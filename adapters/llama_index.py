@@ -27,7 +27,11 @@ from pydantic_core import to_jsonable_python
 from workflows.context.state_store import UnserializableKeyWarning
 from workflows.events import WorkflowIdleEvent
 from workflows.handler import WorkflowHandler
-from workflows.runtime.types.results import WaitingForEvent
+from workflows.runtime.types.results import (
+    DeleteWaiter,
+    StepWorkerStateContextVar,
+    WaitingForEvent,
+)
 
 from ..engine.gateway.protocol.probe import PROBE
 from .backends import Gates, GateSource
@@ -199,6 +203,9 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
     @functools.wraps(base.call_tool)
     async def call_tool(self: Any, ctx: Context, ev: Any) -> Any:
         await _restore_memory(ctx)
+        # One of an earlier pause would have the step run once more after the next.
+        stale = DeleteWaiter(waiter_id=_waiter(ev.tool_id))
+        StepWorkerStateContextVar.get().returns.return_values.append(stale)
         token = _model_call.set(ev.tool_id or None)
         try:
             return await base.call_tool(self, ctx, ev)
@@ -224,7 +231,7 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
             ctx.write_event_to_stream(CallWaitsEvent(call=call_id, tool=name, reason=answer.reason))
             # A waiter with requirements, which are not saved, has its step run again by whoever goes on.
             await ctx.wait_for_event(
-                _Never, waiter_id=f"interlock {call_id}", requirements={"call": call_id}, timeout=None
+                _Never, waiter_id=_waiter(call_id), requirements={"call": call_id}, timeout=None
             )
         if not isinstance(answer, Allow):
             return _blocked(name, Block(answer.reason), tool_input)
@@ -265,6 +272,11 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
     }
     metaclass: Any = type(base)
     return metaclass(base.__name__, (base,), members)
+
+
+def _waiter(call_id: str) -> str:
+    """The name of the waiter of a call, by which its step is suspended."""
+    return f"interlock {call_id}"
 
 
 async def _keep_memory(context: Context) -> None:

@@ -400,6 +400,21 @@ class TestPauses:
             await self.go_on(agent_of(tools), where.gates(), saved, memory)
         assert tools.names() == ["deploy"]
 
+    @pytest.mark.parametrize("later", ["c1", "c2"])
+    async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
+        """A run that stops again makes only the calls again that wait by then, also of the same id."""
+        tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
+        async with place("at a server", tmp_path) as where:
+            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            gated = gate_agent(agent_of(tools, push), where.gates(), thread="t1", pause_after=1.0)
+            again = await pause(gated.run(ctx=Context.from_dict(gated, json.loads(saved))))
+            assert tools.names() == ["deploy"]
+            where.operator.answers["push"] = ApprovalAnswer(True)
+            await self.go_on(agent_of(tools), where.gates(), json.dumps(again))
+        assert tools.names() == ["deploy", "push"]
+        assert sorted(where.operator.asked) == ["deploy", "push"]
+
     async def test_an_edit_meanwhile(self, tmp_path: Path) -> None:
         """The call runs as an operator has changed it, and the model reads so."""
         tools = Tools()
