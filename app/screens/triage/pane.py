@@ -202,6 +202,8 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             parts.append(Content.styled(f"{len(self._marked)} marked", "bold $text-accent"))
         if above := self._list.above:
             parts.append(Content.styled(f"{above} above", MUTED))
+        if below := self._list.below:
+            parts.append(Content.styled(f"{below} below", MUTED))
         if (asleep := self.sleep_note()) is not None and self.request_at_cursor is not None:
             parts.append(asleep)
         self._heading.update(Content(" · ").join(parts), layout=False)
@@ -540,7 +542,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.paint()
 
     def action_mark(self) -> None:
-        """Mark the request under the cursor, or take its mark away, and go on to the next."""
+        """Mark the request under the cursor, or take its mark away."""
         request = self.request_at_cursor
         if request is None:
             return

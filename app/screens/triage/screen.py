@@ -34,7 +34,7 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
         self._pane = TriagePane(context, deny_reasons)
 
     def compose(self) -> ComposeResult:
-        yield TitleBar(self._operator, self._hub.location, self._hub.server)
+        yield TitleBar(self._operator, self._hub.location, self._hub.server, here="triage")
         yield self._pane
         yield KeyBar()
 

@@ -371,6 +371,15 @@ class TriageList(BlockList, inherit_bindings=False):
         """Requests above what is in view."""
         return bisect_left(self._choices, bisect_right(self._ends, self.scroll_offset.y))
 
+    @property
+    def below(self) -> int:
+        """Requests below what is in view."""
+        height = self.scrollable_content_region.height
+        if not height:
+            return 0
+        first = bisect_left(self._ends, self.scroll_offset.y + height) + 1
+        return len(self._choices) - bisect_left(self._choices, first)
+
     # Lines
 
     def _heading_block(self, key: str, group: TriageGroup) -> Block:

@@ -44,8 +44,8 @@ Those that approve show what was not seen until it was, under these names, and s
 PLAIN_SIGNS = {"✓": "(+)", "✗": "(-)", "↓": "..."}
 """The same signs for terminals that have ASCII only."""
 OTHER_DENIALS = frozenset({"deny and stop"})
-HERE = "live"
-SCREENS = (HERE, "decisions", "history", "rules")
+LIVE = "live"
+SCREENS = (LIVE, "decisions", "history", "rules")
 
 Key: TypeAlias = tuple[str, str, str, bool]
 """A key, its name, its action, whether that does something now."""
@@ -66,8 +66,10 @@ class TitleBar(TypedApp, Widget):
 
         screen: str
 
-    def __init__(self, operator: str, place: str, elsewhere: str) -> None:
+    def __init__(self, operator: str, place: str, elsewhere: str, here: str = LIVE) -> None:
         super().__init__()
+        self._here = here
+        self._screens = SCREENS if here in SCREENS else (LIVE, here, *SCREENS[1:])
         self._operator = shown(operator)
         self._place = shown(place)
         self._elsewhere = elsewhere
@@ -86,7 +88,7 @@ class TitleBar(TypedApp, Widget):
             badge += Content.styled(f" · {limited}", "bold $text-warning")
         where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
-        links = Content.styled(" · ", MUTED).join(self._screen_name(each) for each in SCREENS)
+        links = Content.styled(" · ", MUTED).join(self._screen_name(each) for each in self._screens)
         named = Content.assemble(name, (" ── ", MUTED), links)
         # Whoever decides at a server's has to see whose.
         first = [(links, badge + who + where), (name, badge + who + where)] if self._elsewhere else []
@@ -107,14 +109,14 @@ class TitleBar(TypedApp, Widget):
 
     def _screen_name(self, name: str) -> Content:
         """A screen's name, after the key that leads there from the one that is shown."""
-        if name == HERE:
+        if name == self._here:
             return Content.styled(name, "bold")
         actions = bindings_of(type(self.screen))
         keys = [name_of(each) for each in actions if each.action == f"app.{name}"]
         return Content.assemble((f"{keys[0]} " if keys else "", "$text-accent"), (name, MUTED))
 
     def _place_links(self, text: str) -> None:
-        self._links = [(text.find(n), text.find(n) + len(n), n) for n in SCREENS if n in text]
+        self._links = [(text.find(n), text.find(n) + len(n), n) for n in self._screens if n in text]
 
     def on_click(self, event: events.Click) -> None:
         for start, end, name in self._links:

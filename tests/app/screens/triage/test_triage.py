@@ -18,7 +18,7 @@ from interlock.app.terminal.charset import use_ascii
 from interlock.app.terminal.key_rights import Permission
 from interlock.app.widgets.approval.preview import RequestPreview
 from interlock.app.widgets.approval.triage_list import TriageList
-from interlock.app.widgets.base.bars import KeyBar
+from interlock.app.widgets.base.bars import KeyBar, TitleBar
 from interlock.engine.history.model.events import ApprovalClaimed
 from interlock.engine.history.model.records import ClaimRecord, CommentRecord, FuseRecord
 from interlock.engine.history.model.state import ApprovalState
@@ -426,6 +426,31 @@ class TestCursor:
             )
             assert (cursor(on), line_of_cursor(on)) == (before, line)
             assert on.painted().splitlines()[line + 3].lstrip("▌ ").startswith("▸ medium")
+
+    async def test_out_of_view(self) -> None:
+        """Triage: the title says how many requests are above and below what is in view."""
+        async with triage(*pushes(40), size=SMALL) as on:
+            found = pane(on).query_one(TriageList)
+            for key in ("end", "home"):
+                await on.press(key)
+                await on.settle()
+                top, height = found.scroll_offset.y, found.scrollable_content_region.height
+                lines = [found._start(n) for n, each in enumerate(found.blocks) if each.selectable]
+                above = sum(each < top for each in lines)
+                below = sum(each >= top + height for each in lines)
+                assert (found.above, found.below) == (above, below)
+                assert above + below > 0
+                await on.until(f"{above or below} {'above' if above else 'below'}")
+
+    async def test_its_place(self) -> None:
+        """Triage: the title bar says that the table is shown, and a click on live leads back."""
+        async with triage(*pushes(2)) as on:
+            bar = on.app.screen.query_one(TitleBar)
+            assert "live · triage · v decisions" in bar.render().plain
+            start = next(start for start, _, name in bar._links if name == "live")
+            await on.pilot.click(TitleBar, offset=(start + 2, 0))
+            await on.settle()
+            assert not isinstance(on.app.screen, TriageScreen)
 
     @pytest.mark.slow
     async def test_no_dialog_comes_up(self) -> None:
