@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from statistics import median
 
 from opentelemetry.sdk.trace import SpanProcessor
 
@@ -40,6 +41,8 @@ from .gateway_server import Unwritten, journal_of
 TURNS = 31
 GATE_TURNS = 301
 STREAM_TURNS = 9
+WAKES, REPEATED = 300, 30
+"""Times that the loop wakes up, and that a turn is traced meanwhile, which takes longer."""
 ROUND_TRIPS = 300
 CALLS = 250
 AT_ONCE = 50
@@ -78,13 +81,15 @@ def measure() -> Iterator[tuple[str, float, str]]:
     yield "gate decision, no watcher looked for", without * 1e6, "µs, best turn"
     yield "gate decision, metrics off", off * 1e6, "µs, best turn"
     yield "metrics off / no watcher looked for", off / without, "ratio of best turns (goal ≤ 1.05)"
-    call, counted, traced, whole = asyncio.run(_calls())
+    call, counted, traced, whole, idle, beside = asyncio.run(_calls())
     yield "recorded call and its result", call * 1e6, "µs of a processor, best turn"
     yield "metrics on, more for a call", counted * 1e6, "µs of a processor, best turn (goal ≤ 20)"
     yield "metrics on, more for a call / the call", counted / call, "ratio of best turns"
     yield "traces on, more for a call", traced * 1e6, "µs of a processor, best turn (goal ≤ 20)"
     yield "traces on, with the thread that makes spans", whole * 1e6, "µs of a processor, best turn"
     yield "traces on, with that thread / the call", whole / call, "ratio of best turns"
+    yield "the loop wakes up late, no spans to make", idle * 1e6, "µs, median"
+    yield "the loop wakes up late, spans being made", beside * 1e6, "µs, median"
     written, sent = asyncio.run(_streamed())
     yield "call and its result in a file", written * 1e6, "µs of a processor, best turn"
     yield "audit stream to a file, more for a call", sent * 1e6, "µs of a processor, best turn"
@@ -102,10 +107,11 @@ async def _decision(gate: GateManager) -> float:
     return (time.perf_counter() - began) / ROUND_TRIPS
 
 
-async def _calls() -> tuple[float, float, float, float]:
+async def _calls() -> tuple[float, float, float, float, float, float]:
     """Seconds of processor time for a call with its result, for counting it and for tracing it.
 
-    The last are those for tracing with the thread that makes the spans.
+    Then those for tracing with the thread that makes the spans, and by how many the loop wakes up late,
+    without that thread and beside it.
     """
     calls, counted = list[float](), list[float]()
     traced, whole = list[float](), list[float]()
@@ -126,7 +132,24 @@ async def _calls() -> tuple[float, float, float, float]:
             path, all_of_it = await _traced(traces, turn, events)
             traced.append(path / CALLS)
             whole.append(all_of_it / CALLS)
-    return min(calls), min(counted), min(traced), min(whole)
+        idle = await _lateness(WAKES)
+        async with traces.making_spans():
+            for _ in range(REPEATED):
+                for event in events:
+                    traces.take(event)
+            traces.catch_up()
+            beside = await _lateness(WAKES)
+    return min(calls), min(counted), min(traced), min(whole), idle, beside
+
+
+async def _lateness(times: int) -> float:
+    """Seconds by which the loop wakes up late, the median of so many times."""
+    late = list[float]()
+    for _ in range(times):
+        began = time.perf_counter()
+        await asyncio.sleep(0.001)
+        late.append(time.perf_counter() - began - 0.001)
+    return median(late)
 
 
 async def _streamed() -> tuple[float, float]:
