@@ -35,7 +35,7 @@ TRIAGE_KEYS: tuple[BindingType, ...] = (
         "take_back",
         "take back",
         "triage.take_back",
-        "Take an approval back before its call runs",
+        "Take back the approvals of the marked calls, or of the one chosen, before they run",
         show=False,
     ),
     key_binding(

@@ -7,6 +7,7 @@ was shown.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -587,15 +588,25 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.post_message(self.Extended(outcome))
 
     def action_take_back(self) -> None:
-        """Take the approval of the request under the cursor back, before its call runs."""
-        request = self.request_at_cursor
-        if request is None or request.fuse is None:
+        """Take back the approvals of what is chosen, before its calls run."""
+        chosen = self._chosen()
+        fused = [each for each in chosen if each.fuse is not None]
+        if fused:
+            self.app.run_worker(self._take_back(fused), group="decisions", exit_on_error=False)
+        elif chosen or not self._marked:
             self.say("No approval that can be taken back", bad=False)
-            return
-        self.app.run_worker(self._take_back(request), group="decisions", exit_on_error=False)
 
-    async def _take_back(self, request: ApprovalState) -> None:
-        self.post_message(self.Extended(await self._operator_context.take_back(request)))
+    async def _take_back(self, requests: Sequence[ApprovalState]) -> None:
+        # Together: their calls run in a moment.
+        outcomes = await asyncio.gather(*map(self._operator_context.take_back, requests))
+        refused = [each for each in outcomes if not each.ok]
+        if len(outcomes) == 1:
+            outcome = outcomes[0]
+        else:
+            back = f"{count(len(outcomes) - len(refused), 'approval')} taken back"
+            rest = f", {len(refused)} not: {refused[0].message}" if refused else ""
+            outcome = Outcome(ok=not refused, message=back + rest)
+        self.post_message(self.Extended(outcome))
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:

@@ -387,6 +387,20 @@ class TestGuards:
             await on.settle()
             assert ("take back", "q2", "maria") in on.hub.asked
 
+    async def test_u_takes_marked_ones_back(self) -> None:
+        """Triage: the approvals of all that are marked are taken back together, those that there are."""
+        fuse = FuseRecord(by="ben", at=NOW, until=NOW + timedelta(seconds=4))
+        one, *others = pushes(4)
+        burning = [each.model_copy(update={"fuse": fuse}) for each in others]
+        async with triage(one, *burning, size=SMALL) as on:
+            await on.press("asterisk", "u")
+            await on.until("3 approvals taken back")
+            back = [asked[1] for asked in on.hub.asked if asked[0] == "take back"]
+            assert sorted(map(str, back)) == ["q2", "q3", "q4"]
+            on.hub.refuse = "it runs already"
+            await on.press("u")
+            await on.until("0 approvals taken back, 3 not: it runs already")
+
     @pytest.mark.slow
     async def test_read_only(self) -> None:
         """Triage: an operator who may only look sees all of it, and marks and decides nothing."""
