@@ -1,4 +1,4 @@
-"""Consoles and agents that are cut off their servers: packets vanish, and come through again."""
+"""Consoles and agents whose servers are cut off, where packets vanish, or end and come again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -70,16 +70,17 @@ class Network:
         self.servers: list[Program] = []
         self.clients: dict[str, Program] = {}
         issue(folder)
-        hosts = [self._machine(), self._machine()]
+        self.hosts = hosts = [self._machine(), self._machine()]
+        self.urls: list[str] = []
         homes = {name: self._machine() for name in CLIENTS}
         for name, home in homes.items():
             for number, host in enumerate(hosts):
                 self.cables[name, number] = Cable(host, home)
         for host in hosts:
             cable = Cable(at, host)
-            url = f"postgresql://interlock@{cable.near}:{database.port}/postgres?schema=journal"
-            self.servers.append(Program(host, "serve", url, str(folder), "0.0.0.0"))
-            self.servers[-1].ready()
+            place = f"{cable.near}:{database.port}/postgres?schema=journal"
+            self.urls.append(f"postgresql://interlock@{place}")
+            self.servers.append(self._serve(len(self.urls) - 1))
         for number, (name, home) in enumerate(homes.items()):
             urls = [f"ws://{self.cables[name, each].near}:{PORT}" for each in (0, 1)]
             role = "approve" if name == "console" else "work"
@@ -91,6 +92,11 @@ class Network:
     def _machine(self) -> Machine:
         self.machines.append(Machine())
         return self.machines[-1]
+
+    def _serve(self, number: int) -> Program:
+        server = Program(self.hosts[number], "serve", self.urls[number], str(self.folder), "0.0.0.0")
+        server.ready()
+        return server
 
     def lines(self, name: str) -> list[list[str]]:
         """The lines of what was answered to a client."""
@@ -114,6 +120,22 @@ class Network:
             self.go_on()
         cable.mend()
 
+    def restart(self, random: Random) -> None:
+        """End one of the servers and start it again, as a rolling upgrade does."""
+        number = random.randrange(2)
+        assert self.servers[number].end() == 0
+        self.servers[number] = self._serve(number)
+
+    def kill_amid_its_end(self, random: Random) -> None:
+        """The same, but that the server is killed while it hands its sessions over."""
+        number = random.randrange(2)
+        process = self.servers[number].process
+        process.send_signal(signal.SIGTERM)
+        time.sleep(random.random() * 0.5)
+        process.kill()
+        process.wait()
+        self.servers[number] = self._serve(number)
+
     def close(self) -> list[int]:
         ended = [self.clients[name].end() for name in CLIENTS]
         return ended + [each.end() for each in self.servers]
@@ -129,7 +151,8 @@ class Network:
         reader = open_reader(self.location)
         for line in reader.sessions(None):
             events = list(reader.events(line.id))
-            fold(events)
+            unknown = [each.call_id for each in fold(events).calls.values() if each.status == "unknown"]
+            tally["unknown"] += len(unknown)
             for event in events:
                 match event.body:
                     case CallDecided(call_id=call, outcome="allow"):
@@ -181,16 +204,22 @@ def network(tmp_path: Path) -> Iterator[Network]:
 
 
 @pytest.mark.timeout(3600)
-class TestConsolesAndAgentsThatAreCutOff:
-    def test_go_on_at_another_server(self, network: Network) -> None:
-        """Each request is decided once, and no answer that reached anybody is lost."""
+class TestConsolesAndAgents:
+    @pytest.mark.parametrize("way", [Network.cut, Network.restart, Network.kill_amid_its_end])
+    def test_go_on_at_another_server(
+        self, network: Network, way: Callable[[Network, Random], None]
+    ) -> None:
+        """Each request is decided once, no answer that reached anybody is lost, and what is handed over
+        has no unknown outcome."""
         for seed in seeds():
             network.go_on()
-            network.cut(Random(f"network {seed}"))
+            way(network, Random(f"{way.__name__} {seed}"))
         network.go_on()
         assert network.close() == [0] * (len(CLIENTS) + 2)
         tally, problems = network.judge()
-        print(len(seeds()), dict(tally))
+        print(way.__name__, len(seeds()), dict(tally))
         assert problems == []
         assert tally["allow at the agents"] > 0
         assert tally["approved at the console"] > 0
+        if way is not Network.kill_amid_its_end:
+            assert tally["unknown"] == 0

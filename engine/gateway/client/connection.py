@@ -195,6 +195,8 @@ class Link:
             response = await answered
         finally:
             waiting.pop(number, None)
+            if not answered.cancel() and not answered.cancelled():
+                answered.exception()  # of a connection that was lost while it was sent: it is known
         if response.error is not None:
             raise RequestFailedError(response.error.code, response.error.message, response.error.data)
         return response
