@@ -53,7 +53,11 @@ async def serve(database: str, folder: Path, host: str, end: asyncio.Event) -> N
         hub.name_server(address.url)
         await hub.share()
         print("ready", flush=True)
-        await end.wait()
+        waits = [asyncio.ensure_future(each) for each in (end.wait(), hub.lost())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
     finally:
         await gateway.close()
         await hub.close()
