@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from interlock.engine.history.model.events import NewerEvent
 from interlock.engine.history.model.records import Record
 from interlock.engine.hub.hub import Hub
 from tests.support.newer import NEWER, SessionPaused
+from tests.support.raw_database import raw_database
 
 from ..support.recording import decided, opening, result
 
@@ -76,9 +78,8 @@ class TestWhoeverLooks:
         """A body that is none is no event of a newer version, for nobody."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), decided("c1", "test"))
-        import sqlite3
-
-        with sqlite3.connect(path) as file:
-            file.execute("UPDATE event SET body = '{' WHERE seq = 2")
+        with closing(raw_database(path)) as connection:
+            connection.execute("UPDATE event SET body = '{' WHERE seq = 2")
+            connection.commit()
         with pytest.raises(JournalError, match="cannot be read"):
             list(open_reader(path).showing().events("s"))
