@@ -207,9 +207,8 @@ class SharedHub(Hub):
         """Look at what may be new, what somebody waits for first. Raises `JournalError`."""
         async with self._looked:
             self._looked.notify_all()
-        for act in await asyncio.to_thread(self._acts.pending):
-            if act.id not in self._acting:
-                self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
+        for act in await asyncio.to_thread(self._acts.take):
+            self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
         await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
@@ -471,8 +470,6 @@ class SharedHub(Hub):
     async def _perform(self, act: Act) -> None:
         """Do what an operator at another server asks, and write down the answer."""
         try:
-            if not await asyncio.to_thread(self._acts.take, act):
-                return
             answer = await self._answer(act)
             await asyncio.to_thread(self._acts.answer, act.id, answer)
         except JournalError as error:

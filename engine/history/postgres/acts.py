@@ -20,16 +20,19 @@ _POST = f"""
 INSERT INTO act (id, session, method, params, actor, origin, at) VALUES (?, ?, ?, ?, ?, ?, {NOW})
 RETURNING {DURABLE}
 """
-_PENDING = """
-SELECT act.id, act.session, act.method, act.params, act.actor, act.origin, act.taken
-FROM act JOIN owner ON owner.session = act.session
-WHERE owner.server = ? AND act.done IS NULL AND (act.taken IS NULL OR act.taken <> ?)
-ORDER BY act.at, act.id LIMIT ?
-"""
 # A database that lost one of these would have something done twice, or after all.
 _TAKE = f"""
-UPDATE act SET taken = ? WHERE id = ? AND done IS NULL AND taken IS NOT DISTINCT FROM ?
-RETURNING lapsed, {DURABLE}
+WITH pending AS (
+    SELECT act.id, act.taken FROM act JOIN owner ON owner.session = act.session
+    WHERE owner.server = ? AND act.done IS NULL AND (act.taken IS NULL OR act.taken <> ?)
+    ORDER BY act.at, act.id LIMIT ?
+), begun AS (
+    UPDATE act SET taken = ? FROM pending
+    WHERE act.id = pending.id AND act.done IS NULL AND act.taken IS NOT DISTINCT FROM pending.taken
+    RETURNING act.at, act.id, act.session, act.method, act.params, act.actor, act.origin, pending.taken,
+        {DURABLE}
+)
+SELECT id, session, method, params, actor, origin, taken FROM begun ORDER BY at, id
 """
 _ANSWER = f"""
 UPDATE act SET done = {NOW}, result = ? WHERE id = ? AND taken = ? AND done IS NULL RETURNING {DURABLE}
@@ -50,7 +53,7 @@ _THERE = "SELECT id FROM act WHERE id = ANY(?)"
 
 
 class Act(NamedTuple):
-    """A row that waits for this server. `taken` is another server that began with it and has ended."""
+    """A row that this server begins with. `taken` is another one that began with it and has ended."""
 
     id: str
     session: str
@@ -73,17 +76,12 @@ class Acts:
         with reading(self._location) as connection:
             connection.execute(_POST, (act, session, method, params, actor, self._lease.id))
 
-    def pending(self) -> list[Act]:
-        """Rows for sessions of this server, which it has not begun with, the oldest first."""
+    def take(self) -> list[Act]:
+        """Begin with rows for sessions of this server, the oldest first: nobody withdraws them then."""
         with reading(self._location) as connection:
             mine = self._lease.id
-            return [Act(*row) for row in connection.execute(_PENDING, (mine, mine, MOST_AT_ONCE))]
-
-    def take(self, act: Act) -> bool:
-        """Note that this server begins with a row; false where another was first, or it was withdrawn."""
-        with reading(self._location) as connection:
-            row = connection.execute(_TAKE, (self._lease.id, act.id, act.taken)).fetchone()
-        return row is not None
+            rows = connection.execute(_TAKE, (mine, mine, MOST_AT_ONCE, mine)).fetchall()
+        return [Act(*row) for row in rows]
 
     def answer(self, act: str, result: str) -> None:
         """Note the answer to a row that this server took."""

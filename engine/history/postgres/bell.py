@@ -1,11 +1,13 @@
 """A bell between the servers of one database: it says that something is new, never what.
 
-Who hears it looks; who does not looks all the same, some moments later. It rings on a connection of its
-own, outside of any transaction that writes: a commit with a notification waits for those of all others.
+Who hears another server's looks; who does not looks all the same, some moments later. It rings on a
+connection of its own, outside of any transaction that writes: a commit with a notification waits for
+those of all others.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -19,20 +21,22 @@ SILENCE_SECONDS = 5.0
 """Time without a sound after which a listener rings itself, and connects again if that is not heard."""
 _LOOK_SECONDS = 0.25
 """Time after which a listener looks whether it is to end."""
-_SOON = 0.002
-"""Seconds for which a ring waits for others: they become one."""
+_PAUSE = 0.005
+"""Seconds between two rings: those wanted meanwhile become one."""
 
 
 class Bell:
-    """Rings and listens. `on_ring` is called in the bell's thread. Close it when done.
+    """Rings and listens. `on_ring` is called in the bell's thread when another one rings.
 
-    `deaf` says that nothing was heard of its own rings, as behind a pooler that swallows notifications.
+    A ring names its bell: what a server did is no news to itself. `deaf` says that nothing was heard of
+    its own rings, as behind a pooler that swallows notifications. Close it when done.
     """
 
     def __init__(self, location: PostgresLocation, on_ring: Callable[[], object]) -> None:
         self._location = location
         self._channel = f"interlock_{location.schema}"
         self._on_ring = on_ring
+        self._id = secrets.token_hex(8)
         self._stop = False
         self._wanted = threading.Event()
         self.deaf = False
@@ -56,17 +60,19 @@ class Bell:
     def _ring(self) -> None:
         psycopg = driver()
         connection: PostgresConnection | None = None
-        while not self._stop:
+        is_last = False
+        while not is_last:
             self._wanted.wait()
-            time.sleep(_SOON)
             self._wanted.clear()
+            is_last = self._stop
             try:
                 if connection is None:
                     connection = self._connect("interlock bell")
-                connection.raw.execute(f"NOTIFY {self._channel}".encode())
+                connection.raw.execute(f"NOTIFY {self._channel}, '{self._id}'".encode())
             except (psycopg.Error, JournalError):
                 _close(connection)
                 connection = None
+            time.sleep(_PAUSE)
         _close(connection)
 
     def _listen(self) -> None:
@@ -91,9 +97,11 @@ class Bell:
         """Listen until nothing is heard, not even the own ring. Raises `psycopg.Error`."""
         asked, since = False, time.monotonic()
         while not self._stop:
-            if any(True for _ in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)):
+            rung = [each.payload for each in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)]
+            if rung:
                 asked, self.deaf, since = False, False, time.monotonic()
-                self._on_ring()
+                if any(each != self._id for each in rung):
+                    self._on_ring()
                 continue
             silent = time.monotonic() - since
             if silent > SILENCE_SECONDS and not asked:

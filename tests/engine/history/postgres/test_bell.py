@@ -1,15 +1,17 @@
-"""The bell between servers, whose connections are ended, or die without a word."""
+"""The bell between servers: the others hear it, also after its connections were ended, or died."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.postgres import bell as ringing
 from interlock.engine.history.postgres.bell import Bell
+from interlock.engine.history.postgres.connection import connect
 
 from ....crash.proxy import Proxy
 from ....crash.test_servers import free_port
@@ -45,6 +47,46 @@ def heard(postgresql: PostgresLocation) -> Iterator[Heard]:
     heard.bell.close()
 
 
+@contextmanager
+def bells(location: PostgresLocation, number: int) -> Generator[list[tuple[Bell, Callable[[], int]]]]:
+    """Bells that listen, each with the number of times that its server looked since."""
+    with ExitStack() as stack:
+        found: list[tuple[Bell, Callable[[], int]]] = []
+        for _ in range(number):
+            looks: list[None] = []
+            bell = Bell(location, lambda looks=looks: looks.append(None))
+            stack.callback(bell.close)
+            wait_for(lambda looks=looks: len(looks) == 1)  # what rang before it listened
+            found.append((bell, lambda looks=looks: len(looks) - 1))
+        yield found
+
+
+class TestRing:
+    def test_has_the_others_look(self, postgresql: PostgresLocation) -> None:
+        """Each of the other servers looks."""
+        with bells(postgresql, 3) as [(bell, _), (_, second), (_, third)]:
+            bell.ring()
+            wait_for(lambda: second() == third() == 1)
+
+    def test_is_no_news_to_who_rings(self, postgresql: PostgresLocation) -> None:
+        """A server under load would look for nothing after each of its own batches."""
+        with bells(postgresql, 2) as [(here, looks_here), (there, looks_there)]:
+            for number in range(1, 6):
+                there.ring()
+                wait_for(lambda number=number: looks_here() == number)
+            here.ring()  # heard behind its own
+            wait_for(lambda: looks_there() > 0)
+            assert looks_there() == 1
+
+    def test_of_an_older_version_is_heard(self, postgresql: PostgresLocation) -> None:
+        """A ring that names no server is another one's."""
+        with bells(postgresql, 1) as [(_, looks)]:
+            connection = connect(postgresql)
+            connection.raw.execute(f"NOTIFY interlock_{postgresql.schema}".encode())
+            connection.close()
+            wait_for(lambda: looks() == 1)
+
+
 class TestKilledListener:
     @pytest.mark.parametrize("name", ["interlock listener", "interlock bell"])
     def test_is_there_again(self, postgresql: PostgresLocation, heard: Heard, name: str) -> None:
@@ -56,12 +98,15 @@ class TestKilledListener:
             rows(postgresql, "SELECT pg_terminate_backend(?)", (process,))
         wait_for(heard.hears)
 
+        listener = Heard(postgresql)
+
         def rings() -> bool:
-            heard.rung.clear()
+            listener.rung.clear()
             heard.bell.ring()
-            return heard.rung.wait(0.5)
+            return listener.rung.wait(0.5)
 
         wait_for(rings)
+        listener.bell.close()
         assert not {*rows(postgresql, PROCESS, (name,))} & {*before}
 
 
