@@ -78,7 +78,7 @@ class CounterStore(Protocol):
 
     def read(self, counters: Sequence[str]) -> CounterReading: ...
 
-    def reserve(self, wanted: Reservation, versions: Mapping[str, int]) -> bool:
+    def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
         """Reserve uses if all counters have these versions, which one more is then; else do nothing."""
         ...
 

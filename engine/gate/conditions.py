@@ -140,6 +140,11 @@ class EvaluationContext:
         """The counter of a net whose uses count over sessions."""
         return shared.counter(self.surroundings.session, member.digest)
 
+    def free(self, member: Member, shared: SharedLimit) -> int:
+        """Number of uses left of a limit over sessions, however many the session's own net has."""
+        most, counter = member.net.initial_marking[shared.place], self.counter(member, shared)
+        return self._timekeeper.uses.left(counter, shared, most, most, self.now())
+
     def _left(self, member: Member, shared: SharedLimit, marking: Marking) -> Marking:
         most, own = member.net.initial_marking[shared.place], marking.get(shared.place, 0)
         counter = self.counter(member, shared)

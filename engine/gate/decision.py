@@ -69,11 +69,13 @@ class PendingQuestion:
 class PendingUses:
     """Need of a call for limits over sessions, to be met before it is decided: nothing has happened yet.
 
-    Uses to reserve, as counters by net, with the time from which on they count and for how long; or none,
-    where `unsure` counters are to be read again before the call is blocked.
+    Uses to reserve, as counters by net, with the time from which on they count and for how long, and how
+    many are `left` by counter; or none, where `unsure` counters are to be read again before the call is
+    blocked.
     """
 
     counters: Mapping[str, str]
+    left: Mapping[str, int]
     at: float = 0.0
     window: float = 0.0
     unsure: frozenset[str] = frozenset()
@@ -83,16 +85,20 @@ def _unreserved(moved: Sequence[MemberVerdict], snapshot: GateSnapshot) -> Pendi
     """The uses to reserve before nets move; `None` where they are, and where there are none."""
     if snapshot.reserved is None:
         return None
+    context = snapshot.context
     counters: dict[str, str] = {}
+    left: dict[str, int] = {}
     window = 0.0
     for member, verdict in moved:
         shared = member.net.shared
         if shared is not None and any(shared.place in step.transition.inputs for step in verdict.steps):
-            counters[member.key] = snapshot.context.counter(member, shared)
+            counters[member.key] = counter = context.counter(member, shared)
+            free = context.free(member, shared)
+            left[counter] = min(free, left.get(counter, free))
             window = max(window, shared.window)
     if not counters or counters == snapshot.reserved:
         return None
-    return PendingUses(counters, snapshot.context.now(), window)
+    return PendingUses(counters, left, context.now(), window)
 
 
 @frozen

@@ -2,16 +2,18 @@
 
 Servers that share a record count by themselves what they have heard of each other. Before a call takes a
 use, that is reserved where all servers do so, by compare-and-set: what was counted has to be all that
-there is. Where another server came first, what it used is read, and the call is judged again.
+there is. Calls that come in one moment reserve together. Where another server came first, what it used is
+read, and the call is judged again.
 """
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from uuid import uuid4
@@ -231,54 +233,154 @@ class SessionUses:
         return self.uses.of_call(self.session, call_id)
 
 
+@dataclass(eq=False, slots=True)
+class _Request:
+    """Something that a call in its turn asks of the store: to read counters, or to reserve uses.
+
+    `left` is by counter the number of uses left by which the call was judged.
+    """
+
+    answer: asyncio.Future[bool]
+    unsure: frozenset[str] = frozenset()
+    wanted: Reservation | None = None
+    left: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def counters(self) -> frozenset[str]:
+        return self.unsure if self.wanted is None else frozenset(self.wanted.counters.values())
+
+
 class Reservations:
-    """Reserves uses for the gates of one server, one call after the other. For one event loop."""
+    """Reserves uses for the gates of one server: for many calls at once, one of each session.
+
+    What the calls whose turn it is ask for is sent together, once each of them has asked for something or
+    left its turn. Calls that come meanwhile have the next one. For one event loop.
+    """
 
     def __init__(self, store: CounterStore, uses: SharedUses) -> None:
         self._store = store
         self._uses = uses
         self._versions: dict[str, int] = {}
-        self._turn: asyncio.Lock | None = None
+        self._waiting: list[tuple[str, asyncio.Future[bool]]] = []
+        self._in_turn: set[str] = set()
+        self._asked: list[_Request] = []
+        self._sending: asyncio.Task[None] | None = None
         self._work: set[asyncio.Task[None]] = set()
 
-    @property
-    def turn(self) -> asyncio.Lock:
-        """Held by the call that reserves, until it is decided."""
-        import asyncio  # not for gates without a record
-
-        if self._turn is None:
-            self._turn = asyncio.Lock()
-        return self._turn
+    @asynccontextmanager
+    async def turn(self, session: str) -> AsyncGenerator[None]:
+        """The turn of a session's call at the counters, which it keeps until it is decided."""
+        begun = _new_answer()
+        self._waiting.append((session, begun))
+        self._go_on()
+        try:
+            await begun
+            yield
+        finally:
+            if begun.cancelled():
+                self._waiting = [each for each in self._waiting if each[1] is not begun]
+            else:
+                self._in_turn.discard(session)
+            self._go_on()
 
     def is_unsure(self, counters: Iterable[str]) -> bool:
         """Tell whether something is counted for one of these that may yet be given back elsewhere."""
         return any(self._uses.has_reserved(counter) for counter in counters)
 
     async def refresh(self, counters: Iterable[str]) -> None:
-        """Count what all servers have used or reserved. Raises what the store raises."""
-        wanted = sorted(set(counters))
+        """Count what all servers have used or reserved. Raises what the store raises.
+
+        For a call in its `turn`, as `reserve`.
+        """
+        await self._ask(_Request(_new_answer(), unsure=frozenset(counters)))
+
+    async def reserve(self, wanted: Reservation, left: Mapping[str, int]) -> bool:
+        """Reserve uses, of which there are `left` by counter as the call was judged.
+
+        False where it has to be judged again: other servers had used the counters, which is counted now,
+        or calls before it take what is left. Raises what the store raises; then it may be reserved:
+        `release` it.
+        """
+        return await self._ask(_Request(_new_answer(), wanted=wanted, left=left))
+
+    async def _ask(self, request: _Request) -> bool:
+        self._asked.append(request)
+        self._go_on()
+        try:
+            return await request.answer
+        finally:
+            if request in self._asked:
+                self._asked.remove(request)
+
+    def _go_on(self) -> None:
+        """Send what is asked for once all have asked that are in their turn; else begin the next turn."""
+        import asyncio  # not for gates without a record
+
+        if self._sending is not None:
+            return
+        if not self._in_turn:
+            waiting, self._waiting = self._waiting, []
+            for session, begun in waiting:
+                if session in self._in_turn:
+                    self._waiting.append((session, begun))
+                elif not begun.done():
+                    self._in_turn.add(session)
+                    begun.set_result(True)
+        elif len(self._asked) == len(self._in_turn):
+            asked, self._asked = self._asked, []
+            self._sending = asyncio.get_running_loop().create_task(self._send(asked))
+
+    async def _send(self, asked: Sequence[_Request]) -> None:
+        """Answer what was asked for, those first for whom uses are reserved: they take them now."""
+        reserved: list[_Request] = []
+        try:
+            reserved = await self._reserve(await self._read_unknown(asked))
+        except Exception as error:
+            for each in asked:
+                if not each.answer.done():
+                    each.answer.set_exception(error)
+        finally:
+            for each in sorted(asked, key=lambda each: each not in reserved):
+                if not each.answer.done():
+                    each.answer.set_result(each in reserved)
+            self._sending = None
+            self._go_on()
+
+    async def _read_unknown(self, asked: Sequence[_Request]) -> list[_Request]:
+        """Read what has to be; the requests whose calls were judged by what is still so."""
+        unknown = {c for each in asked for c in each.counters if each.unsure or c not in self._versions}
+        if unknown:
+            await self._read(unknown)
+        known = self._versions.keys() - unknown
+        return [each for each in asked if each.counters <= known]
+
+    async def _reserve(self, asked: Sequence[_Request]) -> list[_Request]:
+        """Reserve for as many as there are uses left; for none where other servers came first."""
+        taken: Counter[str] = Counter()
+        fit: list[_Request] = []
+        wanted: list[Reservation] = []
+        for each in asked:
+            if each.wanted is not None and all(taken[c] < each.left[c] for c in each.counters):
+                taken.update(each.counters)
+                fit.append(each)
+                wanted.append(each.wanted)
+        if not fit:
+            return []
+        versions = {counter: self._versions.pop(counter) for counter in taken}
+        if not await _in_thread(lambda: self._store.reserve(wanted, versions)):
+            await self._read(taken)
+            return []
+        self._versions.update({counter: version + 1 for counter, version in versions.items()})
+        return fit
+
+    async def _read(self, counters: Iterable[str]) -> None:
+        wanted = sorted(counters)
         reading = await _in_thread(lambda: self._store.read(wanted))
         if len(self._versions) > _MOST_VERSIONS:
             self._versions.clear()
         for counter in wanted:
             self._uses.set_reserved(counter, reading.uses.get(counter, ()))
         self._versions.update(reading.versions)
-
-    async def reserve(self, wanted: Reservation) -> bool:
-        """Reserve uses. False where other servers had used the counters, which is counted now.
-
-        For the holder of `turn`. Raises what the store raises; then it may be reserved: `release` it.
-        """
-        counters = set(wanted.counters.values())
-        if not counters <= self._versions.keys():
-            await self.refresh(counters)
-            return False
-        versions = {counter: self._versions.pop(counter) for counter in counters}
-        if await _in_thread(lambda: self._store.reserve(wanted, versions)):
-            self._versions.update({counter: version + 1 for counter, version in versions.items()})
-            return True
-        await self.refresh(counters)
-        return False
 
     def release(self, reserved: Reservation) -> None:
         """Take back a reservation soon; what its counters have is read again before the next."""
@@ -289,6 +391,8 @@ class Reservations:
 
         async def work() -> None:
             try:
+                if self._sending is not None:
+                    await asyncio.wait([self._sending])
                 await _in_thread(lambda: self._store.release(reserved))
             except Exception:
                 log.warning("What call '%s' reserved counts for longer", reserved.call_id, exc_info=True)
@@ -298,14 +402,14 @@ class Reservations:
         task.add_done_callback(self._work.discard)
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run what waits for the store in a thread, to its end: cancelled, this waits for that first."""
+def _new_answer() -> asyncio.Future[bool]:
     import asyncio
 
-    task: Awaitable[T] = asyncio.get_running_loop().create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            await task
-        raise
+    return asyncio.get_running_loop().create_future()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run what waits for the store in a thread."""
+    import asyncio
+
+    return await asyncio.to_thread(work)

@@ -273,7 +273,7 @@ class CallGate(Composition):
         reserved: Mapping[str, str] = {}
         sure = taken = False
         try:
-            async with reservations.turn:
+            async with reservations.turn(self._uses.session):
                 for _ in range(MOST_ATTEMPTS):
                     with self._lock:
                         reached = self._advance(asked, confirm, progress, reserved=reserved, sure=sure)
@@ -289,7 +289,7 @@ class CallGate(Composition):
                     wanted = self._uses.reservation(
                         asked.tool_call_id, reached.counters, reached.at, reached.at + reached.window
                     )
-                    if not await reservations.reserve(wanted):
+                    if not await reservations.reserve(wanted, reached.left):
                         wanted = None
                     reserved = {} if wanted is None else wanted.counters
                 raise RuntimeError(f"other servers have used its limits {MOST_ATTEMPTS} times meanwhile")
@@ -374,7 +374,7 @@ class CallGate(Composition):
         if reservations is not None and not sure and reached.outcome == "block":
             counters = frozenset(context.counters)
             if reservations.is_unsure(counters):
-                return PendingUses({}, unsure=counters)
+                return PendingUses({}, {}, unsure=counters)
         self._moves.noted(reached, context.moved or NO_TIMES, roster.members)
         if self._counts and reached.steps:
             self._count_uses(reached, context)

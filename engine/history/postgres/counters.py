@@ -52,10 +52,11 @@ WITH seen AS (
     WHERE turn.fit = turn.needed AND counter.counter = seen.counter AND counter.version = seen.version
     RETURNING counter.counter
 ), added AS (
-    INSERT INTO reservation (id, net, counter, session, call_id, server, at, until)
-    SELECT ?, wanted.net, wanted.counter, ?, ?, ?, ?, ?
-    FROM turn, unnest(CAST(? AS text[]), CAST(? AS text[])) AS wanted(net, counter)
-    WHERE turn.fit = turn.needed
+    INSERT INTO reservation (id, net, counter, session, call_id, at, until, server)
+    SELECT wanted.*, ? FROM turn, unnest(
+        CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]),
+        CAST(? AS float8[]), CAST(? AS bigint[])
+    ) AS wanted WHERE turn.fit = turn.needed
 )
 SELECT count(*), set_config('synchronous_commit', 'off', true) FROM moved
 """
@@ -97,24 +98,19 @@ class UseCounters:
                 uses.setdefault(counter, []).append(Use(at, session, call_id, net))
         return CounterReading({counter: int(version) for counter, version, *_ in rows}, uses)
 
-    def reserve(self, wanted: Reservation, versions: Mapping[str, int]) -> bool:
+    def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
         """Reserve uses if all counters have these versions, which one more is then; else do nothing."""
-        values = (
-            [*versions],
-            [*versions.values()],
-            wanted.id,
-            wanted.session,
-            wanted.call_id,
-            self._lease.id,
-            wanted.at,
-            int(wanted.until * 1000) + 1,
-            [storable(net) for net in wanted.counters],
-            [*wanted.counters.values()],
-        )
+        rows = [
+            (each.id, storable(net), counter, each.session, each.call_id, each.at, _ms(each.until))
+            for each in wanted
+            for net, counter in each.counters.items()
+        ]
+        columns = [[*column] for column in zip(*rows, strict=True)]
+        values = ([*versions], [*versions.values()], self._lease.id, *columns)
         with reading(self._location) as connection:
             [(moved, _)] = connection.execute(_RESERVE, values).fetchall()
         if moved:
-            self._standing[wanted.session, wanted.call_id] = wanted.id
+            self._standing.update({(each.session, each.call_id): each.id for each in wanted})
         return bool(moved)
 
     def release(self, reserved: Reservation) -> None:
@@ -130,3 +126,8 @@ class UseCounters:
         with reading(self._location) as connection:
             connection.execute(_FORGET, (KEPT_MS,))
             connection.execute(_FORGET_COUNTERS, (KEPT_MS,))
+
+
+def _ms(seconds: float) -> int:
+    """The millisecond that begins after a time."""
+    return int(seconds * 1000) + 1

@@ -34,7 +34,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import Hub, UnknownSessionError
-from interlock.engine.net.net import Transition
+from interlock.engine.net.net import ToolCall, Transition
 from interlock.engine.recording.session_end import end_session_left_open
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.hosted import HostedSession
@@ -220,7 +220,7 @@ class TestLimitsOverSessions:
         counters = there._live._uses.reservations._store
         reserve, tries = counters.reserve, []
 
-        def second(wanted: Reservation, versions: Mapping[str, int]) -> bool:
+        def second(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
             if not tries:  # the other server takes it between the look and the reservation
                 done = asyncio.run_coroutine_threadsafe(here.call("robin-1", "r1", "refund", {}), loop)
                 assert done.result(20).outcome == "allow"
@@ -242,6 +242,80 @@ class TestLimitsOverSessions:
             *(there.call("robin-2", f"b{n}", "refund", {}) for n in range(6)),
         )
         assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
+
+    async def test_calls_of_one_moment_reserve_together(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those that come while one reserves cost one statement, with no more than what is left."""
+        rules = "limit refund to 5 per 1d across everyone"
+        here, _ = await refunding(two, rules)
+        config = SessionConfig(compile_rules(rules).registry, by="ada")
+        names = [await here.open_external(AGENT, config, session_id=f"wren-{n}") for n in range(8)]
+        counters = here._live._uses.reservations._store
+        reserve, asked = counters.reserve, []
+
+        def noted(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            asked.append(len(wanted))
+            return reserve(wanted, versions)
+
+        assert (await here.call("robin-1", "r", "refund", {})).outcome == "allow"  # it knows the counter
+        monkeypatch.setattr(counters, "reserve", noted)
+        answers = await asyncio.gather(*(here.call(name, "r", "refund", {}) for name in names))
+        assert sorted(each.outcome for each in answers) == ["allow"] * 4 + ["block"] * 4
+        assert asked == [1, 3]
+
+    async def test_a_session_reserves_for_one_call_at_a_time(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a session's own limit refuses never seems used to other servers."""
+        rules = "limit refund to 3 per 1d across everyone\nlimit refund to 1 per session"
+        here, there = await refunding(two, rules)
+        counters = here._live._uses.reservations._store
+        reserve, asked = counters.reserve, []
+
+        def noted(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            asked.extend(wanted)
+            return reserve(wanted, versions)
+
+        monkeypatch.setattr(counters, "reserve", noted)
+        answers = await asyncio.gather(*(here.call("robin-1", f"r{n}", "refund", {}) for n in range(4)))
+        assert sorted(each.outcome for each in answers) == ["allow", "block", "block", "block"]
+        assert len(asked) == 1
+        assert (await there.call("robin-2", "r", "refund", {})).outcome == "allow"
+
+    async def test_a_call_whose_agent_goes_holds_up_nobody(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A call that is cancelled while it reserves gives its use back, and the next one gets it."""
+        here, _ = await refunding(two)
+        reservations = here._live._uses.reservations
+        store, begun, goes_on = reservations._store, threading.Event(), threading.Event()
+        reserve = store.reserve
+
+        def slow(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            begun.set()
+            assert goes_on.wait(20)
+            return reserve(wanted, versions)
+
+        monkeypatch.setattr(store, "reserve", slow)
+        gate = here._live.hosted("robin-1").manager
+        gone = asyncio.ensure_future(gate.handle_tool_call(ToolCall("r1", "refund", {})))
+        assert await asyncio.to_thread(begun.wait, 20)
+        gone.cancel()
+        await asyncio.wait([gone])
+        goes_on.set()
+        assert (await here.call("robin-1", "r2", "refund", {})).outcome == "allow"
+
+        async def given_back() -> bool:
+            return not reservations._work
+
+        await becomes(given_back)
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT call_id, kept FROM reservation").fetchall()
+        assert found == [("r2", True)]
 
     @pytest.mark.slow
     async def test_an_approved_call_is_not_asked_about_again(

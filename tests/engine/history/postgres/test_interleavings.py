@@ -368,8 +368,8 @@ LAST_USE = "refund"
 
 def reservation(session: str, server: str, version: int) -> tuple[object, ...]:
     """The values of the statement that reserves one use, under an id that is the session's."""
-    nets = ["refunds"], [LAST_USE]
-    return [LAST_USE], [version], session, session, "c1", server, 1.0, 2, *nets
+    row = (session, "refunds", LAST_USE, session, "c1", 1.0, 2)
+    return [LAST_USE], [version], server, *([each] for each in row)
 
 
 def deciding(journal: Journal, session: str) -> dict[str, object]:
