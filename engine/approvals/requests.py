@@ -20,6 +20,7 @@ from ..gate.classify import exact_input_reason, marked_commands, uninspectable
 from ..gate.types import ApprovalAnswer, ApprovalRequest
 from ..history.audit.passkeys import KeyProofError
 from ..history.model.events import ApprovalGiven, ApprovalRequested, ApprovalRevealed
+from ..history.model.fast_models import copy_with
 from ..history.model.records import KeyProof
 from ..history.model.state import ApprovalState
 from ..recording.records import json_input, plan_records, rule_record
@@ -96,14 +97,13 @@ class ApprovalRequests:
             table.voided.discard(about)
         elif (refusal := self._requests.refusal(opener)) is not None:
             return ApprovalAnswer(False, refusal, asked=False)
-        asked = self._request_event(
-            request, approval_id, digest, preview, via, requested_input
-        ).model_copy(
-            update={
+        asked = copy_with(
+            self._request_event(request, approval_id, digest, preview, via, requested_input),
+            {
                 "digest_salt": salt,
                 "expires": time.expires,
                 "first_asked": None if before is None else before.since,
-            }
+            },
         )
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         waits = table.open[approval_id] = OpenRequest(

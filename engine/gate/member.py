@@ -6,7 +6,7 @@ up by the marking and allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
@@ -88,14 +88,13 @@ class Member:
     plain: bool = field(init=False)
     knows: dict[str, KnownTool] = field(init=False)
     _questions: dict[str, Question] = field(init=False, default_factory=dict[str, Question])
-    _by_value: WeakValueDictionary[str, Member] = field(
-        init=False, default_factory=WeakValueDictionary[str, "Member"]
-    )
+    _by_value: MutableMapping[str, Member] = field(init=False)
 
     def __post_init__(self) -> None:
         per_value = self.net.per_value is not None
         looks = self.net.timed or per_value or self.net.measured
         self.plain = self.net.condition is None and not looks
+        self._by_value = WeakValueDictionary() if per_value else {}
         names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
         self.knows = {name: self._known(name) for name in names}
 

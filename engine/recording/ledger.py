@@ -65,8 +65,7 @@ class SessionLedger:
         self._rests_on: int | None = None
         # Numbers of writes, and of changes of the gate among them, whose outcome is not known yet.
         self._open = self._open_changes = 0
-        self._no_open_changes, self._none_open = asyncio.Event(), asyncio.Event()
-        self._none_open.set()
+        self._ended: asyncio.Event | None = None
         self.is_ahead = False
         """True if the gate has made a change that could not be recorded: `catch_up` sets it back."""
 
@@ -90,15 +89,13 @@ class SessionLedger:
             self._rests_on = None
             self._last = events[-1].seq
             self._open += 1
-            self._none_open.clear()
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_durable(done: asyncio.Future[None]) -> None:
             failure = problem = done.exception()
             if events:
                 self._open -= 1
-                if not self._open:
-                    self._none_open.set()
+                self._note_end()
             # Even if the host or `on_written` raises, no one waits for ever.
             try:
                 for event in events:
@@ -136,14 +133,22 @@ class SessionLedger:
             failed.set_exception(error)
             return failed
         self._open_changes += 1
-        self._no_open_changes.clear()
         return heard
 
     def _end_change(self, written: bool) -> None:
         self.is_ahead = self.is_ahead or not written
         self._open_changes -= 1
-        if not self._open_changes:
-            self._no_open_changes.set()
+        self._note_end()
+
+    def _note_end(self) -> None:
+        if self._ended is not None:
+            self._ended.set()
+            self._ended = None
+
+    async def _another_end(self) -> None:
+        """Wait until the outcome of a write is known. Few ever do, and sessions are many."""
+        self._ended = self._ended or asyncio.Event()
+        await self._ended.wait()
 
     async def record_change(self, *bodies: EventBody) -> None:
         """Record what the gate has just done; returns once it is durable.
@@ -158,7 +163,8 @@ class SessionLedger:
 
     async def outcomes_known(self) -> None:
         """Wait until no write is under way: what is written then follows nothing that may yet be lost."""
-        await self._none_open.wait()
+        while self._open:
+            await self._another_end()
 
     async def catch_up(self) -> None:
         """Set back a gate that is ahead of the journal; nothing comes between this and what is next.
@@ -166,7 +172,7 @@ class SessionLedger:
         Changes that are under way may yet be written, or fail for what they followed.
         """
         while self.is_ahead and self._open_changes:
-            await self._no_open_changes.wait()
+            await self._another_end()
         if self.is_ahead:
             self._host.set_back()
             self.is_ahead = False

@@ -250,6 +250,7 @@ class Gateway:
         assert isinstance(peer, Peer)
         identity = peer.identity
         assert identity is not None
+        peer.forget_handshake()
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
         usage = self._usage.setdefault(identity.token, TokenLoad(self.limits))
         connection = Connection(peer, identity, self.limits, self._in_force, usage, others)

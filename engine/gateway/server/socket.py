@@ -81,6 +81,12 @@ class Peer(ServerConnection):
             self.protocol.writes = [b"".join(ready)]
         super().send_data()
 
+    def forget_handshake(self) -> None:
+        """Let go of what was said to connect, which is most of what an idle connection has in memory."""
+        if self.request is not None:
+            self.request.headers.clear()
+        self.response = None
+
     @property
     def address(self) -> str:
         """Remote address; the same for all of a Unix socket."""

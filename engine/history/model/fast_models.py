@@ -37,10 +37,14 @@ def construct_model(model: type[M], fields: Mapping[str, object]) -> M:
 
 
 def copy_with(model: M, update: Mapping[str, object]) -> M:
-    """The result of `model.model_copy(update=update)`, for a model without extra and private fields."""
+    """The result of `model.model_copy(update=update)`, for a model without extra and private fields.
+
+    All fields of it count as set, as those of `construct_model`: a set of its own for each model would
+    take more room than what is in it.
+    """
     new = model.__new__(type(model))
     _set(new, "__dict__", {**model.__dict__, **update})
-    _set(new, "__pydantic_fields_set__", model.__pydantic_fields_set__ | update.keys())
+    _set(new, "__pydantic_fields_set__", _names(type(model)))
     _set(new, "__pydantic_extra__", None)
     _set(new, "__pydantic_private__", None)
     return new
@@ -48,5 +52,5 @@ def copy_with(model: M, update: Mapping[str, object]) -> M:
 
 @cache
 def _names(model: type[BaseModel]) -> set[str]:
-    """All fields; a model that is frozen never changes which of them are set."""
+    """All fields, of which no model can set another one."""
     return set(model.model_fields)
