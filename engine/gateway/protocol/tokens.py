@@ -182,6 +182,7 @@ class TokenFile:
 
     def __init__(self, path: Path, clock: Clock = utc_now) -> None:
         self.path = path
+        self._file = os.fspath(path)
         self._clock = clock
         self._seen: tuple[int, ...] | None = None
         self._content = TokenContent()
@@ -372,7 +373,8 @@ class TokenFile:
 
     def _read(self) -> TokenContent:
         try:
-            if self._seen is not None and _look_of(self.path.stat()) == self._seen:
+            # Looked at for each message: `Path.stat` takes several times as long.
+            if self._seen is not None and _look_of(os.stat(self._file)) == self._seen:
                 return self._content
             with _opened(self.path) as file:
                 seen = _look_of(os.fstat(file.fileno()))

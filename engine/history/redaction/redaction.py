@@ -38,6 +38,10 @@ STATED = frozenset({"original", "comments"})
 _SIGNS = ("curl", "key", "secret")
 """Parts, in small letters, of texts in which values are given in other ways."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
+_SHORT = 1_000
+"""Characters of a text whose masked form is kept for the next events that have it."""
+_KEPT = 512
+"""Number of such texts. A call's input is in its proposal, its request and its decision."""
 _WORDS = 16
 """Words of a command before an option in which its program is looked for."""
 _HELD = ("value", "Value")
@@ -70,6 +74,7 @@ class Redaction:
         self.telling = self._names.telling
         self._signs = tuple({*self._names.sights, *KEY_SIGNS, *_SIGNS})
         self._reader = reader
+        self._masked_short = lru_cache(_KEPT)(self._masked)
 
     def reading(self, reader: ShellReader) -> Redaction:
         """The same with a reader of shell commands, unless there is one."""
@@ -81,6 +86,10 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """`text` with the secrets in it masked; the same object where there are none."""
+        shown = self._masked_short(text) if len(text) <= _SHORT else self._masked(text)
+        return text if shown == text else shown
+
+    def _masked(self, text: str) -> str:
         return masked(text, self._spans(text))
 
     def command(self, text: str) -> str:
