@@ -46,7 +46,8 @@ def measure() -> Iterator[Line]:
         return
     with _database() as database:
         yield from asyncio.run(_answers(PostgresLocation(database.url, "answers")))
-        yield from asyncio.run(_round_trips(PostgresLocation(database.url, "trips")))
+        trips = [PostgresLocation(database.url, each) for each in ("trips", "alone")]
+        yield from asyncio.run(_round_trips(*trips))
         yield from asyncio.run(_beside(PostgresLocation(database.url, "beside")))
         yield from asyncio.run(_many(PostgresLocation(database.url, "many")))
     yield "processors", float(os.cpu_count() or 1), ""
@@ -116,30 +117,39 @@ async def _request(console: ConsoleClient, number: int) -> ApprovalState:
             await asyncio.sleep(0.002)
 
 
-async def _round_trips(place: PostgresLocation) -> list[Line]:
-    """Calls of agents at one server, in turns with the journal alone; and calls of a shared limit."""
+async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list[Line]:
+    """Calls of agents at one server, in turns with a journal alone; and calls of a shared limit.
+
+    That journal has tables of its own: the server would read what another one records beside it.
+    """
     seen: dict[str, list[float]] = {"journal": [], "agents": [], "counted": []}
+    worked = {"agents": 0.0, "counted": 0.0}
     with ExitStack() as processes:
         (to,) = _servers(processes, place, 1)
-        journal = await asyncio.to_thread(Journal.open, place)
+        journal = await asyncio.to_thread(Journal.open, alone)
         try:
             names = [f"alone-{each}" for each in range(AT_ONCE)]
             await asyncio.gather(*(journal.append(each, opening()) for each in names))
             async with clients(to, AT_ONCE) as agents:
                 for turn in range(TURNS):
                     seen["journal"].append(await _alone(journal, names, turn))
-                    seen["agents"].append(await rate(agents, TRIPS))
-                    seen["counted"].append(await rate(agents, TRIPS, tool="order"))
+                    for name, tool in (("agents", "work"), ("counted", "order")):
+                        before = to.worked()
+                        seen[name].append(await rate(agents, TRIPS, tool=tool))
+                        worked[name] += to.worked() - before
         finally:
             await asyncio.to_thread(journal.close)
     ratios = [a / b for a, b in zip(seen["agents"], seen["journal"], strict=True)]
     counted = [a / b for a, b in zip(seen["counted"], seen["agents"], strict=True)]
+    cost = {name: seconds / (TURNS * TRIPS) * 1e6 for name, seconds in worked.items()}
     return [
         (f"the journal alone, {AT_ONCE} callers", median(seen["journal"]), "decisions per s"),
         (f"one server, {AT_ONCE} agents", median(seen["agents"]), "round trips per s"),
         ("of the journal alone", median(ratios), "ratio (goal ≥ 0.4)"),
+        ("the server's processor time", cost["agents"], "µs a round trip"),
         ("the same where a limit counts over all servers", median(seen["counted"]), "round trips per s"),
         ("of those without", median(counted), "ratio"),
+        ("the server's processor time", cost["counted"], "µs a round trip"),
     ]
 
 
