@@ -116,7 +116,7 @@ class TestBell:
         """In session mode it is heard; in transaction mode it finds out that it is not."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         rung = threading.Event()
-        bell = Bell(pooled.place, rung.set)
+        bell, other = Bell(pooled.place, rung.set), Bell(pooled.place, lambda: None)
         try:
             if pooled.mode == "transaction":
                 wait_for(lambda: bell.deaf)
@@ -124,12 +124,13 @@ class TestBell:
 
             def heard() -> bool:
                 rung.clear()
-                bell.ring()
+                other.ring()
                 return rung.wait(0.2)
 
             wait_for(lambda: heard() and not bell.deaf)
         finally:
             bell.close()
+            other.close()
 
 
 class TestPoolerThatIsNotNamed:
