@@ -360,6 +360,28 @@ class TestPauses:
         assert "not today" in found["c1"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
+    @pytest.mark.parametrize("later", ["c1", "c2"])
+    async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
+        """A turn that stops again makes only the calls again that wait by then, also of the same id."""
+        tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
+        async with place("at a server", tmp_path) as where:
+            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            where.operator.answers["deploy"] = ApprovalAnswer(True)
+            await until_decided(where, "c1")
+            again = agent_of(tools.functions(), push)
+            gate_agent(again, where.gates(), thread="t1", pause_after=1.0)
+            events = await ask_again(again, stream)
+            assert events is not None
+            run = await run_of(stream, await again.resume(*events, stream=stream))
+            assert tools.names() == ["deploy"]
+            where.operator.answers["push"] = ApprovalAnswer(True)
+            found = await self.go_on(
+                agent_of(tools.functions()), where.gates(), await restored(run.paused)
+            )
+        assert tools.names() == ["deploy", "push"]
+        assert sorted(where.operator.asked) == ["deploy", "push"]
+        assert "pushed main" in found[later]
+
     async def test_middleware_that_changes_a_call(self, tmp_path: Path) -> None:
         """The same call is asked about again, as the middleware has made it, and asked about once."""
         tools = Tools()
