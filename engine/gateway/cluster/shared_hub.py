@@ -65,6 +65,7 @@ HEARS = "the database passes notifications on again"
 DRAIN_SECONDS = 30.0
 """Time that tools get to come to their end before a server that ends hands its sessions over."""
 HAND_OVER = "session.hand_over"
+CONSOLE_GONE = "console.gone"
 """Method by which one server asks another for the session of an agent that has come to it."""
 MOVED = "the server that the agent went to"
 """Name in the record for who closed a session that goes on at another server."""
@@ -93,6 +94,8 @@ class SharedHub(Hub):
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._posted: dict[str, Credential] = {}
         self._in_force: dict[str, bool] = {}
+        # Sessions at other servers of whose requests consoles here have claimed some.
+        self._claimed: dict[str, set[str]] = {}
         self._acted_on: dict[str, str] = {}
         self._orphans_due = 0.0
         self._left_open: dict[str, asyncio.Event] = {}
@@ -418,6 +421,8 @@ class SharedHub(Hub):
         if credential is not None:
             actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
             self._posted[act] = credential
+        if operation.name == "claim" and isinstance(console := arguments.get("console"), str):
+            self._claimed.setdefault(console, set()).add(session)
         asked = params.model_dump_json(by_alias=True)
         answer, withdrawn = await self._ask(act, session, operation.wire_name, asked, actor)
         if answer is None:
@@ -448,6 +453,14 @@ class SharedHub(Hub):
                 async with asyncio.timeout(min(left, EVERY)), self._looked:
                     await self._looked.wait()
         return None
+
+    async def console_gone(self, console: str) -> None:
+        """A console here is gone: its claims are over at every server."""
+        await super().console_gone(console)
+        for session in self._claimed.pop(console, ()):
+            actor = json.dumps({"console": console})
+            await asyncio.to_thread(self._acts.post, uuid4().hex, session, CONSOLE_GONE, "{}", actor)
+        self._ring()
 
     def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
         where = self.server_of(session) or "another server"
@@ -486,6 +499,9 @@ class SharedHub(Hub):
                     await self._hand_over_session(act.session)
             except Exception as error:
                 return _error(error)
+            return json.dumps({"result": {}})
+        if act.method == CONSOLE_GONE:
+            await super().console_gone(str(json.loads(act.actor).get("console")))
             return json.dumps({"result": {}})
         operation = OPERATIONS.get(act.method)
         if operation is None or operation.name not in _FORWARDED:

@@ -154,6 +154,29 @@ class TestOneQueue:
         await task
 
 
+class TestClaim:
+    async def test_ends_with_a_console_of_the_other_server(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """A claim at one server of a request at the other is over once its console is gone."""
+        here, there = two
+        task = await asked(here, there)
+        [request] = await there.approvals()
+        assert (await there.claim(request.id, by="ada", console="ada's")).ok
+        await there.console_gone("ben's")
+        [shown] = await here.approvals()
+        assert shown.claim is not None
+        assert shown.claim.by == "ada"
+        await there.console_gone("ada's")
+
+        async def free() -> bool:
+            return (await here.approvals())[0].claim is None
+
+        await becomes(free)
+        assert (await here.claim(request.id, by="ben")).ok
+        task.cancel()
+
+
 class TestFreeze:
     async def test_holds_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Agents of all servers are frozen by one operator, and go on when another one lifts it."""
