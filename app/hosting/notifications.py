@@ -343,6 +343,8 @@ class Notifier:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
             if request is None or (request.fuse is not None and address is None):
                 return
+            if self._hub.server_of(request.session) is not None:
+                return  # Of several servers the one that has a session by now tells of it.
             channel = self._channel(way)
             if channel.holds or not channel.take(self._clocks.now()):
                 channel.hold(approval_id, address)
@@ -539,9 +541,7 @@ class Notifications:
         elif self._notifier is not None:
             self._notifier.change(settings)
         else:
-            # Of a database with other servers each tells of what waits at itself.
-            waiting = await self._hub.approvals()
-            self.begin(settings, [a for a in waiting if self._hub.server_of(a.session) is None])
+            self.begin(settings, await self._hub.approvals())
 
     async def end(self) -> None:
         """Tell of nothing any more."""

@@ -9,8 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from interlock.app.config.notifications import NotifySettings
-from interlock.app.hosting.notifications import moved_services
+from interlock.app.hosting.notifications import moved_services, notifications_of
+from interlock.engine.history.database.location import PostgresLocation
 
+from ...engine.gateway.cluster.test_shared_hub import asked, hub_on
 from ...engine.gateway.served import until
 from ..cli.server.test_notify import FAILS, OK, running, served
 from ..cli.server.test_notify_services import OK as TAKEN
@@ -102,6 +104,33 @@ class TestChanged:
                 on.waiting.wake(4)
                 await on.waiting.until(lambda: len(second.heard) == 1)
                 assert (len(first.heard), third.heard) == (1, [])
+
+
+class TestManyServers:
+    async def test_one_tells(self, postgresql: PostgresLocation) -> None:
+        """Of several servers of a database the one that has the session tells of its request."""
+        async with served(OK) as server:
+            settings = NotifySettings(url=server.url, after=timedelta(0))
+            here, there = await hub_on(postgresql), await hub_on(postgresql)
+            try:
+                async with (
+                    notifications_of(here, settings, print),
+                    notifications_of(there, settings, print) as other,
+                ):
+                    task = await asked(here, there)
+                    await until(lambda: asyncio.sleep(0, server.heard))
+                    notifier = other._notifier
+                    assert notifier is not None
+
+                    async def over() -> bool:
+                        return bool(notifier._since) and not notifier._waiting
+
+                    await until(over)
+                    assert len(server.heard) == 1
+                    task.cancel()
+            finally:
+                await here.close()
+                await there.close()
 
 
 class TestHangup:
