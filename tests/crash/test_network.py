@@ -203,6 +203,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
         machine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 class TestConsolesAndAgents:
     @pytest.mark.parametrize("way", [Network.cut, Network.restart, Network.kill_amid_its_end])
