@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock.engine.history.audit.hash_chain import ChainPosition, event_hash_of_body
 from interlock.engine.history.audit.verify import check_file, verify_journal
-from interlock.engine.history.database.revisions import MIGRATIONS, Schema
+from interlock.engine.history.database.revisions import DATABASES_ONLY, MIGRATIONS, Schema
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
@@ -28,12 +28,15 @@ COPIES = 4
 OLDER = ("before",)
 """Revisions that an upgrade starts from: made up, until there is a second one."""
 
+NEWEST_OF_FILES = [each for each in CURRENT.known if each not in DATABASES_ONLY][-1]
+"""The newest revision that changes a file."""
+
 BEFORE = "revision = 'before'\ndown_revision = None\n\n\ndef upgrade():\n    pass\n"
 NEWEST = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = {CURRENT.newest!r}
+revision = {NEWEST_OF_FILES!r}
 down_revision = "before"
 
 
@@ -47,7 +50,7 @@ def upgrade():
 
 def schema_in(folder: Path) -> Schema:
     """A schema with a revision before the newest, whose scripts are in a folder."""
-    return Schema(known=(*OLDER, CURRENT.newest), scripts=folder / "scripts")
+    return Schema(known=(*OLDER, NEWEST_OF_FILES), scripts=folder / "scripts")
 
 
 def older(path: Path, *, emptied: bool) -> None:
@@ -125,7 +128,7 @@ def problems_of(path: Path, before: Held) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
         revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         sound = connection.execute("PRAGMA integrity_check").fetchall()
-    if revision != [(CURRENT.newest,)] or sound != [("ok",)]:
+    if revision != [(NEWEST_OF_FILES,)] or sound != [("ok",)]:
         found.append(f"it is of revision {revision}, integrity_check says {sound[:3]}")
     now = held(path)
     if now.events != before.events:
