@@ -10,11 +10,18 @@ from pydantic import BaseModel
 
 from interlock.engine import Agent, EditTool, LocalRuntime, ScriptedModel, ToolContext, define_tool
 from interlock.engine.agents import C, Runtime, T, task_tool
+from interlock.engine.agents.tools import diff
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preview may take its time on a busy machine: none of these tests is about the limit."""
+    monkeypatch.setattr(diff, "PREVIEW_SECONDS", 9.0)
 
 
 async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
