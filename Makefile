@@ -11,7 +11,7 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 types tests docs caches postgresql
+	@$(MAKE) --no-print-directory --jobs=2 types tests docs
 
 types: $(VENV)/dev
 	$(BIN)/pyright
@@ -68,6 +68,7 @@ SCREENS := live-nets or approval-whole or edit-review or batch-read or answer-fo
 # The tests above and those that take too long to be run with each change: before a merge.
 full: export HYPOTHESIS_PROFILE = full
 full: test
+	@$(MAKE) --no-print-directory --jobs=2 caches postgresql
 
 # All examples of every law, the longest tests, and Textual's caches as they ship: before a release.
 thorough: export HYPOTHESIS_PROFILE = thorough

@@ -211,7 +211,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case LimitRaised() as body:
             return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
         case NewerEvent() as body:
-            return body.name, "of a newer version, not shown"
+            return body.name, "unknown to this version, not shown"
 
 
 def _switched_by(body: NetToggled | ModeChanged) -> str:
