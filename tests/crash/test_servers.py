@@ -258,7 +258,7 @@ def blinked(cluster: Cluster, random: Random) -> None:
 
 
 def vanished(cluster: Cluster, random: Random) -> None:
-    """What one sends, or what it is answered, or both, vanishes until it is ended, and then no more."""
+    """Packets of one, or those to it, or both, vanish until it is ended, and then no more."""
     victim = random.choice(cluster.servers)
     own = cluster.id_of(victim)
     assert isinstance(victim.way, Line)

@@ -43,7 +43,7 @@ def expressions(value: object) -> list[str]:
 
 
 async def metrics_of(directory: Path) -> str:
-    """What a server with a stream exports."""
+    """The metrics of a server with a stream."""
     async with served(directory) as server:
         streams = AuditStreams(server.hub, STREAM, print)
         await streams.start()
@@ -104,7 +104,7 @@ class TestNames:
         assert named - whole - ONLY_POSTGRESQL == set()
 
     async def test_panels_of_streams(self, tmp_path: Path) -> None:
-        """What a server says of its streams has a panel each, by the label that it has there."""
+        """Each metric of streams has a panel, by the label that it has there."""
         text = await metrics_of(tmp_path)
         labels = dict(re.findall(r"^(interlock_audit_stream_\w+)\{(\w+)=", text, re.MULTILINE))
         assert len(labels) == 5

@@ -34,7 +34,7 @@ class TestMoved:
         assert moved_services(before, now) == {"ntfy://h/a": "ntfy://h/c"}
 
     def test_who_is_whose(self) -> None:
-        """Where two of a scheme change nobody knows which is which."""
+        """Two changed addresses of a scheme are not taken for each other: nobody knows which is which."""
         before, now = NotifySettings(to=("ntfy://h/a", "ntfy://h/b")), NotifySettings(to=("ntfy://h/c",))
         assert moved_services(before, now) == {}
 
@@ -53,7 +53,7 @@ class TestChanged:
             assert old.heard == []
 
     async def test_what_failed(self) -> None:
-        """What a service refused by its old secret is tried again by the new one, and once."""
+        """A message that was refused by the old secret is tried again by the new one, and once."""
         async with (
             served(FAILS) as old,
             served(TAKEN) as new,
@@ -70,7 +70,7 @@ class TestChanged:
             assert [len(old.heard), len(on.problems), len(on.waiting.sleeps)] == [1, 1, 2]
 
     async def test_what_was_told(self) -> None:
-        """What became of a request is told at the new address, once, and also after another change."""
+        """The end of a request is told at the new address, once, and also after another change."""
         async with served(TAKEN) as old, served(TAKEN) as new:
             first, second = topic(old.port, "old"), topic(new.port, "new")
             async with running(NotifySettings(to=(first,))) as on:

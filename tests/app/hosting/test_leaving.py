@@ -33,7 +33,7 @@ class TestWait:
     async def test_is_said_at_once_and_ended_by_a_key(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """What it waits for stands in the terminal, and Ctrl+C ends the wait, not the program."""
+        """The terminal says what it waits for, and Ctrl+C ends the wait, not the program."""
         before = signal.getsignal(signal.SIGINT)
         closing = asyncio.create_task(close_aloud(Waiting(Hub.open(tmp_path / "j.db"))))
         try:

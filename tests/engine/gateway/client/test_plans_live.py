@@ -105,7 +105,7 @@ def cut(agent: AgentClient) -> None:
 
 class TestVanished:
     async def test_connection_before_approval(self, tmp_path: Path) -> None:
-        """Who comes back hears of the plan that was approved meanwhile, and has its calls once."""
+        """An agent that comes back hears of the plan approved meanwhile, and has its calls once."""
         async with at_work(tmp_path) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
