@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.engine.backtest import Judge, Trial
@@ -14,6 +14,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.rules import compile_rules
 from tests.engine.backtest.recorder import Recorder
 
+TWO_PEOPLE = "after c or a require 2 human-approvals before b for same input.k no grants"
 LINES = [
     "require a before b for same input.k",
     "require a since c before b for same input.k",
@@ -25,7 +26,7 @@ LINES = [
     "block b after a or c",
     "after a require human-approval before b for same input.k",
     "after a or c require human-approval before b for same input.k",
-    "after c or a require 2 human-approvals before b for same input.k no grants",
+    TWO_PEOPLE,
     "block b after a or c until human-approval",
     "limit b to 5 of input.n per session for each input.k",
     "limit a to 6 of input.n per c",
@@ -46,6 +47,9 @@ calls = st.tuples(
     st.lists(st.sampled_from(LINES), min_size=1, max_size=4, unique=True),
     st.sampled_from(["enforce", "shadow"]),
     st.lists(calls, max_size=12),
+)
+@example(
+    [TWO_PEOPLE], "enforce", [("a", 1, 0, "ends", "approved", 1), ("b", 1, 0, "ends", "approved", 0)]
 )
 async def test_the_record_is_the_gate(
     lines: list[str], mode: str, made: list[tuple[str, Any, Any, str, str, int]]

@@ -58,6 +58,7 @@ class Recorder:
         self.running: dict[str, ToolCall] = {}
         self._steps: dict[str, tuple[Step, ...]] = {}
         self._questions: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+        self._people: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[GateDecision]] = {}
         self._inputs: dict[str, Mapping[str, object]] = {}
 
@@ -103,6 +104,7 @@ class Recorder:
                 rule=rule_record(request.rule),
             )
         )
+        self._people[call.tool_call_id] = request.people
         self._questions[call.tool_call_id] = asyncio.get_running_loop().create_future()
         return await self._questions[call.tool_call_id]
 
@@ -114,8 +116,9 @@ class Recorder:
         return asked[-1].approval_id
 
     async def answer(self, call_id: str, approved: bool, **edited: Any) -> None:
-        """A person's answer; with `edited` the call gets another input."""
+        """The answer of as many people as must approve; with `edited` the call gets another input."""
         question = self._questions.pop(call_id)
+        others = tuple(f"operator {number}" for number in range(1, self._people[call_id]))
         body = ApprovalDecided(
             approval_id=self._asked(call_id),
             call_id=call_id,
@@ -124,7 +127,7 @@ class Recorder:
             input=edited or None,
         )
         self.bodies.append(body)
-        question.set_result(ApprovalAnswer(approved, input=edited or None, by="maria"))
+        question.set_result(ApprovalAnswer(approved, input=edited or None, by="maria", others=others))
         await _rest()
 
     async def withdraw(self, call_id: str) -> None:
