@@ -75,9 +75,6 @@ from .submitted import SubmittedSession
 Judged: TypeAlias = Callable[[str, ToolCall, float], None]
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
-_SETTLED_EVERY = 0.01
-"""Seconds between two looks at whether a session's beginning or end is recorded."""
-
 log = logging.getLogger(__name__)
 
 CHILDREN_LISTED = 8
@@ -133,7 +130,7 @@ class SessionRegistry:
         self._publish = publish
         self._spawn = spawn
         self._hosted: dict[str, HostedSession] = {}
-        self._changing: set[str] = set()
+        self._changing: dict[str, asyncio.Event] = {}
 
     def watch_judging(self, judged: Judged) -> None:
         """Call `judged` with the session of each call that is judged, the call and its seconds."""
@@ -330,7 +327,7 @@ class SessionRegistry:
         hosted = self.hosted(session_id)
         if session_id in self._changing:
             raise UnknownSessionError(f"Session '{session_id}' is being closed")
-        self._changing.add(session_id)
+        self._begin_change(session_id)
         try:
             hosted.leaving = f"{CLOSED} by {by}"
             await _stop(hosted, hosted.leaving)
@@ -346,7 +343,7 @@ class SessionRegistry:
                 hosted.fail(error)  # it stays, but no step of it is taken any more
             raise
         finally:
-            self._changing.discard(session_id)
+            self._end_change(session_id)
 
     async def hand_over(self) -> None:
         """End the sessions of external agents as ones that go on at another server; their calls run on.
@@ -359,11 +356,11 @@ class SessionRegistry:
             await self.settled(hosted.id)
             if hosted.id not in self._hosted:  # it was closed meanwhile
                 return
-            self._changing.add(hosted.id)
+            self._begin_change(hosted.id)
             try:
                 await end(hosted)
             finally:
-                self._changing.discard(hosted.id)
+                self._end_change(hosted.id)
 
         async def end(hosted: ExternalSession) -> None:
             hosted.leaving = HANDED_OVER
@@ -582,23 +579,29 @@ class SessionRegistry:
 
     async def settled(self, session_id: str) -> None:
         """Wait until nobody begins, resumes or ends a session; so it is until the caller waits again."""
-        while session_id in self._changing:  # noqa: ASYNC110 - it takes the moments of a write
-            await asyncio.sleep(_SETTLED_EVERY)
+        while (change := self._changing.get(session_id)) is not None:
+            await change.wait()
 
     def __contains__(self, session_id: str) -> bool:
         """Tell whether a session is live, wherever its loop is."""
         return session_id in self._hosted
+
+    def _begin_change(self, session_id: str) -> None:
+        self._changing[session_id] = asyncio.Event()
+
+    def _end_change(self, session_id: str) -> None:
+        self._changing.pop(session_id).set()
 
     @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
         """Keep others from beginning, resuming or ending this session. Raises `live` when it is live."""
         if session_id in self._changing or session_id in self._hosted:
             raise live
-        self._changing.add(session_id)
+        self._begin_change(session_id)
         try:
             yield
         finally:
-            self._changing.discard(session_id)
+            self._end_change(session_id)
 
 
 def _with_plan(resumed: SessionResumed, plan: RecoveryPlan) -> SessionResumed:
