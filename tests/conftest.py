@@ -26,6 +26,17 @@ def keep_files_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
+_ID_CHARACTERS = 80
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Name a parameter that is a very long text by its beginning and its length."""
+    text = val.decode("latin-1") if isinstance(val, bytes) else val
+    if not isinstance(text, str) or len(text) <= _ID_CHARACTERS:
+        return None
+    return f"{text[:_ID_CHARACTERS].encode('unicode_escape').decode()}... ({len(text)})"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # The thorough run has Textual's caches as they ship, as has `make caches`, and files on a disk.
     if not THOROUGH and os.environ.get("TEXTUAL_CACHES") != "shipped":
