@@ -88,12 +88,12 @@ screenshots: $(VENV)/dev
 	$(BIN)/python -m tests.support.screenshots screenshots
 	$(BIN)/python -m tests.support.web_screenshots screenshots
 
-# The stamps say which set of dependencies the environment holds; a changed pyproject.toml renews them. Packages
-# are compiled as they are used: most of their modules never are, and to compile all takes half of the time.
+# The stamps say which set of dependencies the environment holds; a changed pyproject.toml renews them. The
+# tests compile packages as they use them: most modules are never used, and to compile all takes half of the time.
 $(VENV)/run: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Interlock into $(VENV); the first time takes a minute or two."
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
 $(VENV)/dev: pyproject.toml
