@@ -12,13 +12,17 @@ from textual.widget import Widget
 from ...engine.history.model.records import FreezeRecord
 from ...engine.hub.api import HubApi
 from ..format.text import shown
+from ..terminal.key_rights import Permission
 from ..terminal.keymap import key_of
 
 LOOKS_PER_SECOND = 2
 
 
 class FreezeLine(Widget):
-    """The first line of a screen while all agents are frozen; over a dialog it lies on the screen's."""
+    """The first line of a screen while all agents are frozen; over a dialog it lies on the screen's.
+
+    `key` is the one that lifts the freeze, where this operator may.
+    """
 
     DEFAULT_CSS = """
     FreezeLine {
@@ -28,18 +32,16 @@ class FreezeLine(Widget):
     }
     """
 
-    def __init__(self, freeze: FreezeRecord, key: str) -> None:
+    def __init__(self, freeze: FreezeRecord, key: str | None) -> None:
         super().__init__()
         self.freeze = freeze
         self._key = key
 
     def render(self) -> Content:
         width, words = self.content_size.width, shown(self.freeze.words)
-        lines = (
-            f"ALL AGENTS {words} · new calls wait · {self._key} lifts it",
-            f"ALL AGENTS {words} · new calls wait",
-            f"ALL AGENTS {words}",
-        )
+        lines = [f"ALL AGENTS {words} · new calls wait", f"ALL AGENTS {words}"]
+        if self._key is not None:
+            lines.insert(0, f"{lines[0]} · {self._key} lifts it")
         found = next((line for line in map(Content, lines) if line.cell_length <= width), None)
         return found or Content(lines[-1]).truncate(width, ellipsis=True)
 
@@ -47,9 +49,10 @@ class FreezeLine(Widget):
 class FreezeDisplay:
     """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
 
-    def __init__(self, app: App[None], hub: HubApi) -> None:
+    def __init__(self, app: App[None], hub: HubApi, permission: Permission) -> None:
         self._app = app
         self._hub = hub
+        self._permission = permission
 
     def begin(self) -> None:
         """Follow the hub's freeze from now on; not every hub tells when it changes."""
@@ -70,6 +73,7 @@ class FreezeDisplay:
             for line in lines:
                 await line.remove()
             if freeze is not None:
-                line = FreezeLine(freeze, key_of(type(self._app), "app.freeze"))
+                lifts = self._permission.refusal("administer") is None
+                line = FreezeLine(freeze, key_of(type(self._app), "app.freeze") if lifts else None)
                 line.set_class(isinstance(screen, ModalScreen), "-over")
                 await screen.mount(line, before=0)

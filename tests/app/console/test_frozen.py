@@ -48,7 +48,7 @@ class TestKey:
                 await seat.until(lambda seat=seat: LINE not in seat.painted())
 
     async def test_needs_the_right(self) -> None:
-        """Who only looks freezes nothing; who only decides does not get to the panel that lifts it."""
+        """Who only looks freezes nothing; who only decides is shown neither key nor panel to lift it."""
         for rights, freeze in (
             ("look", None),
             ("decide", FreezeRecord(by="ada", at=NOW, reason="")),
@@ -61,6 +61,8 @@ class TestKey:
                 await pilot.pause()
                 assert not isinstance(app.screen, Loosen)
                 assert hub.asked == []
+                for line in app.screen.query(FreezeLine):
+                    assert "lifts it" not in line.render().plain
 
     @pytest.mark.slow
     async def test_what_a_reason_says_is_text(self) -> None:
