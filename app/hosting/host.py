@@ -26,7 +26,7 @@ from ..terminal.appearance import Appearance
 from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .farewell import close_aloud, farewell, farewell_to_server
-from .notifications import notifications_of
+from .notifications.notifier import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
 Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]

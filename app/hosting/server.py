@@ -61,7 +61,7 @@ from .farewell import close_aloud
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
 from .live_rules import ExternalRules, LiveRules
-from .notifications import Notifications, notifications_of
+from .notifications.notifier import Notifications, notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from ....engine.core.sanitize import visible
     from ...config.loader import FILE_NAME, SettingsError
     from ...config.notifications import notify_settings
-    from ...hosting.notification_delivery import host_of
+    from ...hosting.notifications.delivery import host_of
 
     try:
         settings = notify_settings()
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _services(addresses: Sequence[str]) -> str:
-    from ...hosting.service_messages import service_name
+    from ...hosting.notifications.service_messages import service_name
 
     return f"tell {', '.join(map(service_name, addresses))}" if addresses else ""
 
@@ -69,8 +69,8 @@ def _later(settings: NotifySettings) -> list[tuple[timedelta, str]]:
 
 async def _try(settings: NotifySettings) -> int:
     from ....engine.core.sanitize import visible
-    from ...hosting.notification_delivery import SendError
-    from ...hosting.notifications import as_bytes, payload_of, sample_request, send_notification
+    from ...hosting.notifications.delivery import SendError
+    from ...hosting.notifications.notifier import as_bytes, payload_of, sample_request, send_notification
 
     now = datetime.now(UTC)
     request = sample_request(now)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from interlock.app.config.notifications import NotifySettings
-from interlock.app.hosting.notifications import moved_services, notifications_of
+from interlock.app.hosting.notifications.notifier import moved_services, notifications_of
 from interlock.engine.history.database.location import PostgresLocation
 
 from ...engine.gateway.cluster.test_shared_hub import asked, hub_on

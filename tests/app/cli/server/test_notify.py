@@ -17,8 +17,8 @@ from interlock.app.cli.main import main
 from interlock.app.config.loader import SettingsError
 from interlock.app.config.notifications import NotifySettings, notify_settings
 from interlock.app.demo.agent import TASK, open_demo
-from interlock.app.hosting.notification_delivery import SendError, host_of, post, run_command
-from interlock.app.hosting.notifications import (
+from interlock.app.hosting.notifications.delivery import SendError, host_of, post, run_command
+from interlock.app.hosting.notifications.notifier import (
     Clocks,
     Notifier,
     as_bytes,

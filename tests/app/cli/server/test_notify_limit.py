@@ -10,13 +10,13 @@ from datetime import timedelta
 import pytest
 
 from interlock.app.config.notifications import NotifySettings
-from interlock.app.hosting.notification_limit import (
+from interlock.app.hosting.notifications.limit import (
     MOST_LINES,
     Channel,
     several_message,
     several_waiting,
 )
-from interlock.app.hosting.service_messages import Message
+from interlock.app.hosting.notifications.service_messages import Message
 from interlock.engine.history.model.events import ApprovalCommented, ApprovalRequested
 from interlock.engine.history.model.state import ApprovalState
 from tests.support.clock import Clock

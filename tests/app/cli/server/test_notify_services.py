@@ -14,9 +14,9 @@ import pytest
 from interlock.app.cli.main import main
 from interlock.app.config.loader import SettingsError
 from interlock.app.config.notifications import NotifySettings, notify_settings
-from interlock.app.hosting.notification_delivery import SendError
-from interlock.app.hosting.notifications import payload_of, send_notification
-from interlock.app.hosting.service_messages import (
+from interlock.app.hosting.notifications.delivery import SendError
+from interlock.app.hosting.notifications.notifier import payload_of, send_notification
+from interlock.app.hosting.notifications.service_messages import (
     Message,
     _reason,
     service_name,

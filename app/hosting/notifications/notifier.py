@@ -2,7 +2,7 @@
 
 The process that hosts the agents sends them in the background: a command that hangs or fails holds up no
 call. Each request is notified once, again when it is escalated or after a failure, and not once it is
-decided. Of many within a minute people are told together (`notification_limit`).
+decided. Of many within a minute people are told together (`limit`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
-from ...engine.core.clock import Clock, utc_now
-from ...engine.core.durations import format_duration
-from ...engine.core.sanitize import visible, visible_words
-from ...engine.history.model.events import (
+from ....engine.core.clock import Clock, utc_now
+from ....engine.core.durations import format_duration
+from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.model.events import (
     ApprovalCommented,
     ApprovalDecided,
     ApprovalEscalated,
@@ -35,12 +35,12 @@ from ...engine.history.model.events import (
     ApprovalWithdrawn,
     JournalEvent,
 )
-from ...engine.history.model.records import RuleRecord
-from ...engine.history.model.state import ApprovalState
-from ...engine.hub.hub import Hub
-from ..config.notifications import NotifySettings
-from .notification_delivery import SendError, post, run_command
-from .notification_limit import Address, Channel, several_message, several_waiting
+from ....engine.history.model.records import RuleRecord
+from ....engine.history.model.state import ApprovalState
+from ....engine.hub.hub import Hub
+from ...config.notifications import NotifySettings
+from .delivery import SendError, post, run_command
+from .limit import Address, Channel, several_message, several_waiting
 from .service_messages import Ending, Message, ending_message, request_link, tell_service, waiting_message
 
 RETRIES = (2.0, 8.0, 30.0)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from ...engine.core.sanitize import visible
+from ....engine.core.sanitize import visible
 
 TIMEOUT = 10.0
 """Seconds that a command or a server has."""

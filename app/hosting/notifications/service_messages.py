@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
-from ...engine.core.sanitize import visible
-from ...engine.history.model.events import ApprovalDecided, ApprovalExpired, ApprovalWithdrawn
-from ...engine.history.model.state import ApprovalState
-from .notification_delivery import LOGGED, TIMEOUT, SendError
+from ....engine.core.sanitize import visible
+from ....engine.history.model.events import ApprovalDecided, ApprovalExpired, ApprovalWithdrawn
+from ....engine.history.model.state import ApprovalState
+from .delivery import LOGGED, TIMEOUT, SendError
 
 if TYPE_CHECKING:
     from apprise.logger import NotifyLogEntry
 
-    from .notifications import Notification
+    from .notifier import Notification
 
 Ending: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 

@@ -1,0 +1,1 @@
+"""Messages about requests that wait, to people outside of the console."""
