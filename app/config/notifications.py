@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import chain
@@ -9,12 +10,20 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Self, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    model_validator,
+)
 
-from .loader import Key
+from .loader import Key, SettingsError
 from .paths import is_sequence
 from .quantities import length_of_time, one_or_more
-from .tables import SettingsTable
+from .tables import SettingsTable, secret_file, secret_in
 
 MOST_MESSAGES = 600
 """Messages a minute, at most."""
@@ -90,6 +99,57 @@ def _times(value: object) -> object:
     return value
 
 
+SIGNING_SECRET = "INTERLOCK_SLACK_SIGNING_SECRET"
+SLACK_HOST = "hooks.slack.com"
+
+
+def _slack_webhook(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.netloc == SLACK_HOST and parts.scheme == "https" and parts.path.count("/") == 4
+    except ValueError:
+        good = False
+    if not good:  # It is a secret, and not shown.
+        raise ValueError(
+            f"expected a webhook of your Slack app, https://{SLACK_HOST}/services/T…/B…/…, as its page "
+            "Incoming Webhooks has it"
+        )
+    return value
+
+
+class SlackSettings(BaseModel):
+    """`[notify.chat.slack]`: a Slack app that gets messages, and whose clicks may decide."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    webhook: Annotated[str, AfterValidator(_slack_webhook), Field(repr=False)]
+    signing_secret_file: Annotated[
+        Annotated[str, Field(pattern=r"\S")] | None, AfterValidator(secret_file)
+    ] = None
+
+    def secret(self, environ: Mapping[str, str] | None = None) -> str:
+        """The secret with which Slack signs clicks. Raises `SettingsError`."""
+        where, meaning = "[notify.chat.slack]", "the app's signing secret"
+        if self.signing_secret_file is not None:
+            return secret_in(self.signing_secret_file, f"{where}: signing_secret_file", meaning)
+        found = (os.environ if environ is None else environ).get(SIGNING_SECRET, "").strip()
+        if not found:
+            raise SettingsError(
+                f"{where}: there is no signing secret, without which nobody decides from Slack: put "
+                f"{meaning} (Basic Information) into a file, chmod 600 it, and name it with "
+                f"signing_secret_file; or set {SIGNING_SECRET}"
+            )
+        return found
+
+
+class ChatSettings(BaseModel):
+    """`[notify.chat]`: the chat in which operators may decide."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slack: SlackSettings
+
+
 class NotifySettings(SettingsTable):
     """Settings of notifications: the delay, and a command, an address of one's own, or services."""
 
@@ -128,24 +188,40 @@ class NotifySettings(SettingsTable):
     include_input: Annotated[StrictBool, Key("`true`: with the call's input, masked as on screen")] = (
         False
     )
+    chat: Annotated[
+        ChatSettings | None,
+        Key(
+            "a Slack app that gets messages, and from which requests of low risk may be decided: a table "
+            "`[notify.chat.slack]` with `webhook`, and `signing_secret_file`, a file that only you may "
+            f"read (else `{SIGNING_SECRET}`)"
+        ),
+    ] = None
 
     @property
     def ways(self) -> tuple[str | None, ...]:
-        """The services, or `None` for the command or the address of one's own."""
-        return (None,) if self.command or self.url else self.to
+        """The services, or `None` for the command or the address of one's own; then the chat."""
+        ways = (None,) if self.command or self.url else self.to
+        return ways if self.chat is None else (*ways, self.chat.slack.webhook)
 
     @property
     def services(self) -> tuple[str, ...]:
         """All services, each once."""
-        return tuple(dict.fromkeys((*self.to, *chain.from_iterable(self.later.values()))))
+        own = (way for way in self.ways if way is not None)
+        return tuple(dict.fromkeys((*own, *chain.from_iterable(self.later.values()))))
+
+    def is_chat(self, way: str | None) -> bool:
+        """Tell whether a way to tell people is the chat."""
+        return self.chat is not None and way == self.chat.slack.webhook
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         given = [name for name in ("command", "url", "to") if getattr(self, name)]
         if len(given) > 1:
             raise ValueError(f"has {' and '.join(given)}; give one of them")
-        if not given and not self.later:
+        if not given and not self.later and self.chat is None:
             raise ValueError("needs command, url or to; give one of them")
+        if self.chat is not None and self.chat.slack.webhook in self.to:
+            raise ValueError("the webhook of [notify.chat.slack] stands in to as well; name it once")
         return self
 
 

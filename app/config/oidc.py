@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...engine.core.approvers import GROUP
 from ...engine.core.rights import KINDS, Rights
 from ...engine.gateway.oidc.login_terms import SESSION, LoginTerms
 from ...engine.gateway.oidc.provider import checked_issuer
 from ...engine.gateway.protocol.login_exchange import LoginOffer
-from ...engine.gateway.protocol.tokens import TokenError, read_private
-from .loader import Key, SettingsError
-from .paths import resolve_in
+from .loader import Key
 from .quantities import age, one_or_more
-from .tables import BASE, SettingsTable
+from .tables import SettingsTable, secret_file, secret_in
 
 SECRET = "INTERLOCK_OIDC_SECRET"
 LONGEST_SESSION = 30 * 24 * 3600.0
@@ -39,12 +37,6 @@ def _recheck(value: object) -> float:
     if not LEAST_RECHECK <= seconds <= LONGEST_SESSION:
         raise ValueError(f"expected a time from 10m to 30d, found {value!r}")
     return seconds
-
-
-def _resolved(file: str, info: ValidationInfo) -> str:
-    context: Mapping[str, Path | None] = info.context or {}
-    base = context.get(BASE)
-    return file if base is None else resolve_in(base, file)
 
 
 def _scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,7 +79,7 @@ class OidcSettings(SettingsTable):
     client_id: Annotated[Text, Key("the client that you registered there for `interlock web`")]
     client_secret_file: Annotated[
         Text | None,
-        AfterValidator(lambda file, info: None if file is None else _resolved(file, info)),
+        AfterValidator(secret_file),
         Key(
             f"a file with the client's secret, which only you may read (else `{SECRET}`); none for a "
             "public client"
@@ -165,23 +157,7 @@ class OidcSettings(SettingsTable):
         environ = os.environ if environ is None else environ
         if self.client_secret_file is None:
             return environ.get(SECRET) or None
-        try:
-            secret = read_private(Path(self.client_secret_file)).strip()
-        except FileNotFoundError as error:
-            raise SettingsError(
-                f"[oidc]: client_secret_file: there is no file {self.client_secret_file}; put the "
-                "client's "
-                "secret there, and chmod 600 it"
-            ) from error
-        except TokenError as error:
-            raise SettingsError(f"[oidc]: client_secret_file: {error}") from error
-        if not secret or not secret.isprintable():
-            raise SettingsError(
-                f"[oidc]: client_secret_file: {self.client_secret_file}: expected the client's secret, "
-                "on "
-                "one line"
-            )
-        return secret
+        return secret_in(self.client_secret_file, "[oidc]: client_secret_file", "the client's secret")
 
 
 def oidc_settings(

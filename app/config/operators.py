@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -35,12 +36,23 @@ if TYPE_CHECKING:
     from ...engine.history.database.location import Location
 
 TABLE = "operators"
+ACCOUNT = re.compile(r"[TE][A-Z0-9]{2,30}/[UW][A-Z0-9]{2,30}")
+"""An account in Slack: the ids of its team and of the user there."""
 
 
 def _group(name: str) -> str:
     if not GROUP.fullmatch(name):
         raise ValueError(f"a group is one word of letters, digits, '-' and '_', found {name!r}")
     return name
+
+
+def _account(text: str) -> str:
+    if not ACCOUNT.fullmatch(text):
+        raise ValueError(
+            "expected the ids of a team and of a user in Slack, as T012AB3C4/U012AB3C4 (a name may be "
+            f"anybody's), found {text!r:.60}"
+        )
+    return text
 
 
 class OperatorSettings(BaseModel):
@@ -64,6 +76,13 @@ class OperatorSettings(BaseModel):
             "name"
         ),
     ] = None
+    slack: Annotated[
+        Annotated[str, AfterValidator(_account)] | None,
+        Key(
+            "the operator's account in Slack by the ids of team and user, `T012AB3C4/U012AB3C4`: whoever "
+            "has it decides what `[notify.chat]` allows; not with `subject`"
+        ),
+    ] = None
 
 
 class OperatorsTable(RootModel[dict[str, OperatorSettings]]):
@@ -82,12 +101,10 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
     issuer = None if provider is None else provider.issuer
     if found is None:
         return Operators(None, claimed, issuer)
-    try:
-        table = OperatorsTable.model_validate(dict(found.values))
-    except ValidationError as error:
-        raise SettingsError("\n".join(_problems(found, error))) from error
+    table = _table(found)
     _check_names(found)
     logins = _logins(found, table, issuer)
+    _accounts(found, table)
     return Operators(
         tuple(
             Operator(operator_name(name), each.role, tuple(dict.fromkeys(each.groups)), logins.get(name))
@@ -96,6 +113,17 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
         claimed,
         issuer,
     )
+
+
+def slack_accounts(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> Mapping[str, str]:
+    """Names of operators by their accounts in Slack. Raises `SettingsError`."""
+    environ = os.environ if environ is None else environ
+    found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
+    if found is None:
+        return {}
+    return _accounts(found, _table(found))
 
 
 def with_keys(known: Operators, journal: Location, *, sure: bool = False) -> Operators:
@@ -131,6 +159,13 @@ def report_approvers(command: str, nets: Iterable[SkillNet], known: Operators | 
         print(f"interlock {command}: {visible(text)}", file=sys.stderr, flush=True)
 
 
+def _table(found: FoundTable) -> OperatorsTable:
+    try:
+        return OperatorsTable.model_validate(dict(found.values))
+    except ValidationError as error:
+        raise SettingsError("\n".join(_problems(found, error))) from error
+
+
 def _problems(found: FoundTable, error: ValidationError) -> list[str]:
     problems: list[str] = []
     for each in error.errors(include_url=False):
@@ -139,7 +174,7 @@ def _problems(found: FoundTable, error: ValidationError) -> list[str]:
             *keys, key = keys
             text = unknown_setting(str(key), list(OperatorSettings.model_fields))
         elif len(keys) == 1:
-            text = f"expected a table with role, groups and subject, found {each['input']!r}"
+            text = f"expected a table with role, groups, subject and slack, found {each['input']!r}"
         else:
             text = describe_error(each)
         problems.append(f"{found.where}: {dotted(tuple(keys))}: {text}")
@@ -161,6 +196,24 @@ def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Map
             raise SettingsError(f"{where}: is that of '{other}', too: list each person once")
         logins[name] = login
     return logins
+
+
+def _accounts(found: FoundTable, table: OperatorsTable) -> Mapping[str, str]:
+    """Names of the operators by their accounts in Slack. Raises `SettingsError`."""
+    accounts: dict[str, str] = {}
+    for name, each in table.root.items():
+        if each.slack is None:
+            continue
+        where = f"{found.where}: {dotted((name, 'slack'))}"
+        if each.subject is not None:
+            raise SettingsError(
+                f"{where}: the role of who logs in at a provider is the provider's to say, and a click "
+                "in Slack cannot ask it: leave out slack or subject"
+            )
+        other = accounts.setdefault(each.slack, name)
+        if other != name:
+            raise SettingsError(f"{where}: is that of '{other}', too: list each person once")
+    return accounts
 
 
 def _check_names(found: FoundTable) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self, get_type_hints
+from typing import ClassVar, Self, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from .errors import UNKNOWN, Keys, describe_error, dotted, unknown_setting
 from .loader import FoundTable, SettingsError, declared_keys, find_tables, users_file
+from .paths import resolve_in
 
 BASE = "base"
 """The key of a validation's context with the directory of the user's own file, where its paths begin."""
@@ -56,10 +57,43 @@ class SettingsTable(BaseModel):
             raise SettingsError("\n".join(problems)) from error
 
 
-def _key_names(table: type[SettingsTable], keys: Keys) -> list[str]:
+def _key_names(table: type[BaseModel], keys: Keys) -> list[str]:
     """Keys of the table, or of the one that `keys` lead to in it."""
     if not keys:
         return list(table.model_fields)
     part: object = table.model_fields[str(keys[0])].annotation
+    for each in (part, *get_args(part)):
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return _key_names(each, keys[1:])
     hints = get_type_hints(part) if isinstance(part, type) else {}
     return [name for name in hints if not name.startswith("_")]
+
+
+# Files with a secret
+
+
+def secret_file(file: str | None, info: ValidationInfo) -> str | None:
+    """The path of a file with a secret, relative to the user's own file."""
+    context: Mapping[str, Path | None] = info.context or {}
+    base = context.get(BASE)
+    return file if base is None or file is None else resolve_in(base, file)
+
+
+def secret_in(file: str, setting: str, meaning: str) -> str:
+    """The secret in the file that a setting names, as `[oidc]: client_secret_file`.
+
+    Raises `SettingsError` for one that is not there, that others may read, or that has no secret.
+    """
+    from ...engine.gateway.protocol.tokens import TokenError, read_private
+
+    try:
+        secret = read_private(Path(file)).strip()
+    except FileNotFoundError as error:
+        raise SettingsError(
+            f"{setting}: there is no file {file}; put {meaning} there, and chmod 600 it"
+        ) from error
+    except TokenError as error:
+        raise SettingsError(f"{setting}: {error}") from error
+    if not secret or not secret.isprintable():
+        raise SettingsError(f"{setting}: {file}: expected {meaning}, on one line")
+    return secret

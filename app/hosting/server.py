@@ -61,7 +61,7 @@ from .farewell import close_aloud
 from .headless import Answer, automatic_answers
 from .idle_exit import wait_until_unused
 from .live_rules import ExternalRules, LiveRules
-from .notifications.notifier import Notifications, notifications_of
+from .notifications.notifier import ChatSource, Notifications, no_chat, notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
@@ -108,6 +108,8 @@ class ServerOptions:
     """Traces have the arguments and results of calls, masked."""
     approvals: Address | None = None
     """Address for clients of the Agent Approval Protocol; `None` for none."""
+    chat: ChatSource = no_chat
+    """Terms on which this process takes clicks in a chat."""
 
 
 def rule_sets(
@@ -249,7 +251,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
             async with (
                 _traces(gateway.hub, serving),
                 _http_side(gateway, serving, streams),
-                notifications_of(hub, hook, _complain) as notifications,
+                notifications_of(hub, hook, _complain, serving.chat) as notifications,
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
                 yield RunningServer(gateway, address, serving, notifications)

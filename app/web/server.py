@@ -28,6 +28,7 @@ from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
+from .chat.decisions import OPEN_TO_CHAT, SlackDecisions
 from .logins import LOGIN_LIFETIME, Login, Logins, browser_name, is_secret
 from .oidc.consoles import OperatorConsoles, PhonesOfLogins
 from .oidc.sign_in import OPEN_TO_LOGGED_OUT as OIDC_OPEN_TO_LOGGED_OUT
@@ -66,7 +67,9 @@ LOCALHOST = ("127.0.0.1", "::1")
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
-_PUBLIC = frozenset({"login", "redeem", "own", *OPEN_TO_LOGGED_OUT, *OIDC_OPEN_TO_LOGGED_OUT})
+_PUBLIC = frozenset(
+    {"login", "redeem", "own", *OPEN_TO_LOGGED_OUT, *OIDC_OPEN_TO_LOGGED_OUT, *OPEN_TO_CHAT}
+)
 """Routes for those who have not logged in: the page that asks for it, and what that is made of."""
 _SOCKETS = frozenset({"ws", "deep-ws"})
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
@@ -98,7 +101,8 @@ class ConsoleServer:
     """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process.
 
     With `phone`, which gives a console of the hub, it also has the pages for phones. With `sign_in`
-    people log in at a provider as well, and have the consoles of `operators`.
+    people log in at a provider as well, and have the consoles of `operators`. With `chat` it takes clicks
+    in a chat.
     """
 
     def __init__(
@@ -111,6 +115,7 @@ class ConsoleServer:
         deny_reasons: Sequence[str] = (),
         sign_in: SignIn | None = None,
         operators: OperatorConsoles | None = None,
+        chat: SlackDecisions | None = None,
     ) -> None:
         self.logins = logins or Logins()
         self._console = console
@@ -118,6 +123,7 @@ class ConsoleServer:
         self._failures = Failures(MAX_WRONG_LINKS)
         self._sign_in = sign_in
         self._operators = operators
+        self._chat = chat
 
         def pages(connect: Callable[[], ConsoleClient]) -> PhonePages:
             return PhonePages(connect, self.logins, self._failures, self._renew, deny_reasons)
@@ -234,6 +240,8 @@ class ConsoleServer:
             await self._phone.close()
         if self._sign_in is not None:
             await self._sign_in.close()
+        if self._chat is not None:
+            await self._chat.close()
 
     def link(self) -> str:
         """A link that logs one browser in, once. The part after the # is in no request."""
@@ -272,6 +280,8 @@ class ConsoleServer:
             app.add_routes(self._phone.routes())
         if self._sign_in is not None:
             app.add_routes(self._sign_in.routes())
+        if self._chat is not None:
+            app.add_routes(self._chat.routes())
         app.on_response_prepare.append(self._seal)
         app.on_shutdown.append(self._end_tabs)
         return app
@@ -283,7 +293,9 @@ class ConsoleServer:
         """Look at every request before anything is done for it."""
         name = request.match_info.route.name or ""
         acts = request.method not in ("GET", "HEAD") or name in _SOCKETS
-        status = find_refusal(request.headers, self._names, same_origin=acts)
+        # A chat's server is no page: what it sends is signed.
+        own_page = acts and name not in OPEN_TO_CHAT
+        status = find_refusal(request.headers, self._names, same_origin=own_page)
         if status is not None:
             return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))

@@ -27,9 +27,12 @@ from ...engine.history.database.location import absolute
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse, report_directory
 from ..config.gateway import gateway_settings
+from ..config.loader import SettingsError
 from ..config.oidc import OidcSettings, oidc_settings
 from ..config.trust import rule_texts
 from ..hosting.certificate import Certificate, server_certificate
+from ..hosting.notifications.notifier import no_chat
+from ..hosting.notifications.slack import ChatTerms, chat_terms
 from ..hosting.server import (
     NOTHING_JUDGED,
     RunningServer,
@@ -41,6 +44,7 @@ from ..hosting.server import (
 )
 from ..sources.deep_link import DeepLink
 from ..terminal.qr_code import qr_lines
+from .chat.decisions import SlackDecisions
 from .environment import tab_environment
 from .logins import LoginFile, Logins, login_file
 from .oidc.consoles import OperatorConsoles
@@ -49,6 +53,10 @@ from .server import ConsoleServer
 from .tabs import Console
 
 PORT = 8738
+NO_CLICKS = (
+    "clicks in Slack are not taken with --connect: requests are decided from there where `interlock web` "
+    "has a server of its own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,27 @@ class SessionServer:
 Running = Callable[[], AsyncGenerator[SessionServer, None]]
 
 
+class Chat:
+    """The terms on which clicks in a chat are taken, which may be read again."""
+
+    def __init__(self, terms: ChatTerms) -> None:
+        self._terms: ChatTerms | None = terms
+
+    def current(self) -> ChatTerms | None:
+        """The terms now; `None` where clicks are taken no more."""
+        return self._terms
+
+    def read_again(self) -> str:
+        """Read the terms again, and return a message on the result; a fault changes nothing."""
+        try:
+            self._terms = chat_terms()
+        except SettingsError as error:
+            return f"SIGHUP: decisions from Slack stay as they are: {error}"
+        if self._terms is None:
+            return "SIGHUP: nobody decides from Slack any more"
+        return f"SIGHUP: decisions from Slack are those of {self._terms.people}"
+
+
 def serve_console(args: argparse.Namespace) -> None:
     """Serve the console to browsers until told to end, as the options of `interlock web` say.
 
@@ -71,12 +100,16 @@ def serve_console(args: argparse.Namespace) -> None:
     listen = Address.parse(args.listen) if args.listen else Address(port=PORT)
     certificate = server_certificate(listen, args.certificate, args.key)
     _check_reach(listen, private=certificate is not None)
+    terms = chat_terms()
+    chat = None if terms is None or args.connect is not None else Chat(terms)
     if args.connect is not None:
+        if terms is not None:
+            refuse("web", NO_CLICKS)
         server, token = _attached(args), _token(args)
     else:
-        server, token = _started(args)
+        server, token = _started(args, chat)
     logins = _logins(args, listen, token)
-    asyncio.run(_serve(args, listen, certificate, logins, server, token))
+    asyncio.run(_serve(args, listen, certificate, logins, server, token, chat))
 
 
 async def _serve(
@@ -86,12 +119,14 @@ async def _serve(
     logins: Logins,
     server: Running,
     token: str,
+    chat: Chat | None,
 ) -> None:
     provider = oidc_settings()
     async with asynccontextmanager(server)() as sessions:
         url = sessions.url
         environment = tab_environment(token)
         sign_in = _sign_in(provider, url, token)
+        hub = None if sessions.own is None else sessions.own.gateway.hub
         front = ConsoleServer(
             lambda link: Console(_line(args, url, link), environment),
             logins=logins,
@@ -102,6 +137,7 @@ async def _serve(
                 lambda link, own: Console(_line(args, url, link), tab_environment(own)),
                 lambda own: ConsoleClient(url, own),
             ),
+            chat=None if hub is None or chat is None else SlackDecisions(hub, chat.current),
         )
         try:
             if certificate is None:
@@ -112,7 +148,6 @@ async def _serve(
             raise OSError(
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
             ) from error
-        hub = None if sessions.own is None else sessions.own.gateway.hub
         if hub is not None and hub.web_page is None:
             hub.keys.page = front.url
 
@@ -120,6 +155,8 @@ async def _serve(
             _renew(front, certificate)
             if sessions.own is not None:
                 sessions.own.read_again()
+            if chat is not None:
+                _say(chat.read_again())
 
         try:
             end = end_requested(hung_up)
@@ -186,6 +223,10 @@ def _renew(front: ConsoleServer, certificate: Certificate | None) -> None:
     result = reload_certificate(certificate)
     if certificate is not None:
         front.certify(certificate.names)
+    _say(result)
+
+
+def _say(result: str) -> None:
     print(f"interlock web: {visible(result)}", file=sys.stderr, flush=True)
 
 
@@ -221,7 +262,7 @@ def _token(args: argparse.Namespace) -> str:
     return secret
 
 
-def _started(args: argparse.Namespace) -> tuple[Running, str]:
+def _started(args: argparse.Namespace, chat: Chat | None) -> tuple[Running, str]:
     """Start a server of this command's own; return it with the operator's token."""
     tokens = TokenFile(token_file())
     agent, console = own_tokens(tokens, args.operator)
@@ -245,6 +286,7 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
         redaction=redaction(args),
         policy=approval_settings().policy,
         oidc=oidc_settings(),
+        chat=no_chat if chat is None else chat.current,
     )
     if "token_file" in args.typed:
         raise ValueError("--token-file is for a server that runs already; name that with --connect")

@@ -51,6 +51,15 @@ def login_id(issuer: str, subject: str) -> str:
     return f"{issuer} {subject}"
 
 
+SLACK = "https://hooks.slack.com"
+"""Provider of those who decide in Slack: their subject there is an account, `TEAM/USER`."""
+
+
+def chat_of(login: str | None) -> str:
+    """Name of the chat in which a person with this identity has decided; empty for none."""
+    return "Slack" if login is not None and login.startswith(f"{SLACK} ") else ""
+
+
 @dataclass(frozen=True)
 class Operators:
     """The operators that a configuration lists.

@@ -74,14 +74,20 @@ def _short(text: str) -> str:
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-async def post(url: str, payload: bytes, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
-    """Send `payload`, a CloudEvent in JSON. The answer's status. Raises `SendError` for any but a 2xx.
+async def post(
+    url: str,
+    payload: bytes,
+    *,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - of the whole exchange
+    content_type: str = "application/cloudevents+json",
+) -> str:
+    """Send `payload`, by default a CloudEvent. The answer's status. Raises `SendError` for any but a 2xx.
 
     A redirection is none: what is sent goes where the config says and nowhere else.
     """
     import httpx  # takes longer to import than a console to start
 
-    headers = {"Content-Type": "application/cloudevents+json", "User-Agent": "interlock"}
+    headers = {"Content-Type": content_type, "User-Agent": "interlock"}
     try:
         async with (
             asyncio.timeout(timeout),

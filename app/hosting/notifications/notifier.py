@@ -17,10 +17,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppres
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
+from ....engine.core.approvers import chat_of
 from ....engine.core.clock import Clock, utc_now
 from ....engine.core.durations import format_duration
 from ....engine.core.sanitize import visible, visible_words
@@ -42,6 +43,7 @@ from ...config.notifications import NotifySettings
 from .delivery import SendError, post, run_command
 from .limit import Address, Channel, several_message, several_waiting
 from .service_messages import Ending, Message, ending_message, request_link, tell_service, waiting_message
+from .slack import SAMPLE, ChatTerms, plain_payload, tell_slack, waiting_payload
 
 RETRIES = (2.0, 8.0, 30.0)
 """Seconds before each further attempt."""
@@ -193,6 +195,14 @@ class Clocks:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+ChatSource: TypeAlias = Callable[[], ChatTerms | None]
+"""The terms on which this process takes clicks in a chat; `None` where it takes none."""
+
+
+def no_chat() -> None:
+    """No terms: nobody decides from a chat."""
+
+
 class Notifier:
     """Tells what waits longer than the settings say. `failed` hears once that it does not work."""
 
@@ -202,10 +212,12 @@ class Notifier:
         settings: NotifySettings,
         failed: Callable[[str], object],
         clocks: Clocks | None = None,
+        chat: ChatSource = no_chat,
     ) -> None:
         self._hub = hub
         self._settings = settings
         self._failed = failed
+        self._chat = chat
         self._clocks = clocks or Clocks()
         # By request and step: the first ones to be told, and those of `later`.
         self._waiting: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -355,7 +367,8 @@ class Notifier:
                 told = self._told.setdefault(approval_id, (request, {}))[1]
                 turn = told.setdefault(way, asyncio.Lock())
             async with turn:
-                await send_notification(self._settings, request, self._clocks.now(), way, address=address)
+                now, chat = self._clocks.now(), self._chat()
+                await send_notification(self._settings, request, now, way, address=address, chat=chat)
 
         await asyncio.gather(*(self._try(approval_id, partial(send, way)) for way in ways))
 
@@ -374,9 +387,15 @@ class Notifier:
                     channel.hold_ending(request.id, message)
                     self._tell_soon(service, channel)
                 else:
-                    await tell_service(service, message)
+                    await _tell(self._settings, service, message)
 
-        works = (partial(send, *each) for each in services.items())
+        # A message in the chat from which it was decided says so itself by then.
+        in_chat = isinstance(ending, ApprovalDecided) and chat_of(ending.login) != ""
+        works = (
+            partial(send, *each)
+            for each in services.items()
+            if not (in_chat and self._settings.is_chat(self._at(each[0])))
+        )
         await asyncio.gather(*(self._try(request.id, work) for work in works))
 
     # Several at once
@@ -431,7 +450,7 @@ class Notifier:
     ) -> None:
         if len(waiting) == 1 and not endings:
             [(request, address)] = waiting
-            await send_notification(self._settings, request, now, way, address=address)
+            await send_notification(self._settings, request, now, way, address=address, chat=self._chat())
             return
         summaries = [
             (each.id, payload_of(each, now, include_input=False, address=address).summary)
@@ -439,7 +458,7 @@ class Notifier:
         ]
         several = several_waiting(summaries, self._settings.link)
         if way is not None:
-            await tell_service(way, several_message(several, endings))
+            await _tell(self._settings, way, several_message(several, endings))
             return
         values = several.model_dump(mode="json", exclude={"link"} if several.link is None else None)
         await deliver(self._settings, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
@@ -479,8 +498,12 @@ async def send_notification(
     *,
     test: bool = False,
     address: Address | None = None,
+    chat: ChatTerms | None = None,
 ) -> str:
-    """Tell a service of one request, or who is set up; what was answered. Raises `SendError`."""
+    """Tell a service of one request, or who is set up; what was answered. Raises `SendError`.
+
+    Messages to the chat have buttons on the terms `chat`.
+    """
     payload = payload_of(
         request,
         now,
@@ -489,9 +512,18 @@ async def send_notification(
         test=test,
         address=address,
     )
-    if service is not None:
-        return await tell_service(service, waiting_message(payload))
-    return await deliver(settings, as_bytes(payload))
+    if service is None:
+        return await deliver(settings, as_bytes(payload))
+    if settings.is_chat(service):
+        return await tell_slack(service, waiting_payload(payload, request, chat))
+    return await tell_service(service, waiting_message(payload))
+
+
+async def _tell(settings: NotifySettings, service: str, message: Message) -> str:
+    """Send a message to a service or the chat. Raises `SendError`."""
+    if settings.is_chat(service):
+        return await tell_slack(service, plain_payload(message))
+    return await tell_service(service, message)
 
 
 async def deliver(settings: NotifySettings, payload: bytes) -> str:
@@ -523,15 +555,16 @@ def moved_services(before: NotifySettings, now: NotifySettings) -> dict[str, str
 class Notifications:
     """Notifications of what waits on a hub, whose settings may change; nothing without any."""
 
-    def __init__(self, hub: Hub, failed: Callable[[str], object]) -> None:
+    def __init__(self, hub: Hub, failed: Callable[[str], object], chat: ChatSource = no_chat) -> None:
         self._hub = hub
         self._failed = failed
+        self._chat = chat
         self._notifier: Notifier | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, settings: NotifySettings, waiting: Sequence[ApprovalState] = ()) -> None:
         """Tell of what waits, and of what comes."""
-        self._notifier = Notifier(self._hub, settings, self._failed)
+        self._notifier = Notifier(self._hub, settings, self._failed, chat=self._chat)
         self._task = asyncio.get_running_loop().create_task(self._notifier.run(waiting))
 
     async def change(self, settings: NotifySettings | None) -> None:
@@ -554,10 +587,13 @@ class Notifications:
 
 @asynccontextmanager
 async def notifications_of(
-    hub: Hub, settings: NotifySettings | None, failed: Callable[[str], object]
+    hub: Hub,
+    settings: NotifySettings | None,
+    failed: Callable[[str], object],
+    chat: ChatSource = no_chat,
 ) -> AsyncGenerator[Notifications]:
     """Tell of what waits on `hub` meanwhile; nothing without settings."""
-    notifications = Notifications(hub, failed)
+    notifications = Notifications(hub, failed, chat)
     if settings is not None:
         notifications.begin(settings)
     try:
@@ -570,7 +606,7 @@ def sample_request(now: datetime) -> ApprovalState:
     """A request as there might be one, for trying the hook."""
     rule = RuleRecord(file="deploy.rules", line=5, text="require human-approval before deploy")
     return ApprovalState(
-        id="sample",
+        id=SAMPLE,
         session="sample-session",
         agent="release-bot",
         call_id="c1",

@@ -1,7 +1,8 @@
 """Messages to services such as ntfy, Slack or PagerDuty, which Apprise delivers.
 
 A message has the tool, the agent, the rule, the risk and a link, and of the input nothing unless that is
-asked for. Nothing that an agent has named becomes a mention, a link or markup. No service can decide.
+asked for. Nothing that an agent has named becomes a mention, a link or markup. No service can decide but
+Slack, which `slack` is about.
 """
 
 from __future__ import annotations
@@ -55,19 +56,24 @@ def request_link(base: str | None, approval_id: str) -> str | None:
     return None if base is None else f"{base}/m/a/{quote(approval_id, safe='')}"
 
 
-def waiting_message(told: Notification) -> Message:
-    """The message that a request waits."""
+def facts_of(told: Notification) -> list[str]:
+    """Lines on the rule, and the beginning of the digest."""
     rule = (
         [] if told.rule is None else [f"rule: {without_markup(f'{told.rule.text} ({told.rule.place})')}"]
     )
-    digest = [] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"]
+    return rule + ([] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"])
+
+
+def waiting_message(told: Notification) -> Message:
+    """The message that a request waits."""
     given = []
     if told.input is not None:
         text = without_markup(json.dumps(told.input, ensure_ascii=False)[: 2 * INPUT])
         given = [f"input: {text[:INPUT]}{'…' if len(text) > INPUT else ''}"]
     link = [] if told.link is None else [told.link]
     test = "Only a test. " if told.test else ""
-    return Message(f"{test}{without_markup(told.summary)}", "\n".join([*rule, *digest, *given, *link]))
+    text = "\n".join([*facts_of(told), *given, *link])
+    return Message(f"{test}{without_markup(told.summary)}", text)
 
 
 def ending_message(request: ApprovalState, names: tuple[str, str], ending: Ending) -> Message:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from pydantic import JsonValue
 
-from ...core.approvers import with_groups
+from ...core.approvers import chat_of, with_groups
 from ...core.durations import format_duration
 from ...core.sanitize import visible
 from ...core.value_key import split_key
@@ -295,7 +295,8 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     answered = body.input is not None and body.approval_id in wanting
     verdict = "answered" if answered else "approved" if body.approved else "denied"
     edited = " with edited input" if body.input is not None and not answered else ""
-    by = with_groups(body.by, body.groups)
+    chat = chat_of(body.login)
+    by = f"{with_groups(body.by, body.groups)}{f' in {chat}' if chat else ''}"
     return f"{verdict} by {by}{edited}{_reason_suffix(body.reason)}"
 
 

@@ -541,7 +541,8 @@ class ApprovalDecided(Record):
 
     `input` is what the call runs with where a person changed that, and what they filled in where the
     request wants something. `others` have approved before, where several people must. `groups` are those
-    that `by` was in then, `login` and `proof` as in `ApprovalGiven`.
+    that `by` was in then, `login` and `proof` as in `ApprovalGiven`; of who decided in Slack `login` is
+    the account there.
     """
 
     type: Literal["approval.decided"] = "approval.decided"

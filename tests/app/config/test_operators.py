@@ -75,7 +75,7 @@ class TestOperators:
             ('[operators.ada]\ngroups = ["on call"]', r"ada.groups\[0\]: a group is one word"),
             (
                 '[operators]\nada = "look"',
-                r"ada: expected a table with role, groups and subject, found 'look'",
+                r"ada: expected a table with role, groups, subject and slack, found 'look'",
             ),
             (
                 "[operators.ada]\n[operators.Ada]",

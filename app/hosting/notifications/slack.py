@@ -1,0 +1,263 @@
+"""Messages to a Slack app, with buttons where a request may be decided there.
+
+A click approves what the message shows. So approve comes only with a message that shows all of the input
+as it is, and each button carries a seal: nobody else who may post to the channel can make one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from ....engine.core.plan import PLAN
+from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.model.state import ApprovalState
+from ....engine.history.redaction.spans import holds_mask
+from ...config.notifications import notify_settings
+from ...config.operators import slack_accounts
+from ...viewmodels.request import unreadable_reason
+from .delivery import host_of, post
+from .service_messages import Message, facts_of, waiting_message, without_markup
+
+if TYPE_CHECKING:
+    from .notifier import Notification
+
+MOST_CHARACTERS, MOST_LINES = 600, 12
+"""Size of an input that is approved from a message: Slack folds what is longer."""
+_FROM_RIGHT = frozenset({"R", "AL", "AN"})
+SAMPLE = "sample"
+"""Id of the request of `interlock notify --test`, which nobody can decide."""
+
+Answer: TypeAlias = Literal["approve", "deny"]
+Block: TypeAlias = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTerms:
+    """Terms on which a process takes clicks: the app's signing secret, and operators by their accounts.
+
+    With `shows_input` messages have inputs, without which nothing is approved.
+    """
+
+    secret: str = field(repr=False)
+    accounts: Mapping[str, str]
+    shows_input: bool
+
+    @property
+    def people(self) -> str:
+        """Who decides, with their accounts."""
+        found = (f"{name} ({account})" for account, name in self.accounts.items())
+        return ", ".join(found) or "nobody: name an account in [operators.NAME] with slack"
+
+
+def chat_terms() -> ChatTerms | None:
+    """The terms that the user's settings say, if they do. Raises `SettingsError`."""
+    settings = notify_settings()
+    if settings is None or settings.chat is None:
+        return None
+    return ChatTerms(settings.chat.slack.secret(), slack_accounts(), settings.include_input)
+
+
+# What may be decided
+
+
+def undecidable_reason(request: ApprovalState) -> str | None:
+    """Reason why nobody decides a request from a chat at all; `None` where somebody may."""
+    if request.risk != "low":
+        return "its rule does not say 'risk low'"
+    if request.asks_for:
+        return "its rule does not take anybody's approval"
+    if request.wants is not None:
+        return "it has a form to fill in"
+    if request.called == PLAN or request.plan:
+        return "it is about a plan"
+    if request.original is not None or request.edited_by is not None:
+        return "an operator edited it"
+    if request.beyond is not None:
+        return "it is beyond a grant"
+    if request.fuse is not None or request.taken_back is not None:
+        return "it has been approved before"
+    if request.late is not None:
+        return "its client is gone"
+    return None
+
+
+def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | None:
+    """Reason why a request is not approved from a message; `None` where the message shows all of it."""
+    if not shows_input:
+        return "messages have no input here (include_input)"
+    if unreadable_reason(request) is not None:
+        return "its input is too long for a message"
+    names, texts = (request.tool, request.called), [*_texts(request.input)]
+    if request.hidden or any(map(holds_mask, (*names, *texts))):
+        return "its input has masked text"
+    if any(visible_words(each) != each for each in names) or not all(map(_is_plain, texts)):
+        return "it has characters that are not seen, look like others, or change the direction"
+    if request.uninspectable is not None:
+        return "it cannot be fully analysed"
+    if request.preview is not None:
+        return "the tool shows a preview of what it does"
+    text = _whole_text(request)
+    if len(text) > MOST_CHARACTERS or text.count("\n") >= MOST_LINES:
+        return "its input is too long for a message"
+    return None
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether a text is read as it is: a chat orders what is written from the right anew."""
+    if text.isascii():
+        return visible(text, keep_newlines=True) == text
+    same = visible_words(text, keep_newlines=True) == text
+    return same and not any(unicodedata.bidirectional(each) in _FROM_RIGHT for each in text)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """All texts in a value, names of fields included."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, each in value.items():
+                yield name
+                yield from _texts(each)
+        case list():
+            for each in value:
+                yield from _texts(each)
+        case _:
+            pass
+
+
+def _whole_text(request: ApprovalState) -> str:
+    """The call as JSON: in it no value can look like a field, nor a line like one of ours."""
+    tool = [request.tool, request.called] if request.called != request.tool else [request.tool]
+    return f"{' · '.join(tool)}\n{json.dumps(request.input, ensure_ascii=False, indent=2)}"
+
+
+# Buttons
+
+
+class Button(BaseModel):
+    """Value of a button: the request, the digest of what was shown, and the seal of both."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    request: str
+    digest: str
+    seal: str
+
+
+def button_value(secret: str, answer: Answer, request_id: str, digest: str) -> str:
+    """Value of the button with which a request is answered."""
+    seal = _seal(secret, answer, request_id, digest)
+    return Button(request=request_id, digest=digest, seal=seal).model_dump_json()
+
+
+def opened_button(secret: str, answer: Answer, value: str) -> Button | None:
+    """The button of a value that was made here for this answer; `None` for any other."""
+    try:
+        button = Button.model_validate_json(value)
+    except ValidationError:
+        return None
+    seal = _seal(secret, answer, button.request, button.digest)
+    return button if hmac.compare_digest(seal.encode(), button.seal.encode()) else None
+
+
+def _seal(secret: str, answer: Answer, request_id: str, digest: str) -> str:
+    # Slack signs texts that begin with its version, `v0:`, so that no signature of one is the other's.
+    sealed = json.dumps(["interlock button", answer, request_id, digest])
+    return hmac.new(secret.encode(), sealed.encode(), hashlib.sha256).hexdigest()
+
+
+# Messages
+
+
+def plain_payload(message: Message) -> Block:
+    """A message without buttons."""
+    return {"text": "\n".join(filter(None, (message.title, message.text))), "unfurl_links": False}
+
+
+def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms | None) -> Block:
+    """The message that a request waits; `terms` are those on which clicks are taken, if they are."""
+    if terms is None or undecidable_reason(request) is not None:
+        return plain_payload(waiting_message(told))
+    message, digest = waiting_message(told), request.digest or ""
+    why = unapprovable_reason(request, shows_input=terms.shows_input)
+    blocks: list[JsonValue] = [_section(message.title)]
+    if facts := facts_of(told):
+        blocks.append(_section("\n".join(facts)))
+    if why is None:
+        preformatted: JsonValue = {
+            "type": "rich_text_preformatted",
+            "elements": [{"type": "text", "text": _whole_text(request)}],
+        }
+        blocks.append({"type": "rich_text", "elements": [preformatted]})
+    else:
+        blocks.append(_section(f"Not approved from here: {why}."))
+    if told.link is not None:
+        blocks.append(_link(told.link))
+    deny = _button("Deny", "deny", button_value(terms.secret, "deny", request.id, digest), "danger")
+    buttons: list[JsonValue] = [deny]
+    if why is None:
+        value = button_value(terms.secret, "approve", request.id, digest)
+        approve = _button("Approve", "approve", value, "primary")
+        buttons = [{**approve, "confirm": _CONFIRM}, deny]
+    blocks.append({"type": "actions", "elements": buttons})
+    return {**plain_payload(message), "blocks": blocks}
+
+
+def decided_payload(text: str) -> Block:
+    """What takes the place of a message whose request is over; it has no buttons."""
+    return {"replace_original": True, **_said(text)}
+
+
+def private_payload(text: str) -> Block:
+    """What only the person reads who clicked."""
+    return {"response_type": "ephemeral", "replace_original": False, **_said(text)}
+
+
+def _said(text: str) -> Block:
+    return {"text": without_markup(text), "blocks": [_section(visible(text))]}
+
+
+def _plain(text: str) -> JsonValue:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _section(text: str) -> Block:
+    return {"type": "section", "text": _plain(text[:2900]), "expand": True}
+
+
+def _link(address: str) -> Block:
+    escaped = address.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "%7C")
+    return {"type": "section", "text": {"type": "mrkdwn", "text": f"<{escaped}|Open the request>"}}
+
+
+def _button(label: str, answer: Answer, value: str, style: str) -> Block:
+    return {
+        "type": "button",
+        "action_id": answer,
+        "text": _plain(label),
+        "value": value,
+        "style": style,
+    }
+
+
+_CONFIRM: JsonValue = {
+    "title": _plain("Approve this call?"),
+    "text": _plain("It runs with exactly the input that the message shows."),
+    "confirm": _plain("Approve"),
+    "deny": _plain("Back"),
+}
+
+
+async def tell_slack(webhook: str, payload: Block) -> str:
+    """Post a message, or an answer to a click. Raises `SendError`."""
+    content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+    return f"{host_of(webhook)} {await post(webhook, content, content_type='application/json')}"

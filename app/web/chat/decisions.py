@@ -1,0 +1,267 @@
+"""Decisions by clicks in Slack, for requests of low risk and operators whose accounts are named.
+
+Whatever is in doubt decides nothing, and the person who clicked reads why. A click counts once; the hub
+counts one answer to a request anyway, and none to another request than the one that was shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from http import HTTPStatus
+
+from aiohttp import web
+from aiohttp.web_routedef import AbstractRouteDef
+
+from ....engine.approvals.policy import Credential
+from ....engine.core.approvers import SLACK, Operator, login_id
+from ....engine.core.rights import may
+from ....engine.core.sanitize import visible
+from ....engine.gateway.server.limits import Failures
+from ....engine.history.model.state import ApprovalState
+from ....engine.hub.hub import Hub
+from ...hosting.notifications.delivery import SendError
+from ...hosting.notifications.notifier import ChatSource, without_links
+from ...hosting.notifications.slack import (
+    SAMPLE,
+    Answer,
+    Block,
+    Button,
+    ChatTerms,
+    decided_payload,
+    opened_button,
+    private_payload,
+    tell_slack,
+    unapprovable_reason,
+    undecidable_reason,
+)
+from ...viewmodels.request import ClaimWarning
+from .slack_request import (
+    FORM,
+    MAX_AGE,
+    Click,
+    SlackRequestError,
+    check_signature,
+    click_of,
+    is_answer_address,
+)
+
+OPEN_TO_CHAT = frozenset({"chat-slack"})
+"""Routes for a chat's server, which shows a signature in place of a login."""
+ANSWERED_WITHIN = 2.0
+"""Seconds after which Slack is told that a click arrived, decided or not: it waits for three."""
+MOST_CLICKS = 30
+"""Clicks a minute of one account."""
+MOST_FORGED = 20
+"""Requests without Slack's signature a minute from one address, before one is only told to wait."""
+MOST_SEEN = 10_000
+MOST_WARNINGS = 500
+
+NOT_DECIDED = "Nothing is decided: "
+CHANGED = f"{NOT_DECIDED}the request or its rules have changed since this message"
+TRIED = "It works: {} decides from here. This was only a test"
+
+log = logging.getLogger(__name__)
+
+
+class _NotDecidedError(Exception):
+    """A click that decides nothing; the message is for who clicked."""
+
+
+class _OverError(Exception):
+    """A request that is not open any more; the message takes the place of the one with the button."""
+
+
+async def _answer(url: str, payload: Block) -> None:
+    if not is_answer_address(url):
+        log.warning("an answer to a click was not sent: its address is not Slack's")
+        return
+    try:
+        await tell_slack(url, payload)
+    except SendError as error:
+        log.warning("an answer to a click was not sent: %s", error)
+
+
+class SlackDecisions:
+    """The route that takes clicks, and what they decide on `hub`.
+
+    `terms` are read for each click. Whoever sends the buttons takes the clicks: another process does not
+    have these requests. `answer` sends what people read to the address of a click.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        terms: ChatSource,
+        *,
+        answer: Callable[[str, Block], Awaitable[None]] = _answer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._hub = hub
+        self._terms = terms
+        self._answer = answer
+        self._clock = clock
+        self._forged = Failures(MOST_FORGED)
+        self._clicks = Failures(MOST_CLICKS)
+        self._seen: dict[str, float] = {}
+        self._warnings: dict[tuple[str, str], ClaimWarning] = {}
+        self._work: set[asyncio.Task[None]] = set()
+
+    def routes(self) -> list[AbstractRouteDef]:
+        """The route, whose name is in `OPEN_TO_CHAT`."""
+        return [web.post("/chat/slack", self._take, name="chat-slack")]
+
+    async def close(self) -> None:
+        """Wait for what was clicked."""
+        await asyncio.gather(*self._work, return_exceptions=True)
+
+    async def _take(self, request: web.Request) -> web.StreamResponse:
+        """Take a click, and answer with nothing: what people read goes to the address of the click."""
+        terms = self._terms()
+        if terms is None:
+            raise web.HTTPNotFound
+        if request.content_type != FORM or request.headers.get("Content-Encoding"):
+            raise web.HTTPUnsupportedMediaType(text=f"expected {FORM}\n")
+        body, now, address = await request.read(), self._clock(), request.remote or ""
+        try:
+            signature = check_signature(terms.secret, request.headers, body, now)
+        except SlackRequestError as error:
+            if self._forged.too_many(address):
+                raise web.HTTPTooManyRequests(text="Wait a minute\n") from error
+            self._forged.note(address)
+            log.warning("%s sent a click that does not count: %s", address, error)
+            raise web.HTTPForbidden(text=f"This does not count: {error}\n") from error
+        if not self._is_first(signature, now):
+            return web.Response(status=HTTPStatus.CONFLICT, text="This click was taken before\n")
+        try:
+            click = click_of(body)
+        except SlackRequestError as error:
+            log.warning("Slack sent a request that is not taken: %s", error)
+            raise web.HTTPBadRequest(text=f"This is not taken: {error}\n") from error
+        if self._clicks.too_many(click.account):
+            raise web.HTTPTooManyRequests(text="Too many clicks; wait a minute\n")
+        self._clicks.note(click.account)
+        task = asyncio.get_running_loop().create_task(self._act(click, terms))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        await asyncio.wait({task}, timeout=ANSWERED_WITHIN)
+        return web.Response()
+
+    def _is_first(self, signature: str, now: float) -> bool:
+        """Tell whether a signed request has not come before."""
+        self._seen = {each: ends for each, ends in self._seen.items() if ends > now}
+        if signature in self._seen or len(self._seen) >= MOST_SEEN:
+            return False
+        # Its time may lie ahead of ours by as much.
+        self._seen[signature] = now + 2 * MAX_AGE
+        return True
+
+    async def _act(self, click: Click, terms: ChatTerms) -> None:
+        """Decide by a click, and have the person read what came of it; never raises."""
+        try:
+            try:
+                payload = decided_payload(await self._decide(click, terms))
+            except _OverError as over:
+                payload = decided_payload(str(over))
+            except _NotDecidedError as error:
+                payload = private_payload(str(error))
+            except Exception as error:
+                log.exception("a click of %s failed", click.account)
+                said = visible(str(error)) or type(error).__name__
+                payload = private_payload(f"Perhaps nothing is decided, look at the console: {said}")
+            await self._answer(click.answer_to, payload)
+        except Exception:
+            log.exception("a click of %s was not answered", click.account)
+
+    async def _decide(self, click: Click, terms: ChatTerms) -> str:
+        """Decide, and return who decided what. Raises `_NotDecidedError` and `_OverError`."""
+        operator = self._operator(click, terms)
+        answer, button = _button(click, terms)
+        if button.request == SAMPLE:
+            raise _NotDecidedError(TRIED.format(operator.name))
+        found = next((a for a in await self._hub.approvals() if a.id == button.request), None)
+        if found is None:
+            raise _OverError(await self._end_of(button.request, operator.name))
+        if found.digest is None or found.digest != button.digest:
+            raise _NotDecidedError(CHANGED)
+        if (why := self._obstacle(found, answer, terms)) is not None:
+            raise _NotDecidedError(f"{NOT_DECIDED}{why}. Look at it in the console")
+        if (claimed := self._claimed(found, operator.name)) is not None:
+            raise _NotDecidedError(f"{NOT_DECIDED}{claimed}")
+        outcome = await self._hub.decide(
+            found.id,
+            approved=answer == "approve",
+            by=operator.name,
+            digest=found.digest,
+            credential=self._credential(click.account, operator),
+        )
+        if not outcome.ok:
+            still_open = any(each.id == found.id for each in await self._hub.approvals())
+            raise (_NotDecidedError if still_open else _OverError)(outcome.message)
+        verdict = "approved" if answer == "approve" else "denied"
+        return f"{_name_of(found)}: {verdict} by {operator.name} in Slack"
+
+    def _operator(self, click: Click, terms: ChatTerms) -> Operator:
+        """The operator whose account has clicked, who may decide. Raises `_NotDecidedError`."""
+        name, known = terms.accounts.get(click.account), self._hub.operators
+        if name is None or not known.lists(name):
+            raise _NotDecidedError(
+                f"{NOT_DECIDED}the account {click.account} is no operator's here. Whoever runs the "
+                f'server can name it in their settings: slack = "{click.account}" in [operators.NAME]'
+            )
+        operator = known.find(name)
+        if not may(operator.rights, "decide"):
+            raise _NotDecidedError(
+                f"{NOT_DECIDED}the role of {name} is '{operator.rights}', and this needs 'decide': see "
+                "[operators]"
+            )
+        return replace(operator, login=login_id(SLACK, click.account))
+
+    def _credential(self, account: str, operator: Operator) -> Credential:
+        """The account in place of a token: it counts while it is the operator's, and decides only."""
+
+        def in_force(_: str, needed: str) -> bool:
+            terms = self._terms()
+            holds = terms is not None and terms.accounts.get(account) == operator.name
+            return holds and needed == "decide"
+
+        return Credential(login_id(SLACK, account), in_force, operator)
+
+    def _obstacle(self, request: ApprovalState, answer: Answer, terms: ChatTerms) -> str | None:
+        """Reason why a request that is as it was shown is not decided from here."""
+        if (why := undecidable_reason(request)) is not None or answer == "deny":
+            return why
+        if (frozen := self._hub.current_freeze()) is not None:
+            return f"all agents are {frozen.words}"
+        return unapprovable_reason(request, shows_input=terms.shows_input)
+
+    def _claimed(self, request: ApprovalState, operator: str) -> str | None:
+        """Words on somebody else's claim of which this operator was not warned yet."""
+        warning = self._warnings.pop((request.id, operator), None) or ClaimWarning(operator)
+        self._warnings[request.id, operator] = warning
+        while len(self._warnings) > MOST_WARNINGS:
+            del self._warnings[next(iter(self._warnings))]
+        return warning.take([request])
+
+    async def _end_of(self, request_id: str, operator: str) -> str:
+        """The end of a request that is not open, in the hub's words."""
+        # No request has this digest, so that nothing is decided by asking.
+        asked = await self._hub.decide(request_id, approved=False, by=operator, digest="-")
+        return asked.message
+
+
+def _button(click: Click, terms: ChatTerms) -> tuple[Answer, Button]:
+    """What was clicked. Raises `_NotDecidedError`."""
+    for answer in ("approve", "deny"):
+        if click.action == answer:
+            button = opened_button(terms.secret, answer, click.value)
+            if button is not None:
+                return answer, button
+    raise _NotDecidedError(f"{NOT_DECIDED}this button is not of this server, or of an earlier secret")
+
+
+def _name_of(request: ApprovalState) -> str:
+    return f"{without_links(request.tool)} of {without_links(request.agent or request.session)}"

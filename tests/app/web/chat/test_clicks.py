@@ -1,0 +1,471 @@
+"""Clicks in Slack that decide, and all those that decide nothing: real HTTP to a real hub."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from pydantic import JsonValue
+
+from interlock.app.hosting.notifications.slack import SAMPLE, ChatTerms, button_value
+from interlock.app.web.chat import decisions
+from interlock.app.web.chat.slack_request import is_answer_address
+from interlock.app.web.server import ConsoleServer
+from interlock.engine.core.approvers import Operator, Operators
+from interlock.engine.core.clock import utc_now
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.hub.hub import ApprovalPolicy
+
+from ....engine.gateway.served import until
+from ..fronts import client, fronted
+from .slack_app import (
+    ANSWERS,
+    BEN,
+    MARIA,
+    SECRET,
+    STRANGER,
+    TERMS,
+    agent,
+    payload,
+    signed,
+    slack_app,
+)
+
+
+class TestDecided:
+    async def test_approved(self, tmp_path: Path) -> None:
+        """The call is allowed, the record names the operator and the account, the message is replaced."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            assert await slack.click(slack.button(request)) == "lint of bot: approved by maria in Slack"
+            assert (await slack.calls[0]).outcome == "allow"  # type: ignore[attr-defined]
+            body = await slack.decided(request)
+            assert (body.approved, body.by) == (True, "maria")
+            assert body.login == f"https://hooks.slack.com {MARIA}"
+            [(address, said)] = slack.answers
+            assert address == ANSWERS
+            assert said["replace_original"] is True
+
+    async def test_denied(self, tmp_path: Path) -> None:
+        """The other button denies."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            said = await slack.click(slack.button(request, "deny"), "deny")
+            assert said == "lint of bot: denied by maria in Slack"
+            assert (await slack.calls[0]).outcome == "block"  # type: ignore[attr-defined]
+
+    async def test_history_says_where(self, tmp_path: Path) -> None:
+        """Whoever reads the record sees that it was decided in Slack."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.click(slack.button(request))
+            events = await slack.served.hub.recorded(request.session)
+            assert any("approved by maria in Slack" in headline(each) for each in events)
+
+    async def test_what_cannot_be_approved_there_is_denied(self, tmp_path: Path) -> None:
+        """An input that no message shows may be denied all the same."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="x" * 5000)
+            assert "too long" in await slack.click(slack.button(request))
+            assert await slack.is_open(request)
+            assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
+
+    async def test_sample(self, tmp_path: Path) -> None:
+        """The button of `interlock notify --test` says that it works, and decides nothing."""
+        async with slack_app(tmp_path) as slack:
+            said = await slack.click(button_value(SECRET, "approve", SAMPLE, ""))
+            assert said == "It works: maria decides from here. This was only a test"
+
+
+class TestWhoClicks:
+    @pytest.mark.parametrize(
+        ("account", "problem"),
+        [
+            ("T012/U999", 'slack = "T012/U999" in ·operators.NAME·'),
+            (STRANGER, "the account T999/U034 is no operator's here"),
+            (BEN, "the role of ben is 'look', and this needs 'decide'"),
+        ],
+    )
+    async def test_not_an_operator_who_may_decide(
+        self, tmp_path: Path, account: str, problem: str
+    ) -> None:
+        """An account without a name, the same user id of another team, a role that is too small."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            for answer in ("approve", "deny"):
+                value = slack.button(request, answer)  # type: ignore[arg-type]
+                said = await slack.click(value, answer, account)
+                assert said.startswith("Nothing is decided: ")
+                assert problem in said
+                assert slack.answers[-1][1]["response_type"] == "ephemeral"
+            assert await slack.is_open(request)
+
+    async def test_no_longer_listed(self, tmp_path: Path) -> None:
+        """An account whose operator is not in the configuration any more decides nothing."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            slack.served.hub.know_operators(Operators((Operator("ada"),)))
+            assert "is no operator's here" in await slack.click(slack.button(request))
+            slack.served.hub.know_operators(Operators())
+            assert "is no operator's here" in await slack.click(slack.button(request))
+            assert await slack.is_open(request)
+
+    async def test_an_account_that_is_taken_away_meanwhile(self, tmp_path: Path) -> None:
+        """The hub asks again whether the account counts, with what is in force then."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            hub, decide = slack.served.hub, slack.served.hub.decide
+
+            async def later(*args: object, **kwargs: object) -> object:
+                slack.terms[0] = ChatTerms(SECRET, {}, shows_input=True)
+                return await decide(*args, **kwargs)  # type: ignore[arg-type]
+
+            hub.decide = later  # type: ignore[method-assign,assignment]
+            assert "no longer in force" in await slack.click(slack.button(request))
+            assert await slack.is_open(request)
+
+
+class TestWhatIsClicked:
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("build", "does not say 'risk low'"),
+            ("deploy", "does not say 'risk low'"),
+            ("run", "does not say 'risk low'"),
+            ("both", "does not take anybody's approval"),
+            ("grouped", "does not take anybody's approval"),
+            ("others", "does not take anybody's approval"),
+        ],
+    )
+    async def test_other_rules(self, tmp_path: Path, name: str, problem: str) -> None:
+        """Medium, high and no risk, two people, a group and `not by author` are decided elsewhere."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, name, text="a")
+            for answer in ("approve", "deny"):
+                value = slack.button(request, answer)  # type: ignore[arg-type]
+                assert problem in await slack.click(value, answer)
+            assert await slack.is_open(request)
+
+    async def test_another_digest(self, tmp_path: Path) -> None:
+        """A button of what the request was before counts for nothing, also with the right seal."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            old = request.model_copy(update={"digest": "0" * 64})
+            assert "have changed since this message" in await slack.click(slack.button(old))
+            assert await slack.is_open(request)
+
+    async def test_edited(self, tmp_path: Path) -> None:
+        """What an operator edited is asked anew under another id; the old button is over."""
+        rules = "require human-approval before lint by 2 risk low\n"
+        async with slack_app(tmp_path, rules=rules) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            hub = slack.served.hub
+            edited = await hub.decide(
+                request.id, approved=True, by="ada", input={"text": "b.py"}, digest=request.digest
+            )
+            assert edited.ok
+            await slack.click(slack.button(request))
+            assert slack.answers[-1][1]["replace_original"] is True
+            [anew] = await until(hub.approvals)
+            assert anew.edited_by == "ada"
+            await slack.click(slack.button(anew))
+            assert await slack.is_open(anew)
+
+    @pytest.mark.parametrize("text", ["", "{}", "approve", '{"request": "x", "digest": "y", "seal": ""}'])
+    async def test_a_button_that_was_not_made_here(self, tmp_path: Path, text: str) -> None:
+        """Whoever has the webhook posts buttons of their own, which count for nothing."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            assert "this button is not of this server" in await slack.click(text)
+            other = button_value("another secret", "approve", request.id, request.digest or "")
+            assert "this button is not of this server" in await slack.click(other)
+            assert "this button is not of this server" in await slack.click(
+                slack.button(request, "deny"), "approve"
+            )
+            assert await slack.is_open(request)
+
+    async def test_decided_before(self, tmp_path: Path) -> None:
+        """The message says who was faster, and has no buttons any more."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.served.hub.decide(request.id, approved=False, by="ada", digest=request.digest)
+            assert await slack.click(slack.button(request)) == "Already denied by ada"
+            assert slack.answers[-1][1]["replace_original"] is True
+            assert (await slack.decided(request)).by == "ada"
+
+    async def test_expired(self, tmp_path: Path) -> None:
+        """Whoever comes too late decides nothing."""
+        policy = ApprovalPolicy(expire=0.05)
+        async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.calls[0]
+            assert (await slack.click(slack.button(request))).startswith("Too late: ")
+
+    async def test_frozen(self, tmp_path: Path) -> None:
+        """While all agents are frozen nobody approves from a chat; denying is no harm."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.served.hub.freeze(by="ada", reason="look first")
+            said = await slack.click(slack.button(request))
+            assert "all agents are frozen by ada: look first" in said
+            assert await slack.is_open(request)
+            assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
+
+    async def test_claimed(self, tmp_path: Path) -> None:
+        """Somebody else's claim is said once; a second click decides all the same."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.served.hub.claim(request.id, by="ada")
+            assert "ada has this: press it again" in await slack.click(slack.button(request))
+            assert await slack.is_open(request)
+            assert "approved by maria" in await slack.click(slack.button(request))
+
+    async def test_without_inputs_in_messages(self, tmp_path: Path) -> None:
+        """Where messages have no inputs any more, a button from before approves nothing."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            slack.terms[0] = ChatTerms(SECRET, TERMS.accounts, shows_input=False)
+            assert "messages have no input here" in await slack.click(slack.button(request))
+            assert await slack.is_open(request)
+
+    async def test_a_request_of_another_server(self, tmp_path: Path) -> None:
+        """A click that comes to another server with the same app decides nothing."""
+        one, other = tmp_path / "one", tmp_path / "other"
+        one.mkdir()
+        other.mkdir()
+        async with slack_app(one) as slack, slack_app(other) as elsewhere, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            assert await elsewhere.click(slack.button(request)) == "This request is no longer open"
+            assert await slack.is_open(request)
+
+    async def test_two_at_once(self, tmp_path: Path) -> None:
+        """Of two clicks one decides, and the record has one decision."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await asyncio.gather(
+                slack.post(signed(payload(slack.button(request)))),
+                slack.post(signed(payload(slack.button(request, "deny"), "deny"))),
+            )
+            said = sorted(str(each["text"]) for _, each in slack.answers)
+            assert len(said) == 2
+            assert sum("in Slack" in each for each in said) == 1
+            await slack.decided(request)
+
+    async def test_a_hub_that_fails(self, tmp_path: Path) -> None:
+        """An error says that one has to look, and is no decision."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+
+            async def broken() -> list[object]:
+                raise OSError("the disk is gone")
+
+            approvals, hub = slack.served.hub.approvals, slack.served.hub
+            hub.approvals = broken  # type: ignore[method-assign,assignment]
+            assert "the disk is gone" in await slack.click(slack.button(request))
+            hub.approvals = approvals  # type: ignore[method-assign]
+            assert await slack.is_open(request)
+
+
+class TestSignature:
+    @pytest.mark.parametrize(
+        "case",
+        ["secret", "stale", "ahead", "none", "no time", "twice", "body", "time", "not ascii", "empty"],
+    )
+    async def test_a_forged_request(self, tmp_path: Path, case: str) -> None:
+        """Another secret, an old one, none, one of another body or time: nothing is decided or said."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            said = payload(slack.button(request))
+            body, headers = signed(said)
+            match case:
+                case "secret":
+                    body, headers = signed(said, secret="another")
+                case "stale":
+                    body, headers = signed(said, age=301)
+                case "ahead":
+                    body, headers = signed(said, age=-310)
+                case "none":
+                    del headers["X-Slack-Signature"]
+                case "no time":
+                    del headers["X-Slack-Request-Timestamp"]
+                case "twice":
+                    headers["X-Slack-Signature"] += f", {headers['X-Slack-Signature']}"
+                case "body":
+                    body = body.replace(b"U034", b"U035")
+                case "time":
+                    headers["X-Slack-Request-Timestamp"] += "0"
+                case "not ascii":
+                    headers["X-Slack-Signature"] = "v0=ä"
+                case _:
+                    headers["X-Slack-Signature"] = ""
+            status, text = await slack.post((body, headers))
+            assert status == 403, text
+            assert text.startswith("This does not count: ")
+            assert slack.answers == []
+            assert await slack.is_open(request)
+
+    async def test_just_in_time(self, tmp_path: Path) -> None:
+        """A request of some minutes ago counts."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            assert (await slack.post(signed(payload(slack.button(request)), age=280)))[0] == 200
+            assert not await slack.is_open(request)
+
+    async def test_replayed(self, tmp_path: Path) -> None:
+        """The same request counts once, whatever came of it."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            await slack.served.hub.freeze(by="ada")
+            click = signed(payload(slack.button(request)))
+            assert (await slack.post(click))[0] == 200
+            await slack.served.hub.lift_freeze(by="ada", reason="it is all right")
+            assert await slack.post(click) == (409, "This click was taken before\n")
+            assert await slack.is_open(request)
+
+    async def test_many_forged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who goes on is told to wait; what Slack signed is taken all the same."""
+        monkeypatch.setattr(decisions, "MOST_FORGED", 3)
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            forged = signed(payload(slack.button(request)), secret="another")
+            assert [(await slack.post(forged))[0] for _ in range(5)] == [403, 403, 403, 429, 429]
+            assert "approved by maria" in await slack.click(slack.button(request))
+
+    async def test_many_clicks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An account clicks so often a minute, and others go on."""
+        monkeypatch.setattr(decisions, "MOST_CLICKS", 2)
+        async with slack_app(tmp_path) as slack:
+            found = [(await slack.post(signed(payload(f"{n}", account=BEN))))[0] for n in range(3)]
+            assert found == [200, 200, 429]
+            assert (await slack.post(signed(payload("x"))))[0] == 200
+
+
+class TestRequest:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"type": "view_submission"},
+            {"actions": []},
+            {"user": {"id": "U034"}},
+            {"user": {"id": "maria", "team_id": "T012"}},
+            {"actions": [{"type": "static_select", "action_id": "approve"}]},
+            {"response_url": None},
+        ],
+    )
+    async def test_no_click_on_a_button(self, tmp_path: Path, said: dict[str, JsonValue]) -> None:
+        """What is signed and yet no click that is known decides nothing."""
+        async with slack_app(tmp_path) as slack, agent(slack) as bot:
+            request = await slack.ask(bot, "lint", text="a.py")
+            status, text = await slack.post(signed(payload(slack.button(request), **said)))
+            assert status == 400
+            assert text.startswith("This is not taken: ")
+            assert await slack.is_open(request)
+
+    @pytest.mark.parametrize("form", ["", "payload", "payload=1&payload=2", "payload=%7B", "other=1"])
+    async def test_no_form_of_slack(self, tmp_path: Path, form: str) -> None:
+        """A form with no payload, two, or one that is no JSON."""
+        async with slack_app(tmp_path) as slack:
+            assert (await slack.post(signed(None, form=form)))[0] == 400
+
+    @pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data", ""])
+    async def test_another_content_type(self, tmp_path: Path, kind: str) -> None:
+        """Slack sends forms."""
+        async with slack_app(tmp_path) as slack:
+            body, headers = signed(payload("x"))
+            headers["Content-Type"] = kind or "application/octet-stream"
+            assert (await slack.post((body, headers)))[0] == 415
+
+    async def test_a_huge_body(self, tmp_path: Path) -> None:
+        """It is not read to its end, signed or not."""
+        async with slack_app(tmp_path) as slack:
+            assert (await slack.post(signed(payload("x", filler="x" * 100_000))))[0] == 413
+
+    async def test_other_methods(self, tmp_path: Path) -> None:
+        """Nothing is done by GET."""
+        async with (
+            slack_app(tmp_path) as slack,
+            ClientSession() as session,
+            session.get(f"{slack.front.url}/chat/slack") as answer,
+        ):
+            assert answer.status in (401, 405)
+
+    async def test_the_name_of_the_server(self, tmp_path: Path) -> None:
+        """A request has to name this server, as all others do."""
+        async with slack_app(tmp_path) as slack:
+            body, headers = signed(payload("x"))
+            assert (await slack.post((body, {**headers, "Host": "evil.example"})))[0] == 421
+
+    async def test_without_settings(self) -> None:
+        """There is no such route: a stranger is refused as anywhere, who is logged in finds nothing."""
+        async with fronted() as front, client(front) as browser, ClientSession() as stranger:
+            body, headers = signed(payload("x"))
+            found = []
+            for path in ("/chat/slack", "/nothing"):
+                async with stranger.post(front.url + path, data=body, headers=headers) as answer:
+                    found.append((answer.status, await answer.text()))
+            assert found[0] == found[1]
+            assert found[0][0] == 403
+            headers["Origin"] = front.url
+            async with browser.post(f"{front.url}/chat/slack", data=body, headers=headers) as answer:
+                assert answer.status == 404
+
+    async def test_settings_that_are_gone(self, tmp_path: Path) -> None:
+        """Once they are taken out clicks find nothing."""
+        async with slack_app(tmp_path) as slack:
+            slack.terms[0] = None
+            assert (await slack.post(signed(payload("x"))))[0] == 404
+
+    async def test_other_routes_need_their_own_page(self, tmp_path: Path) -> None:
+        """Only this one may be asked from elsewhere."""
+        async with slack_app(tmp_path) as slack:
+            front: ConsoleServer = slack.front
+            async with client(front) as session, session.post(f"{front.url}/logout") as answer:
+                assert answer.status == 403
+
+
+class TestAnswerAddress:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://hooks.slack.com/actions/x",
+            "https://hooks.slack.com.evil.example/x",
+            "https://evil.example/hooks.slack.com",
+            "https://hooks.slack.com@evil.example/x",
+            "https://evil.example#@hooks.slack.com/",
+            "https://hooks.slack.com:8443/x",
+            "https://127.0.0.1/x",
+            "https://hooks.slack.com\\@evil.example/x",
+            "https://[hooks.slack.com/x",
+            "//hooks.slack.com/x",
+            "",
+        ],
+    )
+    def test_nowhere_but_slack(self, url: str) -> None:
+        """Whatever a request says, an answer goes to Slack."""
+        assert not is_answer_address(url)
+
+    def test_slack(self) -> None:
+        """The address that Slack gives."""
+        assert is_answer_address(ANSWERS)
+
+    async def test_nothing_is_sent_elsewhere(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It is logged, and no connection is made."""
+        await decisions._answer("http://127.0.0.1:1/x", {})
+        assert "its address is not Slack's" in caplog.text
+
+
+class TestLate:
+    async def test_a_client_that_is_gone(self, tmp_path: Path) -> None:
+        """An approval that would be held for a call that nobody waits for is given elsewhere."""
+        policy = ApprovalPolicy(late=600.0)
+        async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
+            assert (await bot.call("lint", {"text": "a"}, call_id="c1", wait=0.01)).outcome == "waiting"
+            await bot.give_up("c1")
+            [late] = await slack.served.hub.approvals()
+            assert late.late is not None
+            assert late.late > utc_now() + timedelta(seconds=60)
+            assert "its client is gone" in await slack.click(slack.button(late))
+            assert await slack.is_open(late)
