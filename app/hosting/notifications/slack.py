@@ -52,7 +52,7 @@ class ChatTerms:
 
     @property
     def people(self) -> str:
-        """Who decides, with their accounts."""
+        """Names of those who decide, with their accounts."""
         found = (f"{name} ({account})" for account, name in self.accounts.items())
         return ", ".join(found) or "nobody: name an account in [operators.NAME] with slack"
 
@@ -213,12 +213,12 @@ def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms
 
 
 def decided_payload(text: str) -> Block:
-    """What takes the place of a message whose request is over; it has no buttons."""
+    """The replacement of a message whose request is over, without buttons."""
     return {"replace_original": True, **_said(text)}
 
 
 def private_payload(text: str) -> Block:
-    """What only the person reads who clicked."""
+    """An answer for the person alone who clicked."""
     return {"response_type": "ephemeral", "replace_original": False, **_said(text)}
 
 

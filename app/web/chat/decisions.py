@@ -254,7 +254,7 @@ class SlackDecisions:
 
 
 def _button(click: Click, terms: ChatTerms) -> tuple[Answer, Button]:
-    """What was clicked. Raises `_NotDecidedError`."""
+    """The button that was clicked, and its answer. Raises `_NotDecidedError`."""
     for answer in ("approve", "deny"):
         if click.action == answer:
             button = opened_button(terms.secret, answer, click.value)

@@ -24,7 +24,7 @@ from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.history.model.events import ApprovalDecided, EventBody
 from interlock.engine.history.model.state import ApprovalState
-from interlock.engine.hub.hub import ApprovalPolicy
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
 
 from ....engine.gateway.served import Served, served, until
 from ..fronts import small_app
@@ -47,27 +47,31 @@ TERMS = ChatTerms(SECRET, {MARIA: "maria", BEN: "ben"}, shows_input=True)
 
 @dataclass
 class SlackApp:
-    """A front that takes clicks, the server of sessions in its process, and what Slack is told."""
+    """A front that takes clicks, the hub in its process, and what Slack is told.
+
+    Agents connect where it is `served`.
+    """
 
     front: ConsoleServer
-    served: Served
+    hub: Hub
     terms: list[ChatTerms | None]
     answers: list[tuple[str, dict[str, JsonValue]]] = field(default_factory=list)
     calls: list[asyncio.Task[object]] = field(default_factory=list)
+    served: Served | None = None
 
     async def ask(self, session: AgentSession, name: str, **given: JsonValue) -> ApprovalState:
         """The request of a call that an agent makes."""
-        before = {each.id for each in await self.served.hub.approvals()}
+        before = {each.id for each in await self.hub.approvals()}
         self.calls.append(asyncio.ensure_future(session.call(name, given)))
 
         async def found() -> ApprovalState | None:
-            waiting = await self.served.hub.approvals()
+            waiting = await self.hub.approvals()
             return next((each for each in waiting if each.id not in before), None)
 
         return await until(found)
 
     async def is_open(self, request: ApprovalState) -> bool:
-        return any(each.id == request.id for each in await self.served.hub.approvals())
+        return any(each.id == request.id for each in await self.hub.approvals())
 
     async def decided(self, request: ApprovalState) -> ApprovalDecided:
         """The event of its decision."""
@@ -75,7 +79,7 @@ class SlackApp:
         def decision(body: EventBody) -> bool:
             return isinstance(body, ApprovalDecided) and body.approval_id == request.id
 
-        found = [e.body for e in await self.served.hub.recorded(request.session) if decision(e.body)]
+        found = [e.body for e in await self.hub.recorded(request.session) if decision(e.body)]
         [body] = found
         assert isinstance(body, ApprovalDecided)
         return body
@@ -108,7 +112,7 @@ class SlackApp:
 def payload(
     value: str, answer: str = "approve", account: str = MARIA, **more: JsonValue
 ) -> dict[str, JsonValue]:
-    """What Slack says of a click."""
+    """The payload of a click."""
     team, user = account.split("/")
     return {
         "type": "block_actions",
@@ -137,33 +141,43 @@ def signed(
 
 
 @asynccontextmanager
+async def taking_clicks(hub: Hub) -> AsyncGenerator[SlackApp, None]:
+    """A front that takes clicks for the requests of a hub."""
+    hub.know_operators(OPERATORS)
+    terms: list[ChatTerms | None] = [TERMS]
+    answers: list[tuple[str, dict[str, JsonValue]]] = []
+
+    async def answer(url: str, said: dict[str, JsonValue]) -> None:
+        answers.append((url, said))
+
+    front = ConsoleServer(small_app, chat=SlackDecisions(hub, lambda: terms[0], answer=answer))
+    await front.start("127.0.0.1", 0)
+    found = SlackApp(front, hub, terms, answers)
+    try:
+        yield found
+    finally:
+        await front.close()
+        for each in found.calls:
+            each.cancel()
+        await asyncio.gather(*found.calls, return_exceptions=True)
+
+
+@asynccontextmanager
 async def slack_app(
     directory: Path, *, rules: str = RULES, policy: ApprovalPolicy | None = None
 ) -> AsyncGenerator[SlackApp, None]:
-    """A front that takes clicks."""
-    async with served(directory, rules=rules, policy=policy) as running:
-        running.hub.know_operators(OPERATORS)
-        terms: list[ChatTerms | None] = [TERMS]
-        answers: list[tuple[str, dict[str, JsonValue]]] = []
-
-        async def answer(url: str, said: dict[str, JsonValue]) -> None:
-            answers.append((url, said))
-
-        chat = SlackDecisions(running.hub, lambda: terms[0], answer=answer)
-        front = ConsoleServer(small_app, chat=chat)
-        await front.start("127.0.0.1", 0)
-        found = SlackApp(front, running, terms, answers)
-        try:
-            yield found
-        finally:
-            await front.close()
-            for each in found.calls:
-                each.cancel()
-            await asyncio.gather(*found.calls, return_exceptions=True)
+    """The same for a server of its own."""
+    async with (
+        served(directory, rules=rules, policy=policy) as running,
+        taking_clicks(running.hub) as found,
+    ):
+        found.served = running
+        yield found
 
 
 @asynccontextmanager
 async def agent(of: SlackApp) -> AsyncGenerator[AgentSession, None]:
     """A session of an agent elsewhere."""
+    assert of.served is not None
     async with of.served.agent_client() as program, program.session("bot") as session:
         yield session

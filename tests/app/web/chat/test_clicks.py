@@ -16,15 +16,18 @@ from interlock.app.web.chat.slack_request import is_answer_address
 from interlock.app.web.server import ConsoleServer
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.core.clock import utc_now
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.hub.hub import ApprovalPolicy
 
+from ....engine.gateway.cluster.test_shared_hub import hub_on, opened
 from ....engine.gateway.served import until
 from ..fronts import client, fronted
 from .slack_app import (
     ANSWERS,
     BEN,
     MARIA,
+    OPERATORS,
     SECRET,
     STRANGER,
     TERMS,
@@ -32,6 +35,7 @@ from .slack_app import (
     payload,
     signed,
     slack_app,
+    taking_clicks,
 )
 
 
@@ -62,7 +66,7 @@ class TestDecided:
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.click(slack.button(request))
-            events = await slack.served.hub.recorded(request.session)
+            events = await slack.hub.recorded(request.session)
             assert any("approved by maria in Slack" in headline(each) for each in events)
 
     async def test_what_cannot_be_approved_there_is_denied(self, tmp_path: Path) -> None:
@@ -107,9 +111,9 @@ class TestWhoClicks:
         """An account whose operator is not in the configuration any more decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            slack.served.hub.know_operators(Operators((Operator("ada"),)))
+            slack.hub.know_operators(Operators((Operator("ada"),)))
             assert "is no operator's here" in await slack.click(slack.button(request))
-            slack.served.hub.know_operators(Operators())
+            slack.hub.know_operators(Operators())
             assert "is no operator's here" in await slack.click(slack.button(request))
             assert await slack.is_open(request)
 
@@ -117,7 +121,7 @@ class TestWhoClicks:
         """The hub asks again whether the account counts, with what is in force then."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            hub, decide = slack.served.hub, slack.served.hub.decide
+            hub, decide = slack.hub, slack.hub.decide
 
             async def later(*args: object, **kwargs: object) -> object:
                 slack.terms[0] = ChatTerms(SECRET, {}, shows_input=True)
@@ -162,7 +166,7 @@ class TestWhatIsClicked:
         rules = "require human-approval before lint by 2 risk low\n"
         async with slack_app(tmp_path, rules=rules) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            hub = slack.served.hub
+            hub = slack.hub
             edited = await hub.decide(
                 request.id, approved=True, by="ada", input={"text": "b.py"}, digest=request.digest
             )
@@ -191,7 +195,7 @@ class TestWhatIsClicked:
         """The message says who was faster, and has no buttons any more."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            await slack.served.hub.decide(request.id, approved=False, by="ada", digest=request.digest)
+            await slack.hub.decide(request.id, approved=False, by="ada", digest=request.digest)
             assert await slack.click(slack.button(request)) == "Already denied by ada"
             assert slack.answers[-1][1]["replace_original"] is True
             assert (await slack.decided(request)).by == "ada"
@@ -208,7 +212,7 @@ class TestWhatIsClicked:
         """While all agents are frozen nobody approves from a chat; denying is no harm."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            await slack.served.hub.freeze(by="ada", reason="look first")
+            await slack.hub.freeze(by="ada", reason="look first")
             said = await slack.click(slack.button(request))
             assert "all agents are frozen by ada: look first" in said
             assert await slack.is_open(request)
@@ -218,7 +222,7 @@ class TestWhatIsClicked:
         """Somebody else's claim is said once; a second click decides all the same."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            await slack.served.hub.claim(request.id, by="ada")
+            await slack.hub.claim(request.id, by="ada")
             assert "ada has this: press it again" in await slack.click(slack.button(request))
             assert await slack.is_open(request)
             assert "approved by maria" in await slack.click(slack.button(request))
@@ -262,7 +266,7 @@ class TestWhatIsClicked:
             async def broken() -> list[object]:
                 raise OSError("the disk is gone")
 
-            approvals, hub = slack.served.hub.approvals, slack.served.hub
+            approvals, hub = slack.hub.approvals, slack.hub
             hub.approvals = broken  # type: ignore[method-assign,assignment]
             assert "the disk is gone" in await slack.click(slack.button(request))
             hub.approvals = approvals  # type: ignore[method-assign]
@@ -318,10 +322,10 @@ class TestSignature:
         """The same request counts once, whatever came of it."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            await slack.served.hub.freeze(by="ada")
+            await slack.hub.freeze(by="ada")
             click = signed(payload(slack.button(request)))
             assert (await slack.post(click))[0] == 200
-            await slack.served.hub.lift_freeze(by="ada", reason="it is all right")
+            await slack.hub.lift_freeze(by="ada", reason="it is all right")
             assert await slack.post(click) == (409, "This click was taken before\n")
             assert await slack.is_open(request)
 
@@ -464,8 +468,29 @@ class TestLate:
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
             assert (await bot.call("lint", {"text": "a"}, call_id="c1", wait=0.01)).outcome == "waiting"
             await bot.give_up("c1")
-            [late] = await slack.served.hub.approvals()
+            [late] = await slack.hub.approvals()
             assert late.late is not None
             assert late.late > utc_now() + timedelta(seconds=60)
             assert "its client is gone" in await slack.click(slack.button(late))
             assert await slack.is_open(late)
+
+
+class TestManyServers:
+    async def test_decided_at_another(self, postgresql: PostgresLocation) -> None:
+        """Of two servers of a database one takes the clicks, and the owner of the session decides."""
+        here, there = await hub_on(postgresql), await hub_on(postgresql)
+        try:
+            for each in (here, there):
+                each.know_operators(OPERATORS)
+            await opened(here, "require human-approval before deploy risk low\n")
+            call = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {"env": "prod"}))
+            [request] = await until(there.approvals)
+            async with taking_clicks(there) as slack:
+                said = await slack.click(slack.button(request))
+                assert said.endswith(": approved by maria in Slack")
+                assert (await call).outcome == "allow"
+                body = await slack.decided(request)
+                assert (body.by, body.login) == ("maria", f"https://hooks.slack.com {MARIA}")
+        finally:
+            await here.close()
+            await there.close()
