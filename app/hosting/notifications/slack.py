@@ -188,7 +188,9 @@ def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms
     if terms is None or undecidable_reason(request) is not None:
         return plain_payload(waiting_message(told))
     message, digest = waiting_message(told), request.digest or ""
-    why = unapprovable_reason(request, shows_input=terms.shows_input)
+    # Settings of messages and terms of clicks may be read again at different times.
+    shows_input = terms.shows_input and told.input is not None
+    why = unapprovable_reason(request, shows_input=shows_input)
     blocks: list[JsonValue] = [_section(message.title)]
     if facts := facts_of(told):
         blocks.append(_section("\n".join(facts)))

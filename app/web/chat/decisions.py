@@ -202,7 +202,8 @@ class SlackDecisions:
             still_open = any(each.id == found.id for each in await self._hub.approvals())
             raise (_NotDecidedError if still_open else _OverError)(outcome.message)
         verdict = "approved" if answer == "approve" else "denied"
-        return f"{_name_of(found)}: {verdict} by {operator.name} in Slack"
+        alone = "" if found.disconnected is None else "; no connection waits for the answer"
+        return f"{_name_of(found)}: {verdict} by {operator.name} in Slack{alone}"
 
     def _operator(self, click: Click, terms: ChatTerms) -> Operator:
         """The operator whose account has clicked, who may decide. Raises `_NotDecidedError`."""

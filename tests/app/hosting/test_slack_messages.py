@@ -163,6 +163,13 @@ class TestButtons:
         assert "--env prod" not in json.dumps(said)
         assert "include_input" in json.dumps(said)
 
+    def test_inputs_that_messages_have_no_more(self) -> None:
+        """Terms of clicks that are older than the settings of messages bring no input back."""
+        told = payload_of(low(), NOW, include_input=False)
+        said = waiting_payload(told, low(), TERMS)
+        assert list(buttons(said)) == ["deny"]
+        assert "--env prod" not in json.dumps(said)
+
     @pytest.mark.parametrize("name", ["<!channel>", "@here", "*x*", ":x:", "https://evil.example"])
     def test_names_that_mean_something_in_a_chat(self, name: str) -> None:
         """In sections they are plain text, and in what Slack shows in notifications they are broken."""
