@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from configparser import ConfigParser
 from pathlib import Path
@@ -21,7 +22,7 @@ class TestManyServers:
     def check(self, line: list[str]) -> None:
         """The command and its options are taken; raises `SystemExit` otherwise."""
         args = parser("serve").parse_args(line)
-        assert args.rules == ["/etc/interlock/rules.rules"]
+        assert args.rules == ["/etc/interlock/server.rules"]
         assert Address.parse(args.listen.replace("%i", "8737")).port == 8737
 
     def test_unit(self) -> None:
@@ -40,9 +41,11 @@ class TestManyServers:
         found = yaml.safe_load((OPS / "compose-many-servers.yml").read_text())
         servers = {name: each for name, each in found["services"].items() if name != "database"}
         assert len(servers) == 2
+        [*_, command] = (OPS / "Dockerfile").read_text().splitlines()
+        line = json.loads(command.removeprefix("CMD "))
         assert len({each["ports"][0] for each in servers.values()}) == 2
         for each in servers.values():
-            self.check(each["command"])
+            self.check(line)
             assert location_of(each["environment"]["INTERLOCK_DB"]) is not None
-            mounted = {volume.split(":")[0] for volume in each["volumes"]} - {"./rules.rules"}
+            mounted = {volume.split(":")[0] for volume in each["volumes"]} - {"./rules"}
             assert mounted <= found["volumes"].keys()

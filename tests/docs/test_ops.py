@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from interlock.app.cli.main import parser
 from interlock.app.hosting.audit.settings import AuditSettings
@@ -161,13 +162,44 @@ def commands(text: str) -> list[list[str]]:
 
 
 class TestDeployments:
-    @pytest.mark.parametrize("name", ["Dockerfile", "interlock.service"])
+    @pytest.mark.parametrize("name", ["Dockerfile", "interlock.service", "interlock@.service"])
     def test_options_exist(self, name: str) -> None:
         """The server's line is one that `interlock serve` accepts."""
-        [words] = commands((OPS / name).read_text())
+        [words] = commands((OPS / name).read_text().replace("%i", "8737"))
         args = parser().parse_args(words)
         assert args.command == "serve"
-        assert args.metrics == "127.0.0.1:9464"
+        assert (args.metrics == "127.0.0.1:9464") == (name != "interlock@.service")
+
+    @pytest.mark.parametrize("name", ["compose.yml", "compose-many-servers.yml"])
+    def test_containers_are_healthy(self, name: str) -> None:
+        """Servers are built here, run the line that the image's probe asks, and find their rules."""
+        image = (OPS / "Dockerfile").read_text()
+        [asked] = re.findall(r"urlopen\('http://([^/]+)/readyz'", image)
+        services = yaml.safe_load((OPS / name).read_text())["services"]
+        servers = [each for service, each in services.items() if service != "database"]
+        assert servers
+        for each in servers:
+            # An image of the name `interlock` in a registry would be somebody else's.
+            assert "image" not in each
+            assert (OPS / each["build"]["context"]).resolve() == ROOT
+            [words] = [each["command"]] if "command" in each else commands(image)
+            args = parser().parse_args(words)
+            assert args.metrics == asked
+            folders = [mount.split(":") for mount in each["volumes"] if mount.startswith(".")]
+            mounted = {inside: OPS / outside for outside, inside, _ in folders}
+            for rules in map(Path, args.rules):
+                compile_rules((mounted[str(rules.parent)] / rules.name).read_text())
+
+    @pytest.mark.parametrize("name", ["interlock.service", "interlock@.service"])
+    def test_units_have_a_user_for_tokens(self, name: str) -> None:
+        """Tokens are made as the user of the unit, who is on the page: nobody else may read them."""
+        text = (OPS / name).read_text()
+        assert "\nUser=interlock\n" in text
+        assert "DynamicUser" not in text
+        assert "INTERLOCK_CONFIG_DIR=/var/lib/interlock/config" in text
+        page = (ROOT / "docs" / "how-to" / "operations.md").read_text()
+        assert "useradd --system" in page
+        assert "sudo -u interlock env INTERLOCK_CONFIG_DIR=/var/lib/interlock/config" in page
 
     def test_image_takes_what_there_is(self) -> None:
         """Each path that the image copies exists, and each extra that it installs; no room is missing."""
@@ -191,13 +223,14 @@ class TestDeployments:
         compile_rules((OPS / "rules" / "server.rules").read_text())
         assert "/etc/interlock/server.rules" in (OPS / "Dockerfile").read_text()
 
-    def test_unit_is_valid(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("name", ["interlock.service", "interlock@8737.service"])
+    def test_unit_is_valid(self, name: str, tmp_path: Path) -> None:
         """systemd takes the unit, but for the program, which is not installed here."""
         program = shutil.which("systemd-analyze")
         if program is None:
             pytest.skip("needs systemd-analyze: apt-get install systemd")
-        unit = tmp_path / "interlock.service"
-        text = (OPS / "interlock.service").read_text()
+        unit = tmp_path / name
+        text = (OPS / name.replace("8737", "")).read_text()
         unit.write_text(text.replace("/opt/interlock/bin/interlock", "/bin/true"))
         done = subprocess.run(
             [program, "verify", "--man=no", str(unit)],
@@ -206,4 +239,4 @@ class TestDeployments:
             timeout=60,
             check=False,
         )
-        assert [each for each in done.stderr.splitlines() if "interlock.service" in each] == []
+        assert [each for each in done.stderr.splitlines() if name in each] == []
