@@ -54,7 +54,7 @@ from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
 from ..sessions.start import requested_agent, resume_or_branch, start
 from ..terminal.gc import settle_collector
-from .audit.settings import audit_settings
+from .audit.settings import AuditSettings, audit_settings
 from .audit.streams import AuditStreams
 from .certificate import Certificate
 from .farewell import close_aloud
@@ -188,17 +188,25 @@ class RunningServer:
     address: Address
     serving: ServerOptions
     notifications: Notifications
+    streams: AuditStreams
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def read_again(self) -> None:
-        """Read operators and `[notify]` again, and say what came of it; a fault changes nothing."""
+        """Read operators, `[notify]` and `[audit]` again, and say what came of it.
+
+        A fault changes nothing.
+        """
         _complain(reload_operators(self.gateway.hub, self.serving.operators))
-        task = asyncio.get_running_loop().create_task(self._read_notifications())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for reading in (self._read_notifications(), self._read_streams()):
+            task = asyncio.get_running_loop().create_task(reading)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _read_notifications(self) -> None:
         _complain(await reload_notifications(self.notifications, notify_settings))
+
+    async def _read_streams(self) -> None:
+        _complain(await reload_streams(self.streams, audit_settings))
 
 
 @asynccontextmanager
@@ -254,7 +262,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
                 notifications_of(hub, hook, _complain, serving.chat) as notifications,
                 automatic_answers(hub, serving.answer, sys.stdout),
             ):
-                yield RunningServer(gateway, address, serving, notifications)
+                yield RunningServer(gateway, address, serving, notifications, streams)
         finally:
             await gateway.close()
     finally:
@@ -420,6 +428,16 @@ async def reload_notifications(
         return f"SIGHUP: notifications stay as they are: {error}"
     await notifications.change(found)
     return f"SIGHUP: [notify] was read again: {'there is none' if found is None else 'in use'}"
+
+
+async def reload_streams(streams: AuditStreams, read: Callable[[], AuditSettings | None]) -> str:
+    """Read `[audit]` again, and return a message on the result; a fault changes nothing."""
+    try:
+        await streams.change(await asyncio.to_thread(read))
+    except SettingsError as error:
+        return f"SIGHUP: audit streams stay as they are: {error}"
+    names = [state.name for state in streams.states]
+    return f"SIGHUP: [audit] was read again: {', '.join(names) or 'there is none'}"
 
 
 def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:

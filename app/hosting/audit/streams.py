@@ -12,9 +12,10 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 
 from ....engine.core.sanitize import visible
 from ....engine.gateway.aap.receiver import signing_key
@@ -27,7 +28,7 @@ from .file import FileTarget
 from .posting import PostingTarget
 from .settings import AuditSettings, StreamAddress
 from .syslog import ConnectionTarget, DatagramTarget
-from .target import Target, TargetError, TooLargeError
+from .target import PATIENCE, Target, TargetError, TooLargeError
 
 EVERY = 1.0
 """Seconds after which a stream that has sent everything looks at the journal again."""
@@ -78,12 +79,13 @@ class AuditStream:
         self._first_pause = pause
         self._attempts = 0
         self._ending = asyncio.Event()
+        self._stopped = False
 
     async def run(self) -> None:
-        """Send until `end`, and then what is left, unless that fails."""
+        """Send until `end`, and then what is left, unless that fails; or until `stop`."""
         watching = asyncio.get_running_loop().create_task(self._watch(), name="backlog of a stream")
         try:
-            while (pause := await self._step()) is not None:
+            while not self._stopped and (pause := await self._step()) is not None:
                 if pause:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(pause):
@@ -96,6 +98,11 @@ class AuditStream:
 
     def end(self) -> None:
         """Have `run` come to its end."""
+        self._ending.set()
+
+    def stop(self) -> None:
+        """Have `run` end after what it does now; what is left is for another stream."""
+        self._stopped = True
         self._ending.set()
 
     async def _step(self) -> float | None:
@@ -193,8 +200,11 @@ class AuditStreams:
         self._hub = hub
         self._settings = settings
         self._tell = tell
+        self._targets: Mapping[StreamAddress, Target] = {}
         self._streams: list[AuditStream] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._changing = asyncio.Lock()
+        self._finished = False
 
     @property
     def states(self) -> list[StreamState]:
@@ -203,31 +213,89 @@ class AuditStreams:
 
     async def start(self) -> None:
         """Begin to send. Raises `SettingsError` where a file cannot be written."""
-        settings = self._settings
-        if settings is None:
-            return
-        form = LineFormat(settings.format, None if settings.unmasked else self._hub.redaction.body)
-        for address in settings.addresses:
-            target = target_of(address, settings)
+        targets = _targets(self._settings)
+        await _check(targets)
+        self._run(targets)
+
+    async def change(self, settings: AuditSettings | None) -> None:
+        """Go on with other settings, and with what their files hold now, from where the streams are.
+
+        Raises `SettingsError` where the new ones cannot be used: the streams then go on as they were.
+        """
+        async with self._changing:
+            if self._finished:
+                return
+            targets = _targets(settings)
+            # A file is written by one stream at a time, so the new one cannot be tried before.
+            for stream in self._streams:
+                stream.stop()
+            await self._end(PATIENCE + LAST_SECONDS)
             try:
-                await asyncio.to_thread(target.check)
-            except TargetError as error:
-                raise SettingsError(f"[audit]: stream: {error}") from error
-            source = self._hub.record_stream(address.id, settings.begin)
-            stream = AuditStream(address.name, source, target, form, self._tell)
-            self._streams.append(stream)
-            name = f"audit stream to {address.name}"
-            self._tasks.append(asyncio.get_running_loop().create_task(stream.run(), name=name))
+                await _check(targets)
+            except SettingsError:
+                self._run(self._targets)
+                raise
+            self._settings = settings
+            self._run(targets)
 
     async def finish(self) -> None:
         """Send what is left, for which there are some seconds; after the hub was closed, that is all."""
-        for stream in self._streams:
-            stream.end()
+        async with self._changing:
+            self._finished = True
+            for stream in self._streams:
+                stream.end()
+            await self._end(LAST_SECONDS)
+
+    async def _end(self, seconds: float) -> None:
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=LAST_SECONDS)
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    def _run(self, targets: Mapping[StreamAddress, Target]) -> None:
+        """Send to these receivers; what a stream of the same name has counted goes on."""
+        counted = {each.name: each for each in self.states}
+        self._targets, self._streams = targets, []
+        if (settings := self._settings) is None:
+            return
+        form = LineFormat(settings.format, None if settings.unmasked else self._hub.redaction.body)
+        for address, target in targets.items():
+            # Addresses may differ only in what their names leave out, and metrics go by the name.
+            taken = {each.name for each in self.states}
+            name = next(each for each in _numbered(address.name) if each not in taken)
+            source = self._hub.record_stream(address.id, settings.begin)
+            stream = AuditStream(name, source, target, form, self._tell)
+            if (known := counted.get(name)) is not None:
+                stream.state.sent, stream.state.failures = known.sent, known.failures
+            self._streams.append(stream)
+            task = asyncio.get_running_loop().create_task(stream.run(), name=f"audit stream to {name}")
+            self._tasks.append(task)
+
+
+def _targets(settings: AuditSettings | None) -> dict[StreamAddress, Target]:
+    """The receivers that settings name. Raises `SettingsError` for certificates that cannot be used."""
+    if settings is None:
+        return {}
+    return {each: target_of(each, settings) for each in settings.addresses}
+
+
+async def _check(targets: Mapping[StreamAddress, Target]) -> None:
+    """Look at what has to be there at the start. Raises `SettingsError`, with nothing left open."""
+    try:
+        for target in targets.values():
+            await asyncio.to_thread(target.check)
+    except TargetError as error:
+        for target in targets.values():
+            await target.close()
+        raise SettingsError(f"[audit]: stream: {error}") from error
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """A name, and then others like it."""
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
 
 
 def target_of(address: StreamAddress, settings: AuditSettings) -> Target:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
 
+from interlock.app.config.loader import SettingsError
 from interlock.app.hosting.audit import streams
 from interlock.app.hosting.audit.settings import AuditSettings
 from interlock.app.hosting.audit.streams import AuditStreams
@@ -18,6 +20,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.sessions.config import SessionConfig
 from tests.app.cli.server.test_serve import serving
+from tests.app.hosting.test_certificate import said
 from tests.engine.gateway.served import served
 from tests.engine.support.external_agent import AGENT
 from tests.support.command import command
@@ -116,6 +119,90 @@ class TestCommands:
                 await found.finish()
                 await other.finish()
         silent.close()
+
+
+class TestChange:
+    """Settings that are read again while a server runs."""
+
+    async def test_another_secret(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is posted from then on is signed with it; no event is left out, and counts go on."""
+        monkeypatch.setattr(streams, "EVERY", 0.02)
+        async with posts(Posts()) as receiver, served(tmp_path) as server:
+            url = f"http://127.0.0.1:{receiver.port}/in"
+            found = AuditStreams(
+                server.hub, AuditSettings(stream=(url,), headers={"X-Key": "old"}), print
+            )
+            await found.start()
+            await server.agent_client().open("one")
+            await until(lambda: found.states[0].sent)
+            sent = found.states[0].sent
+            await found.change(AuditSettings(stream=(url,), headers={"X-Key": "new"}))
+            assert found.states[0].sent >= sent
+            posted = len(receiver.taken)
+            await server.agent_client(server.other).open("two")
+            await until(lambda: checked(receiver.lines).sessions == 2)
+            await found.finish()
+        assert {headers["X-Key"] for headers, _ in receiver.taken[:posted]} == {"old"}
+        assert {headers["X-Key"] for headers, _ in receiver.taken[posted:]} == {"new"}
+        assert checked(receiver.lines).faults == ()
+
+    async def test_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The same file gets another form; a path that cannot be written changes nothing."""
+        monkeypatch.setattr(streams, "EVERY", 0.02)
+        file = tmp_path / "audit.jsonl"
+        before = AuditSettings(stream=(f"file:{file}",))
+        async with served(tmp_path) as server:
+            found = AuditStreams(server.hub, before, print)
+            await found.start()
+            await server.agent_client().open("one")
+            await until(file.read_bytes)
+            with pytest.raises(SettingsError, match="cannot be opened"):
+                await found.change(AuditSettings(stream=(f"file:{file}", f"file:{tmp_path}/no/a.jsonl")))
+            assert [each.name for each in found.states] == [f"file:{file}"]
+            await server.agent_client(server.other).open("two")
+            await until(lambda: check(file).sessions == 2)
+            await found.change(AuditSettings(stream=(f"file:{file}",), format="ocsf"))
+            await server.agent_client().open("three")
+            await until(lambda: b'"activity_id"' in file.read_bytes())
+            assert check(file).faults == ()
+            await found.change(None)
+            assert found.states == []
+            size = file.stat().st_size
+            await server.agent_client().open("four")
+            await found.finish()
+        assert file.stat().st_size == size
+
+    async def test_names(self, tmp_path: Path) -> None:
+        """Receivers whose addresses differ in what is left out of names have metrics of their own."""
+        urls = tuple(f"http://127.0.0.1:9/{each}" for each in "ab")
+        async with served(tmp_path) as server:
+            found = AuditStreams(server.hub, AuditSettings(stream=urls), print)
+            await found.start()
+            names = [each.name for each in found.states]
+            await found.finish()
+        assert names == ["http://127.0.0.1:9", "http://127.0.0.1:9 (2)"]
+
+    @pytest.mark.slow
+    async def test_at_a_server(self, tmp_path: Path) -> None:
+        """SIGHUP has a server read the table, also where there was none; a fault changes nothing."""
+        file = tmp_path / "config" / "audit.jsonl"
+        settings_in(tmp_path, "")
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        async with serving(tmp_path, "--listen", "127.0.0.1:0", **env) as server:
+
+            async def hang_up(answer: str) -> None:
+                server.process.send_signal(signal.SIGHUP)
+                await said(server.process.stderr, answer)
+
+            settings_in(tmp_path, '[audit]\nstream = "file:audit.jsonl"\n')
+            await hang_up(f"[audit] was read again: file:{file}")
+            settings_in(tmp_path, "[audit]\nstream = 7\n")
+            await hang_up("audit streams stay as they are")
+            await server.agent().open("bot")
+            await until(lambda: file.exists() and file.read_bytes())
+            settings_in(tmp_path, "")
+            await hang_up("[audit] was read again: there is none")
+        assert check(file).faults == ()
 
 
 class TestServers:
