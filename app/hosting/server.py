@@ -309,6 +309,8 @@ async def _http_side(
             settings = serving.settings
             provider = ApprovalProvider(gateway.sessions, serving.tokens, settings.webhooks)
             stack.push_async_callback(provider.close)
+            if isinstance(gateway.hub, SharedHub):
+                gateway.hub.ended_with_server = provider.take
             await provider.start()
             requests = ApprovalRequests(
                 provider, gateway.hub, serving.tokens, settings.limits, settings.hosts

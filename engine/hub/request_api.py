@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..history.model.events import RequestMade, RequestStep
 from ..recording.protocol_requests import ProtocolRequest, ProtocolRequests
@@ -16,10 +19,52 @@ PREFIX = "aap."
 """Beginning of the ids of sessions whose calls are requests of this protocol."""
 
 
+class RequestAct(BaseModel):
+    """Act of a client on a request, at another server than the one that has its session.
+
+    `agent` is the name of its token, `key` the idempotency key, or its hash, and `body` its message.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: Literal["create", "cancel", "consume", "report"]
+    agent: str
+    request: str = ""
+    key: str = ""
+    body: JsonValue = None
+
+
+class RequestActAnswer(BaseModel):
+    """Answer to a `RequestAct`: nothing but `is_new`, or the `failure` with its `code` and `text`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    is_new: bool = False
+    failure: Literal["conflict", "absent", "unavailable", "refused", "wire"] | None = None
+    code: str = ""
+    text: str = ""
+
+
+RequestActor: TypeAlias = Callable[[RequestAct], Awaitable[RequestActAnswer]]
+
+
 class RequestApi:
     """Part of a hub for requests: kept in the record of their session, live or not."""
 
     _live: SessionRegistry
+    request_actor: RequestActor | None = None
+    """Does what clients at other servers want of requests here; `None` where nobody takes requests."""
+
+    async def has_elsewhere(self, session_id: str) -> bool:
+        """Tell whether a living server other than this one has a session. Raises `JournalError`."""
+        return False
+
+    async def act_elsewhere(self, session_id: str, act: RequestAct) -> RequestActAnswer | None:
+        """Have the server that has a session do something; `None` where there is none but this one.
+
+        Raises `JournalError` where it does not answer, or cannot do it.
+        """
+        return None
 
     def follow_requests(self, session_id: str, listener: Callable[[str], object]) -> None:
         """Have `listener` hear of a live session's requests, by their ids; no input is edited there.

@@ -17,6 +17,8 @@ from typing import Final, Literal, NamedTuple
 from uuid import UUID, uuid5
 from weakref import WeakValueDictionary
 
+from pydantic import TypeAdapter
+
 from ...agents.messages import clean_text
 from ...core.clock import Clock, utc_now
 from ...core.durations import parse_time
@@ -24,7 +26,7 @@ from ...history.errors import JournalError
 from ...history.journal.reader import SessionNotFound
 from ...history.model.events import RequestStep
 from ...hub.hub import CallAnswer, CallRefused, Hub, UnknownSessionError
-from ...hub.request_api import PREFIX
+from ...hub.request_api import PREFIX, RequestAct, RequestActAnswer
 from ...net.net import NetError
 from ...recording.protocol_requests import ProtocolRequest
 from ...recording.resume_checks import ResumeError
@@ -47,6 +49,8 @@ AT_ONCE: Final = 2.0
 LONGEST_WAIT: Final = 30.0
 LOOK: Final = 1.0
 """Seconds after which the record of a request at another server is looked at again."""
+LEAVING: Final = 60.0
+"""Seconds for which a server that ends may keep a session that it has ended."""
 MOST_KEPT: Final = 10_000
 """Requests whose sessions are known at once; those of others are looked up in the journal."""
 UNUSED: Final = "Outcome unknown: the approval was not used in time, and the call may have run without"
@@ -118,40 +122,63 @@ class ApprovalProvider:
     # Beginning and end
 
     async def start(self) -> None:
-        """Find the requests of an earlier server again; what waited for operators does so again."""
+        """Find the requests of an earlier server again; what waited for operators does so again.
+
+        Those that another server of the database has are left to it.
+        """
         self._webhooks.start()
+        self._hub.request_actor = self._act
         since = self._clock() - KEPT
         for entry in self._tokens.tokens():
             if entry.kind != "agent":
                 continue
             for session in await self._hub.requesting_sessions(entry.name, since):
-                try:
-                    await self._recover(entry.identity, session)
-                except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
-                    log.exception("the requests of session '%s' are not resumed", session)
+                await self._recover(entry.identity, session)
         self._forget_old()
 
-    async def _recover(self, identity: Identity, session: str) -> None:
+    def take(self, session: str) -> None:
+        """Go on with the requests of a session that ended with its server."""
+        if session.startswith(PREFIX):
+            self._start(self._take(session))
+
+    async def _take(self, session: str) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LEAVING
+        while await self._hub.has_elsewhere(session) and loop.time() < until:  # noqa: ASYNC110 - it is asked
+            await asyncio.sleep(LOOK)
         recorded = await self._hub.recorded_external(session, whole=True)
-        if recorded is None or recorded.opened_by != identity.name:
-            return
-        found = [each for each in (await self._hub.recorded_requests(session)).values() if each.called]
-        now = self._clock()
-        for each in found:
-            self._requests[each.id] = _RequestOwner(session, identity.name)
-            if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
-                self._webhooks.notify(identity.name, each.id, each.decision.at)
-        waiting = [each for each in found if each.decision is None]
-        usable = [each for each in found if _expiry(each) > now and each.used is None]
-        if waiting or usable:
-            await self._open(identity, session)
-        for each in waiting:
-            self._submit(identity, each, dict(each.arguments or {}))
-        for each in usable:
-            self._call_at(_expiry(each), lambda each=each: self._settle_unused(each))
+        if recorded is not None and (identity := self._identity(recorded.opened_by)) is not None:
+            await self._recover(identity, session)
+
+    def _identity(self, agent: str | None) -> Identity | None:
+        """The identity of an agent's token by its name."""
+        found = (each for each in self._tokens.tokens() if each.kind == "agent" and each.name == agent)
+        return next((each.identity for each in found), None)
+
+    async def _recover(self, identity: Identity, session: str) -> None:
+        """Go on with the requests of a session that no other server has; a failure is logged."""
+        try:
+            recorded = await self._hub.recorded_external(session, whole=True)
+            if recorded is None or recorded.opened_by != identity.name:
+                return
+            if await self._hub.has_elsewhere(session):
+                return
+            found = [
+                each for each in (await self._hub.recorded_requests(session)).values() if each.called
+            ]
+            now = self._clock()
+            for each in found:
+                self._requests[each.id] = _RequestOwner(session, identity.name)
+                if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
+                    self._webhooks.notify(identity.name, each.id, each.decision.at)
+            if any(_goes_on(each, now) for each in found):
+                await self._open(identity, session)
+        except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
+            log.exception("the requests of session '%s' are not resumed", session)
 
     async def close(self) -> None:
         """End what waits here, not what is recorded: another server goes on with it."""
+        self._hub.request_actor = None
         for timer in self._timers:
             timer.cancel()
         for task in self._tasks:
@@ -179,6 +206,11 @@ class ApprovalProvider:
                         "idempotency_conflict", "This idempotency key was used for another request"
                     )
                 return found, False
+            act = RequestAct(
+                step="create", agent=identity.name, key=key, body=message.model_dump(exclude_unset=True)
+            )
+            if (answer := await self._elsewhere(session, act)) is not None:
+                return await self.get(identity, request_id), answer.is_new
             await self._open(identity, session)
             seconds = min(parse_time(message.timeout) or LONGEST, LONGEST)
             made = message.made(request_id, self._clock() + timedelta(seconds=seconds), self._valid)
@@ -197,6 +229,8 @@ class ApprovalProvider:
         found = await self._known(identity, request_id)
         if found is None or found.arguments is None:
             raise RequestNotFoundError
+        if found.decision is None and found.session not in self._live:
+            await self._recover(identity, found.session)
         if found.decision is None and wait:
             return await self._until(found, _has_ended, min(wait, LONGEST_WAIT))
         return found
@@ -206,6 +240,9 @@ class ApprovalProvider:
         async with self._lock(request_id):
             found = await self.get(identity, request_id)
             if found.decision is None:
+                act = RequestAct(step="cancel", agent=identity.name, request=request_id)
+                if await self._elsewhere(found.session, act) is not None:
+                    return await self.get(identity, request_id)
                 await self._open(identity, found.session)
                 found = await self._end(found, "cancelled", "its client cancelled the request")
             if found.decision is None or found.decision.status != "cancelled":
@@ -218,7 +255,9 @@ class ApprovalProvider:
         Raises `RequestConflictError`, `ProviderUnavailableError` while all agents are frozen, and as
         `get`.
         """
-        hashed = sha256(key.encode()).hexdigest()
+        return await self._consume(identity, request_id, sha256(key.encode()).hexdigest())
+
+    async def _consume(self, identity: Identity, request_id: str, hashed: str) -> ProtocolRequest:
         async with self._lock(request_id):
             found = await self.get(identity, request_id)
             if found.used is not None and found.used_by == hashed:
@@ -231,6 +270,9 @@ class ApprovalProvider:
                 raise RequestConflictError("approval_expired", "The approval was not used in time")
             if (frozen := self._hub.current_freeze()) is not None:
                 raise ProviderUnavailableError(frozen.words)
+            act = RequestAct(step="consume", agent=identity.name, request=request_id, key=hashed)
+            if await self._elsewhere(found.session, act) is not None:
+                return await self.get(identity, request_id)
             await self._open(identity, found.session)
             await self._note(found, "consumed", hashed)
             return await self.get(identity, request_id)
@@ -246,14 +288,76 @@ class ApprovalProvider:
                 if (known.is_error, known.note) != (failed, note):
                     raise RequestConflictError("outcome_conflict", "Another outcome is recorded")
                 return found
+            act = RequestAct(
+                step="report", agent=identity.name, request=request_id, body=outcome.model_dump()
+            )
+            if await self._elsewhere(found.session, act) is not None:
+                return await self.get(identity, request_id)
             await self._open(identity, found.session)
             await self._hub.result(found.session, request_id, output=note, is_error=failed)
             return await self.get(identity, request_id)
 
+    # Other servers
+
+    async def _elsewhere(self, session: str, act: RequestAct) -> RequestActAnswer | None:
+        """Have the server that has a session do something; `None` where that is this one, or none.
+
+        Raises what it has raised there.
+        """
+        if session in self._live:
+            return None
+        answer = await self._hub.act_elsewhere(session, act)
+        if answer is None:
+            return None
+        match answer.failure:
+            case None:
+                return answer
+            case "conflict":
+                raise RequestConflictError(
+                    TypeAdapter(ConflictCode).validate_python(answer.code), answer.text
+                )
+            case "absent":
+                raise RequestNotFoundError
+            case "refused":
+                raise CallRefused(answer.text)
+            case "wire":
+                raise WireError(int(answer.code), answer.text)
+            case "unavailable":
+                raise ProviderUnavailableError(answer.text)
+
+    async def _act(self, act: RequestAct) -> RequestActAnswer:
+        """Do what a client at another server wants of a session here."""
+        identity = self._identity(act.agent)
+        if identity is None:
+            raise JournalError(f"this server has no token of the agent '{act.agent}'")
+        try:
+            match act.step:
+                case "create":
+                    message = CreateRequest.model_validate(act.body)
+                    _, is_new = await self.create(identity, act.key, message)
+                    return RequestActAnswer(is_new=is_new)
+                case "cancel":
+                    await self.cancel(identity, act.request)
+                case "consume":
+                    await self._consume(identity, act.request, act.key)
+                case "report":
+                    await self.report(identity, act.request, Outcome.model_validate(act.body))
+        except RequestConflictError as error:
+            return RequestActAnswer(failure="conflict", code=error.code, text=str(error))
+        except RequestNotFoundError:
+            return RequestActAnswer(failure="absent")
+        except CallRefused as error:
+            return RequestActAnswer(failure="refused", text=str(error))
+        except WireError as error:
+            return RequestActAnswer(failure="wire", code=str(int(error.code)), text=str(error))
+        except (ProviderUnavailableError, UnknownSessionError) as error:
+            return RequestActAnswer(failure="unavailable", text=str(error))
+        return RequestActAnswer()
+
     # Sessions
 
     async def _open(self, identity: Identity, session: str) -> None:
-        """Have a session live: opened, or resumed with its nets as they were."""
+        """Have a session live: opened, or resumed with its nets and requests as they were."""
         if session in self._live:
             return
         try:
@@ -264,8 +368,19 @@ class ApprovalProvider:
             if error.code != Code.REFUSED:
                 raise
             await self._sessions.resume(identity, ResumeSession(session=session), self._note_end)
+        if session in self._live:  # somebody else has opened it meanwhile
+            return
         self._hub.follow_requests(session, self._note_change)
         self._live.add(session)
+        now = self._clock()
+        for each in list((await self._hub.recorded_requests(session)).values()):
+            if not each.called or not _goes_on(each, now):
+                continue
+            self._requests[each.id] = _RequestOwner(session, identity.name)
+            if each.decision is None:
+                self._submit(identity, each, dict(each.arguments or {}))
+            else:
+                self._call_at(_expiry(each), lambda each=each: self._settle_unused(each))
 
     def _note_end(self, notice: SessionEnded) -> None:
         self._live.discard(notice.session)
@@ -508,6 +623,11 @@ def _expiry(request: ProtocolRequest) -> datetime:
     """Time after which an approval is of no use; the request's beginning for what is not approved."""
     decision = request.decision
     return request.at if decision is None or decision.expires is None else decision.expires
+
+
+def _goes_on(request: ProtocolRequest, now: datetime) -> bool:
+    """Tell whether a request waits for its decision, or for its approval to be used."""
+    return request.decision is None or (_expiry(request) > now and request.used is None)
 
 
 def _has_ended(request: ProtocolRequest) -> bool:

@@ -28,7 +28,7 @@ from ...history.database.lanes import lane_of
 from ...history.database.location import Location
 from ...history.errors import JournalDisturbed, JournalError, SessionElsewhere, SessionNotFound
 from ...history.journal.journal import Journal
-from ...history.model.events import JournalEvent
+from ...history.model.events import JournalEvent, SessionStatus
 from ...history.model.positions import Positions
 from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.postgres.acts import Act, Acts
@@ -40,6 +40,8 @@ from ...history.redaction.redaction import Redaction
 from ...hub.api import HubApi, Outcome
 from ...hub.hub import ExternalAgent, Hub, SessionConfig, UnknownSessionError
 from ...hub.operations import Operation, operations
+from ...hub.request_api import PREFIX as REQUESTS
+from ...hub.request_api import RequestAct, RequestActAnswer
 from ...recording.resume_checks import ResumeError
 from ...recording.session_end import end_session_left_open
 from ...sessions.external import Driver
@@ -67,6 +69,8 @@ DRAIN_SECONDS = 30.0
 HAND_OVER = "session.hand_over"
 CONSOLE_GONE = "console.gone"
 """Method by which one server asks another for the session of an agent that has come to it."""
+REQUEST_ACT = "request.act"
+"""Method by which one server has another do what a client wants of a request."""
 MOVED = "the server that the agent went to"
 """Name in the record for who closed a session that goes on at another server."""
 _OPERATOR = TypeAdapter(Operator | None)
@@ -102,6 +106,8 @@ class SharedHub(Hub):
         self._tidy_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
         """Hears of each session that this server took over, with its line from before."""
+        self.ended_with_server: Callable[[str], object] = _ignore
+        """Hears of each session that ended only as its server did, by its id: anybody may resume it."""
         self.warn_operators: Callable[[str], object] = _ignore
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
@@ -240,6 +246,7 @@ class SharedHub(Hub):
         self.note_end(event.body)
         self._live.note_uses(event)
         self._hand_over(event)
+        self._note_left(event)
 
     def _hand_over(self, shown: Any) -> None:
         super()._hand_over(shown)
@@ -298,7 +305,13 @@ class SharedHub(Hub):
         for event in events:
             self.note_end(event.body)
             self._hand_over(self.redaction.event(event))
+            self._note_left(event)
         self.taken_over(line)
+
+    def _note_left(self, event: JournalEvent) -> None:
+        body = event.body
+        if isinstance(body, SessionStatus) and body.status in ("done", "failed") and body.by is None:
+            self.ended_with_server(event.session)
 
     def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""
@@ -357,6 +370,9 @@ class SharedHub(Hub):
                 await ended.wait()
             owner = await asyncio.to_thread(self._journal.owner, session_id)
             if owner is not None and owner.id != self._lease.id:
+                if session_id.startswith(REQUESTS):
+                    # Its requests would end with it there; what their clients want is done there instead.
+                    raise JournalError(f"session '{session_id}' is at another server, and stays there")
                 await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
                 await self._fetch(session_id)
             try:
@@ -396,6 +412,34 @@ class SharedHub(Hub):
                 raise ValueError(f"session '{session_id}' runs here")
             await self._live.close(session_id, MOVED)
         await asyncio.to_thread(self._journal.release, session_id)
+
+    # What clients of the Agent Approval Protocol ask of sessions at other servers
+
+    async def has_elsewhere(self, session_id: str) -> bool:
+        owner = await asyncio.to_thread(self._journal.owner, session_id)
+        return owner is not None and owner.id != self._lease.id
+
+    async def act_elsewhere(self, session_id: str, act: RequestAct) -> RequestActAnswer | None:
+        if not await self.has_elsewhere(session_id):
+            return None
+        answer, _ = await self._ask(uuid4().hex, session_id, REQUEST_ACT, act.model_dump_json(), {})
+        if answer is None:
+            where = self.server_of(session_id) or "another server"
+            raise JournalError(f"{where}, which has session '{session_id}', does not answer")
+        try:
+            return RequestActAnswer.model_validate(_result_of(answer))
+        except (LookupError, UnknownSessionError, ValueError) as error:
+            raise JournalError(f"another server cannot do it: {error}") from error
+
+    async def _act_on_request(self, act: Act) -> str:
+        try:
+            if self.request_actor is None:
+                raise JournalError("this server takes no requests")
+            done = await self.request_actor(RequestAct.model_validate_json(act.params))
+        except Exception as error:
+            log.exception("what a client at another server asks of '%s' failed", act.session)
+            return _error(error)
+        return json.dumps({"result": done.model_dump(mode="json")})
 
     # What operators ask of sessions at other servers
 
@@ -503,6 +547,9 @@ class SharedHub(Hub):
         if act.method == CONSOLE_GONE:
             await super().console_gone(str(json.loads(act.actor).get("console")))
             return json.dumps({"result": {}})
+        if act.method == REQUEST_ACT:
+            # Each of these is the same when it is done again, as after the end of a server.
+            return await self._act_on_request(act)
         operation = OPERATIONS.get(act.method)
         if operation is None or operation.name not in _FORWARDED:
             return _error(ValueError(f"this server does not know '{act.method}'"))

@@ -1,0 +1,180 @@
+"""Requests of the Agent Approval Protocol at two servers of one database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway.aap.provider import (
+    ApprovalProvider,
+    ProviderUnavailableError,
+    RequestConflictError,
+)
+from interlock.engine.gateway.aap.wire import CreateRequest, Outcome
+from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from interlock.engine.gateway.protocol.tokens import Identity, TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.recording.protocol_requests import ProtocolRequest
+from interlock.rules import compile_rules
+from tests.engine.gateway.served import until
+
+from .aap_server import RULES, submission
+
+
+@dataclass
+class Server:
+    """One server, as its client has it."""
+
+    hub: SharedHub
+    provider: ApprovalProvider
+    me: Identity
+
+    async def create(self, key: str, tool: str = "deploy") -> ProtocolRequest:
+        message = CreateRequest.model_validate(submission(tool))
+        return (await self.provider.create(self.me, key, message))[0]
+
+    async def status(self, request: ProtocolRequest, wait: float = 0.0) -> str | None:
+        found = await self.provider.get(self.me, request.id, wait)
+        return None if found.decision is None else found.decision.status
+
+    async def asked(self, number: int) -> list[ApprovalState]:
+        """The approval requests of sessions here, once there are so many."""
+
+        async def find() -> list[ApprovalState] | None:
+            found = [each for each in await self.hub.approvals() if not self.hub.server_of(each.session)]
+            return found if len(found) == number else None
+
+        return await until(find)
+
+    async def decide(self, request: ProtocolRequest) -> None:
+        async def find() -> ApprovalState | None:
+            found = await self.hub.approvals()
+            return next((each for each in found if each.call_id == request.id), None)
+
+        approval = await until(find)
+        done = await self.hub.decide(approval.id, approved=True, by="ada", digest=approval.digest)
+        assert done.ok, done.message
+        assert await self.status(request, 20) == "approved"
+
+
+@asynccontextmanager
+async def server(location: PostgresLocation, tokens: TokenFile) -> AsyncGenerator[Server]:
+    """A server that follows the others, as `interlock serve` makes one."""
+    hub = await asyncio.to_thread(open_hub, location)
+    assert isinstance(hub, SharedHub)
+    rules = RuleSets.of(compile_rules(RULES).registry)
+    gateway = Gateway(hub, tokens, rules=rules)
+    provider = ApprovalProvider(gateway.sessions, tokens)
+    hub.ended_with_server = provider.take
+    try:
+        await hub.share()
+        await provider.start()
+        [me] = [each.identity for each in tokens.tokens()]
+        yield Server(hub, provider, me)
+    finally:
+        await provider.close()
+        await gateway.close()
+        await hub.close()
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> TokenFile:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    tokens.issue("agent", "bot")
+    return tokens
+
+
+class TestOtherServer:
+    """What a client asks of a server that does not have its session."""
+
+    async def test_is_cancelled(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+        """The one request ends, and others of its session wait on where they are."""
+        async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
+            one, other = await here.create("one"), await here.create("other")
+            await here.asked(2)
+            assert await there.status(one) is None
+            ended = await there.provider.cancel(there.me, one.id)
+            assert ended.decision is not None
+            assert ended.decision.status == "cancelled"
+            [left] = await here.asked(1)
+            assert left.call_id == other.id
+            assert await there.status(other) is None
+            await here.decide(other)
+            assert await there.status(other, 20) == "approved"
+
+    async def test_is_used_once_and_reported(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
+        """An approval is used and its outcome reported there; no server lets it be used again."""
+        async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
+            made = await here.create("one")
+            with pytest.raises(RequestConflictError) as early:
+                await there.provider.consume(there.me, made.id, "use")
+            assert early.value.code == "not_approved"
+            await here.decide(made)
+            used = await there.provider.consume(there.me, made.id, "use")
+            assert used.used is not None
+            assert (await here.provider.consume(here.me, made.id, "use")).used == used.used
+            with pytest.raises(RequestConflictError) as again:
+                await here.provider.consume(here.me, made.id, "another use")
+            assert again.value.code == "already_consumed"
+            outcome = Outcome.model_validate({"status": "failed", "note": "no space"})
+            reported = await there.provider.report(there.me, made.id, outcome)
+            assert reported.outcome is not None
+            assert (reported.outcome.is_error, reported.outcome.note) == (True, "no space")
+            assert (await here.provider.get(here.me, made.id)).outcome == reported.outcome
+            assert await here.hub.has_elsewhere(made.session) is False
+
+    async def test_gets_another_request(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+        """A request of the same conversation is one of the same session, and no other one ends by it."""
+        async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
+            one = await here.create("one")
+            other = await there.create("other")
+            assert (other.session, await there.status(other)) == (one.session, None)
+            assert (await there.create("other")).id == other.id
+            await here.asked(2)
+            for each in (one, other):
+                await there.decide(each)
+                assert await there.status(each, 20) == "approved"
+
+    async def test_starts_beside_others(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+        """A server that starts later leaves the others what they have."""
+        async with server(postgresql, tokens) as here:
+            made = await here.create("one")
+            [before] = await here.asked(1)
+            async with server(postgresql, tokens) as there:
+                assert await there.status(made) is None
+                assert [each.id for each in await here.asked(1)] == [before.id]
+                await here.decide(made)
+
+    async def test_that_takes_no_requests(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+        """Where the owner cannot do it, a client is told to try again, and nothing has happened."""
+        async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
+            made = await here.create("one")
+            here.hub.request_actor = None
+            with pytest.raises((JournalError, ProviderUnavailableError)):
+                await there.provider.cancel(there.me, made.id)
+            assert await here.status(made) is None
+
+
+class TestTakenOver:
+    async def test_what_waits_waits_again(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+        """When its server ends another one has operators asked again, and serves its clients."""
+        async with server(postgresql, tokens) as there:
+            async with server(postgresql, tokens) as here:
+                made, used = await here.create("one"), await here.create("two")
+                await here.decide(used)
+                await here.asked(1)
+            await there.asked(1)
+            await there.decide(made)
+            assert await there.status(made, 20) == "approved"
+            assert (await there.provider.consume(there.me, used.id, "use")).used is not None
