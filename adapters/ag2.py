@@ -59,6 +59,8 @@ _CLIENT = "the client runs it, after the turn"
 _AGENTS = "it runs agents of its own, which have no gate"
 _OWN = "its class says by itself how it runs; give it as a function"
 _REMOTE = "the agent itself runs elsewhere"
+_PROTOCOLS = ("ag2.ag_ui", "ag2.a2a", "ag2.a2ui", "ag2.acp")
+"""Packages that serve an agent, whose turns have streams of theirs."""
 
 _above: ContextVar[tuple[_GatedAgents, SessionGate] | None] = ContextVar("interlock_above", default=None)
 """Gate and session of the run whose tool is an agent: that one's calls are of the same."""
@@ -216,8 +218,8 @@ class _GatedExecutor(ToolExecutor):
         """Have a turn run its tools, the gate next to them. Raises `UnseenToolError`."""
         tools = list(tools)
         self.agents.prepare(self.agent, tools)
-        # A client would be asked for a call that waits, along with its own.
-        pauses = not any(isinstance(each, ClientTool) for each in tools)
+        # A client would be asked for a call that waits, along with its own, or as if it were one.
+        pauses = not any(isinstance(each, ClientTool) for each in tools) and not _is_served(context)
         # The first one is the innermost.
         gated = _Innermost(self.agents, context, self.agents.pause_after if pauses else None)
         completed = context.stream.where(ToolResultsEvent).sub_scope(_completed, interrupt=True)
@@ -354,6 +356,15 @@ def _with_notice(result: Any, answer: Allow) -> Any:
             # It ends the turn, as one value: no model reads it.
             pass
     return result
+
+
+def _is_served(context: Context) -> bool:
+    """Tell whether a protocol of AG2's passes a turn's events on to a client, such as AG-UI or A2A."""
+    found: Any = context.stream
+    while (inside := getattr(found, "_parent", None)) is not None:
+        found = inside
+    hears = [model.call for _, model in getattr(found, "_subscribers", {}).values()]
+    return any(getattr(each, "__module__", "").startswith(_PROTOCOLS) for each in hears)
 
 
 def _tools_of(agent: Agent) -> tuple[Any, ...]:

@@ -22,8 +22,8 @@ from .table import PAGE, ROOT, ROWS, Row, text, written_versions
 FOLDER = ROOT / ".venv-adapters"
 TESTING = ("hypothesis", "pytest", "pytest-asyncio", "pytest-timeout")
 """Packages of `dev` that the tests need."""
-FAKES = {"autogen": ("autogen-ext",)}
-"""Packages with a framework's fake model."""
+FAKES = {"autogen": ("autogen-ext",), "ag2": ("ag-ui-protocol>=1.0,<2",)}
+"""Packages with a framework's fake model, or with what it is served by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -451,6 +451,51 @@ class TestPauses:
             await ask_again(agent_of([]), stream)
 
 
+class TestServed:
+    async def test_over_ag_ui(self) -> None:
+        """No client is asked to run a call that waits: it waits where it is, and runs once approved."""
+        pytest.importorskip("ag_ui", reason="pip install 'ag2[ag-ui]'")
+        from ag2.ag_ui import AGUIStream
+        from ag_ui.core import RunAgentInput, UserMessage
+
+        asked, answers, tools = asyncio.Event(), asyncio.Event(), Tools()
+
+        async def confirm(*_: object) -> ApprovalAnswer:
+            asked.set()
+            await answers.wait()
+            return ApprovalAnswer(True)
+
+        gates = Gates(compile_rules("require human-approval before deploy"), confirm=confirm)
+        agent = agent_of(tools.functions(), [Call("d", "deploy", {"env": "prod"})])
+        gate_agent(agent, gates, thread="t1", pause_after=0.0)
+        sent: list[str] = []
+
+        async def serve() -> None:
+            async with AGUIStream(agent) as served:
+                message = UserMessage(id="m", role="user", content="go")
+                given = RunAgentInput(
+                    thread_id="t",
+                    run_id="r",
+                    state={},
+                    messages=[message],
+                    tools=[],
+                    context=[],
+                    forwarded_props={},
+                )
+                async for each in served.dispatch(given):
+                    sent.append(each)
+
+        serving = asyncio.create_task(serve())
+        async with asyncio.timeout(30):
+            await asked.wait()
+            answers.set()
+            await serving
+        text = "".join(sent)
+        assert "TOOL_CALL_CHUNK" not in text
+        assert "TOOL_CALL_RESULT" in text
+        assert tools.names() == ["deploy"]
+
+
 class Own:
     """A tool of a class that knows nothing of middleware."""
 
