@@ -41,7 +41,7 @@ from ..sources.messages import (
 )
 from ..sources.read_only import ReadOnlyHub
 from ..terminal.appearance import Appearance
-from ..terminal.bindings import key_binding
+from ..terminal.bindings import key_binding, screen_key
 from ..terminal.gc import PaintFirst, settle_collector
 from ..terminal.key_rights import Permission
 from ..viewmodels.stream import changes_queue
@@ -67,6 +67,12 @@ class RecordedApp(TerminalApp):
     Its `journal` is listed call by call and judged by other rules. With a `host` sessions are resumed,
     for its `operator`. `zone` is the operator's; `None` is the machine's.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        screen_key("decisions", "All decisions of all sessions"),
+        screen_key("history", "The recorded sessions"),
+        screen_key("rules", "The rules of this session, and others"),
+    ]
 
     def __init__(
         self,
@@ -185,6 +191,8 @@ class InterlockConsole(RecordedApp):
     # The default screen is made before its own style sheet would be read.
     CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
+        screen_key("live", "The sessions that run, and what waits"),
+        screen_key("triage", "Everything that waits, a line for each request"),
         key_binding("q", "quit", "quit", "app.quit", "Leave the console"),
         key_binding(
             "F",
@@ -424,8 +432,7 @@ class InterlockConsole(RecordedApp):
     @on(SessionStarted)
     async def session_started(self, event: SessionStarted) -> None:
         """Show the session, from any screen."""
-        while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
-            await self.pop_screen()
+        await self.action_live()
         live = self.screen_stack[0]
         if isinstance(live, LiveScreen):
             await live.show_session(event.session_id)
@@ -473,6 +480,11 @@ class InterlockConsole(RecordedApp):
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
             return
         self.post_message(SessionStarted(session))
+
+    async def action_live(self) -> None:
+        """The live screen; a dialog stays where it is."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
+            await self.pop_screen()
 
     async def action_triage(self) -> None:
         """Everything that waits, as a table over the whole width."""

@@ -184,22 +184,23 @@ def facts_within(decision: Decision, width: int, zone: tzinfo | None) -> Content
     return Content("\n").join([row.truncate(width, ellipsis=True) for row in facts(decision, zone)])
 
 
-def title_line(total: int, row: int | None, newer: int, *, some: bool, looked: int | None) -> Content:
-    """Title with the number of decisions and the cursor's row, if any; `looked` during a search."""
-    parts: list[tuple[str, str]] = [
-        ("Interlock", "bold $primary"),
-        (" ── ", MUTED),
-        ("decisions", "bold"),
-        (f"   {total:,} {'decision' if total == 1 else 'decisions'}", ""),
-        ((" matches" if total == 1 else " match") if some else "", ""),
-    ]
+def title_texts(
+    total: int, row: int | None, newer: int, *, some: bool, looked: int | None
+) -> tuple[Content, Content]:
+    """The number of decisions, with and without what else there is to say of them.
+
+    That is the cursor's `row`, if any, or how many were `looked` at during a search.
+    """
+    matches = (" matches" if total == 1 else " match") if some else ""
+    number = Content(f"{total:,} {'decision' if total == 1 else 'decisions'}{matches}")
+    more = Content("")
     if looked is not None:
-        parts.append((f" · searching… {looked:,} looked at", MUTED))
+        more = Content.styled(f" · searching… {looked:,} looked at", MUTED)
     elif newer:
-        parts.append((f" · ↑ {newer:,} newer", "$text-warning"))
+        more = Content.styled(f" · ↑ {newer:,} newer", "$text-warning")
     elif total and row is not None:
-        parts.append((f" · row {row + 1:,}", MUTED))
-    return Content.assemble(*parts)
+        more = Content.styled(f" · row {row + 1:,}", MUTED)
+    return number + more, number
 
 
 # Over time

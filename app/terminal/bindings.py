@@ -28,6 +28,37 @@ def without_keys(keys: frozenset[str], binding: BindingType) -> Binding:
     return replace(binding, key=",".join(each for each in binding.key.split(",") if each not in keys))
 
 
+SCREENS = ("live", "decisions", "history", "rules", "triage")
+"""The screens that a digit goes to from everywhere, in the order of the digits."""
+
+
+def screen_key(screen: str, tooltip: str) -> Binding:
+    """The digit of one of them; the title bar shows it."""
+    digit = str(SCREENS.index(screen) + 1)
+    return key_binding(digit, f"app.{screen}", screen, f"app.{screen}", tooltip, show=False)
+
+
+_ON_A_MAC = ("inverted_exclamation_mark", "trade_mark_sign", "pound_sign", "cent_sign", "infinity")
+"""Characters that alt with `1` to `5` types on a Mac. Textual takes escape and a digit, as most terminals
+send it, for them, too."""
+
+
+def pane_key(
+    number: int, pane: str, title: str, identifier: str, tooltip: str, *, priority: bool = False
+) -> Binding:
+    """Alt and a digit, as terminals send them: the key of a screen's pane."""
+    return key_binding(
+        f"alt+{number},{_ON_A_MAC[number - 1]}",
+        f"pane('{pane}')",
+        f"go to {title.lower()}",
+        identifier,
+        tooltip,
+        show=False,
+        key_display=f"alt+{number}",
+        priority=priority,
+    )
+
+
 # Before the part with the focus sees them: a key that follows at once then goes where the focus is going,
 # not into the field before it.
 FOCUS_KEYS = (

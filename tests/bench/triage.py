@@ -143,7 +143,7 @@ async def _ready(on: _Console) -> None:
 
 async def _by_dialog(on: _Console) -> None:
     """`a` opens the most pressing request, `a` approves it once its keys are awake."""
-    await on.press("5")
+    await on.press("alt+5")
     while await on.hub.approvals():
         await on.press("a")
         await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))

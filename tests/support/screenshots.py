@@ -285,7 +285,7 @@ async def flow(out: Path, place: Path, size: tuple[int, int], suffix: str) -> No
         await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
         await pilot.press("escape")
         await _until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        await pilot.press("3", "g", "enter")
+        await pilot.press("alt+3", "g", "enter")
         await _until(pilot, lambda: isinstance(app.screen, FlowPanel))
         await pilot.pause(0.7)
         _draw(app, out, f"flow{suffix}")

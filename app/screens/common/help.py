@@ -127,7 +127,10 @@ def _lines(row: _Row, width: int) -> list[Content]:
 
 
 def _how_in_browser(width: int) -> list[Content]:
-    text = "Ctrl+w, ctrl+t and ctrl+n are the browser's; all other keys are the console's."
+    text = (
+        "Ctrl+w, ctrl+t and ctrl+n are the browser's, on some systems alt with a digit, too; all other "
+        "keys are the console's."
+    )
     return styled_rows([text], width, MUTED) + _how(width)
 
 

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static
 
 from ....engine.backtest.savings import Saved
 from ....engine.history.decisions.approval_stats import ENOUGH, Fatigue, RuleFatigue, Tally
@@ -32,6 +31,7 @@ from ...format.text import MUTED, indented, shown, styled_rows, wrap
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
+from ...widgets.base.title_bar import ScreenBar
 from ..common.deferred_paint import SettledScreen
 
 PERIODS: tuple[tuple[str, timedelta | None], ...] = (
@@ -40,6 +40,8 @@ PERIODS: tuple[tuple[str, timedelta | None], ...] = (
     ("last 24 h", timedelta(hours=24)),
     ("last 7 days", timedelta(days=7)),
 )
+ROOMS = (None, 60, 45, 30, 15)
+"""Cells for which the line of totals is made: the title bar takes the longest that it has room for."""
 TITLE = "bold $text-primary"
 
 
@@ -93,7 +95,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         self._problem = ""
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="title")
+        yield ScreenBar("approvals", id="title")
         yield BlockList(id="numbers", cursor=False)
         yield KeyBar()
 
@@ -158,11 +160,12 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
 
     def _show(self) -> None:
         found = self._found
-        told = "counting…" if found is None and not self._problem else ""
-        title = Content.assemble(("Approvals", TITLE), (f" · {PERIODS[self._period][0]} · ", MUTED))
-        room = self.app.size.width - title.cell_length - 2
-        told = told or ("" if found is None else total_line(found, room))
-        self.query_one("#title", Static).update(title + told, layout=False)
+        period = Content.styled(f"{PERIODS[self._period][0]} · ", MUTED)
+        if found is None:
+            totals = ["" if self._problem else "counting…"]
+        else:
+            totals = [total_line(found, room) for room in ROOMS]
+        self.query_one(ScreenBar).say(*(period + each for each in totals))
         self.query_one(BlockList).show(list(self._blocks()))
 
     def _blocks(self) -> list[Block]:

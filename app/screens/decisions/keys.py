@@ -39,8 +39,11 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "decisions.suggest",
         "Propose rules from this journal, for the rules files that are known here",
     ),
-    key_binding("h", "app.history", "history", "decisions.history", "The recorded sessions"),
-    key_binding("R", "app.rules", "rule files", "decisions.rules", "Rules files, and what they mean"),
+    # The title bar shows the screens.
+    key_binding("h", "app.history", "history", "decisions.history", "The recorded sessions", show=False),
+    key_binding(
+        "R", "app.rules", "rule files", "decisions.rules", "Rules files, and what they mean", show=False
+    ),
     key_binding("f5", "reload", "reload", "decisions.reload", "Read the decisions again"),
     key_binding("escape", "leave", "back", "decisions.back", "Clear the filter, or go back"),
     *FOCUS_KEYS,

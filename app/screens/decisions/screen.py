@@ -30,7 +30,7 @@ from ...format.decisions import (
     line,
     nothing_found,
     shadow_lines,
-    title_line,
+    title_texts,
     yesterday_words,
 )
 from ...format.text import shown
@@ -50,6 +50,7 @@ from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.cursor_list import GUTTER
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import ScreenBar
 from ...widgets.inputs.filter_line import FilterLine
 from ...widgets.lists.decision_table import DecisionTable, GroupList
 from ..common.deferred_paint import SettledScreen
@@ -108,7 +109,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="decisions"):
-            yield Static("", id="title")
+            yield ScreenBar("decisions", id="title")
             yield FilterLine()
             yield Static("", id="note")
             yield Static("", id="course")
@@ -223,8 +224,8 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         table, looked = self._table, self._looked if self._searching else None
         row = table.row if self._by is None else None
         some = self._feed.decision_filter != EVERYTHING
-        title = title_line(table.total, row, table.newer, some=some, looked=looked)
-        self.query_one("#title", Static).update(title, layout=False)
+        texts = title_texts(table.total, row, table.newer, some=some, looked=looked)
+        self.query_one(ScreenBar).say(*texts)
 
     def _note(self) -> None:
         note = self.query_one("#note", Static)

@@ -37,6 +37,7 @@ from ...viewmodels.backtest_job import rules_files
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import ScreenBar
 from ...widgets.inputs.choice import Choice
 from ..common.deferred_paint import SettledScreen
 from ..common.detail import Detail
@@ -127,7 +128,7 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         self._stopped = False
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="title")
+        yield ScreenBar("suggestions", id="title")
         names = [(str(at), clip(each.names, LONGEST)) for at, each in enumerate(self._known)]
         with Horizontal(classes="field"):
             yield Static("Rules", classes="label")
@@ -317,13 +318,8 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         self._show()
 
     def _show(self) -> None:
-        title = Content.assemble(
-            ("Interlock", "bold $text-primary"),
-            (" ── ", MUTED),
-            ("suggestions", "bold"),
-            (f"   calls: {PERIODS[self._period][0]}", MUTED),
-        )
-        self.query_one("#title", Static).update(title, layout=False)
+        period = f"calls: {PERIODS[self._period][0]}"
+        self.query_one(ScreenBar).say(Content.styled(period, MUTED))
         self.query_one("#state", Static).update(self._state())
         self.query_one(BlockList).show(list(self._blocks()))
         self.refresh_bindings()

@@ -28,6 +28,7 @@ from ...terminal.keymap import key_of
 from ...viewmodels.backtest_job import Scope, backtest, rules_files
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
+from ...widgets.base.title_bar import ScreenBar
 from ...widgets.inputs.choice import Choice
 from ..common.deferred_paint import SettledScreen
 from ..replay.what_if_text import report_lines, totals_lines
@@ -101,14 +102,10 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         this = [] if self._session is None else [("this", "this session")]
-        opened = "" if self._session is None else f"   this session: {shown(self._session)}"
-        title = (
-            ("Interlock", "bold $text-primary"),
-            (" ── ", MUTED),
-            ("backtest", "bold"),
-            (opened, MUTED),
-        )
-        yield Static(Content.assemble(*title), id="title")
+        opened = "" if self._session is None else f"this session: {shown(self._session)}"
+        title = ScreenBar("backtest", id="title")
+        title.say(Content.styled(opened, MUTED))
+        yield title
         with Horizontal(classes="field"):
             yield Static("Rules", classes="label")
             yield Input(self._rules, placeholder="rules files", id="rules")

@@ -31,6 +31,7 @@ from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import BlockList, line_block
 from ...widgets.base.cursor_list import GUTTER
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import ScreenBar
 from ..common.recorded import RecordedSessionScreen
 from ..replay.screen import ReplayScreen
 
@@ -63,11 +64,22 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
             "slash", "filter", "filter", "history.filter", "Filter the sessions", key_display="/"
         ),
         key_binding("c", "continue", "continue", "history.continue", "Resume this session"),
+        # The title bar shows the screens.
         key_binding(
-            "v", "app.decisions", "decisions", "history.decisions", "All decisions of all sessions"
+            "v",
+            "app.decisions",
+            "decisions",
+            "history.decisions",
+            "All decisions of all sessions",
+            show=False,
         ),
         key_binding(
-            "R", "app.rules", "rule files", "history.rules", "The rules of this session, and others"
+            "R",
+            "app.rules",
+            "rule files",
+            "history.rules",
+            "The rules of this session, and others",
+            show=False,
         ),
         key_binding(
             "b",
@@ -118,7 +130,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sessions"):
-            yield Static("", id="title")
+            yield ScreenBar("history", id="title")
             yield Input(
                 placeholder="words: session, agent, model, mode, status, or label:nightly", id="filter"
             )
@@ -197,14 +209,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         count = f"{len(self._shown)} of {len(every)} {noun}" if words.strip() else f"{len(every)} {noun}"
         if self._all is None:
             count = "reading…"
-        self.query_one("#title", Static).update(
-            Content.assemble(
-                ("Interlock", "bold $primary"),
-                (" ── ", "$text-muted"),
-                ("history", "bold"),
-                f"   {count}",
-            )
-        )
+        self.query_one(ScreenBar).say(Content(count))
         if self._error:
             self._note(self._error, "$text-error")
         elif self._all == []:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import BindingType
 
-from ...terminal.bindings import COPY_KEY, key_binding
+from ...terminal.bindings import COPY_KEY, key_binding, pane_key
 
 PANES = (
     ("sessions", "Sessions"),
@@ -68,7 +68,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "live.limit",
         "Let this session cost more than it may now",
     ),
-    # The title bar shows the keys of the screens.
+    # The title bar shows the screens.
     key_binding(
         "v", "app.decisions", "decisions", "live.decisions", "All decisions of all sessions", show=False
     ),
@@ -101,14 +101,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     ),
     COPY_KEY,
     *(
-        key_binding(
-            str(number),
-            f"pane('{pane}')",
-            f"go to {title.lower()}",
-            f"live.pane-{pane}",
-            f"Bring {title.lower()} forward",
-            show=False,
-        )
+        pane_key(number, pane, title, f"live.pane-{pane}", f"Bring {title.lower()} forward")
         for number, (pane, title) in enumerate(PANES, 1)
     ),
 )

@@ -31,9 +31,10 @@ from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import key_of
 from ...terminal.symbols import session_look
 from ...viewmodels.stream import LiveStream, changes_queue
-from ...widgets.base.bars import KeyBar, PaneTabs, TitleBar
+from ...widgets.base.bars import KeyBar, PaneTabs
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import TitleBar
 from ...widgets.base.titles import entitle
 from ...widgets.inputs.say_line import SayLine
 from ...widgets.lists.sessions import (
@@ -472,11 +473,6 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     @on(PaneTabs.Chosen)
     def choose_tab(self, event: PaneTabs.Chosen) -> None:
         self.action_pane(event.pane)
-
-    @on(TitleBar.Chosen)
-    async def choose_screen(self, event: TitleBar.Chosen) -> None:
-        if event.screen in ("decisions", "history", "rules"):
-            await self.app.run_action(event.screen)
 
     def action_pane(self, pane: str) -> None:
         """Bring a pane forward and focus it, instead of a line being typed."""

@@ -6,7 +6,7 @@ from functools import partial
 
 from textual.binding import BindingType
 
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding, pane_key
 
 PANES = (
     ("transcript", "Transcript"),
@@ -73,14 +73,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key("c", "continue", "continue", "replay.continue", "Continue from here in a new session"),
     _key("f5", "reload", "reload", "replay.reload", "Read what was recorded of it since"),
     *(
-        _key(
-            str(number),
-            f"pane('{pane}')",
-            f"go to {title.lower()}",
-            f"replay.pane-{pane}",
-            f"Show {title}",
-            show=False,
-        )
+        pane_key(number, pane, title, f"replay.pane-{pane}", f"Show {title}", priority=True)
         for number, (pane, title) in enumerate(PANES, 1)
     ),
     key_binding("escape", "leave", "close", "replay.leave", "Leave the replay"),

@@ -35,11 +35,12 @@ from ...viewmodels.what_if import WhatIf
 from ...widgets.base.bars import KeyBar, PaneTabs
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import ScreenBar
 from ...widgets.lists.sessions import PendingList, WaitingList
 from ...widgets.nets.flow_lines import FLOW, askers, flow_title
 from ...widgets.replay.event_details import EventDetails
 from ...widgets.replay.nets import MomentNets, MomentPicture, changed_nets
-from ...widgets.replay.position_line import event_line, heading_line
+from ...widgets.replay.position_line import event_line, heading_texts
 from ...widgets.replay.scrubber import Scrubber
 from ...widgets.replay.transcript import MomentTranscript
 from ..common.detail import entry_detail
@@ -108,7 +109,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         self._stops = list(ready.marks)
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="where")
+        yield ScreenBar("replay", id="where")
         yield Static("", id="what")
         trouble = Static(Content(f"✗ {shown(self._trouble or '')}"), id="trouble")
         trouble.display = self._trouble is not None
@@ -296,10 +297,9 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         self._grey_keys()
 
     def _show_heading(self, replay: Replay) -> None:
-        event, width = self._recorded[self.position - 1], self.size.width - 2
-        where = heading_line(replay, event, width, self._zone)
+        event = self._recorded[self.position - 1]
         what = event_line(replay, event, self._marks.get(self.position))
-        self.query_one("#where", Static).update(where, layout=False)
+        self.query_one(ScreenBar).say(*heading_texts(replay, event, self._zone))
         self.query_one("#what", Static).update(what, layout=False)
 
     # Moving

@@ -30,6 +30,7 @@ from ...viewmodels.rules_view import RuleNet, RulesView, check, read
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ...widgets.base.greyed_keys import Parameters
+from ...widgets.base.title_bar import ScreenBar
 from ...widgets.lists.rules import RuleList, RulesFileList, rule_blocks
 from ...widgets.lists.rules import key_of as block_of
 from ..common.deferred_paint import SettledScreen
@@ -105,7 +106,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self._run = 0
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="title")
+        yield ScreenBar("rules", id="title")
         yield Input(placeholder="rules files: deploy.rules ops.rules", id="named")
         yield Static("", id="note")
         with Container(id="panes"):
@@ -392,16 +393,9 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
     def _show(self) -> None:
         self.query_one(RulesFileList).show_files(self._offered, self._files)
         names = ", ".join(shown(name_of(file)) for file in self._files)
-        self.query_one("#title", Static).update(
-            Content.assemble(
-                ("Interlock", "bold $text-primary"),
-                (" ── ", MUTED),
-                ("rules", "bold"),
-                "   ",
-                *self._summary(),
-                (f"   {names}", MUTED),
-            )
-        )
+        found = Content.assemble(*self._summary())
+        named = Content.styled(f"{'   ' if found else ''}{names}", MUTED)
+        self.query_one(ScreenBar).say(found + named, found)
         self._show_note()
         self._show_place()
         self.refresh_bindings()

@@ -14,7 +14,8 @@ from ....engine.approvals.request_order import ApprovalQueue, Unread
 from ....engine.hub.hub import Outcome
 from ...sources.messages import HubMoved
 from ...viewmodels.stream import changes_queue
-from ...widgets.base.bars import KeyBar, TitleBar
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.title_bar import TitleBar
 from ..common.deferred_paint import SettledScreen
 from ..common.operator_context import OperatorContext
 from .keys import TRIAGE_SCREEN_KEYS
@@ -74,13 +75,6 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
     @on(TriagePane.Exit)
     def leave(self) -> None:
         self.action_leave()
-
-    @on(TitleBar.Chosen)
-    async def choose_screen(self, event: TitleBar.Chosen) -> None:
-        if event.screen == "live":
-            self.action_leave()
-        elif event.screen in ("decisions", "history", "rules"):
-            await self.app.run_action(event.screen)
 
     @property
     def open_line(self) -> Input | None:

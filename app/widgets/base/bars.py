@@ -1,12 +1,12 @@
-"""The one-line bars: title above, pane tabs of a narrow screen, keys below.
+"""The one-line bars: pane tabs of a narrow screen, keys below.
 
-Each shows what fits and says with an ellipsis when something does not; the count of waiting requests and
-the way to help are never what is dropped.
+Each shows what fits and says with an ellipsis when something does not; the way to help is never what is
+dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -18,8 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ....engine.core.rights import Rights
-from ...format.text import MUTED, shown
+from ...format.text import MUTED
 from ...terminal.charset import ascii_only
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import bindings_of, is_typed, name_of
@@ -29,8 +28,6 @@ MORE = "app.command_palette"
 """What a click on the ellipsis of the keys does: every action is in the palette."""
 OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
-LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
-"""Rights that are not all of them, beside the operator's name."""
 DECIDING = {
     "approve": ("✓", "$text-success"),
     "deny": ("✗", "$text-error"),
@@ -44,88 +41,13 @@ Those that approve show what was not seen until it was, under these names, and s
 PLAIN_SIGNS = {"✓": "(+)", "✗": "(-)", "↓": "..."}
 """The same signs for terminals that have ASCII only."""
 OTHER_DENIALS = frozenset({"deny and stop"})
-LIVE = "live"
-SCREENS = (LIVE, "decisions", "history", "rules")
 
 Key: TypeAlias = tuple[str, str, str, bool]
 """A key, its name, its action, whether that does something now."""
 
 
-class TitleBar(TypedApp, Widget):
-    """The screens and, at the right, what waits, who decides and where it is kept."""
-
-    DEFAULT_CSS = """
-    TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
-    """
-
-    waiting: reactive[int] = reactive(0)
-
-    @dataclass
-    class Chosen(Message):
-        """A screen's name was clicked."""
-
-        screen: str
-
-    def __init__(self, operator: str, place: str, elsewhere: str, here: str = LIVE) -> None:
-        super().__init__()
-        self._here = here
-        self._screens = SCREENS if here in SCREENS else (LIVE, here, *SCREENS[1:])
-        self._operator = shown(operator)
-        self._place = shown(place)
-        self._elsewhere = elsewhere
-        self._links: list[tuple[int, int, str]] = []
-
-    def render(self) -> Content:
-        width = self.content_size.width
-        badge = (
-            Content.styled(f" {self.waiting} waiting ", "bold $warning reverse")
-            if self.waiting
-            else Content.styled("0 waiting", MUTED)
-        )
-        who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
-        limited = LIMITED.get(permission_of(self.app).rights)
-        if limited is not None:
-            badge += Content.styled(f" · {limited}", "bold $text-warning")
-        where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
-        name = Content.styled("Interlock", "bold $text-primary")
-        links = Content.styled(" · ", MUTED).join(self._screen_name(each) for each in self._screens)
-        named = Content.assemble(name, (" ── ", MUTED), links)
-        # Whoever decides at a server's has to see whose.
-        first = [(links, badge + who + where), (name, badge + who + where)] if self._elsewhere else []
-        for left, right in (
-            (named, badge + who + where),
-            *first,
-            (named, badge + who),
-            (links, badge + who),
-            (name, badge + who),
-            (name, badge),
-            (Content(""), badge),
-        ):
-            gap = width - left.cell_length - right.cell_length
-            if gap >= 1 or not left:
-                self._place_links(left.plain)
-                return Content.assemble(left, " " * max(0, gap), right).truncate(width)
-        return badge
-
-    def _screen_name(self, name: str) -> Content:
-        """A screen's name, after the key that leads there from the one that is shown."""
-        if name == self._here:
-            return Content.styled(name, "bold")
-        actions = bindings_of(type(self.screen))
-        keys = [name_of(each) for each in actions if each.action == f"app.{name}"]
-        return Content.assemble((f"{keys[0]} " if keys else "", "$text-accent"), (name, MUTED))
-
-    def _place_links(self, text: str) -> None:
-        self._links = [(text.find(n), text.find(n) + len(n), n) for n in self._screens if n in text]
-
-    def on_click(self, event: events.Click) -> None:
-        for start, end, name in self._links:
-            if start <= event.x - 1 < end:
-                self.post_message(self.Chosen(name))
-
-
-class PaneTabs(Widget):
-    """The panes of a narrow screen with the keys that bring them forward; clicking does too."""
+class PaneTabs(TypedApp, Widget):
+    """The panes of a narrow screen, and the keys that bring them forward; clicking does too."""
 
     DEFAULT_CSS = """
     PaneTabs { height: 1; padding: 0 1; background: $surface; }
@@ -147,24 +69,28 @@ class PaneTabs(Widget):
 
     def render(self) -> Content:
         width = self.content_size.width
-        for short in (None, 4, 0):
-            tabs = [
-                self._tab(number, pane, title, short)
-                for number, (pane, title) in enumerate(self._panes, 1)
-            ]
+        for short in (None, 4, 1):
+            tabs = [self._tab(pane, title, short) for pane, title in self._panes]
             gap = 2 if short is None else 1
             if sum(t.cell_length for t in tabs) + gap * (len(tabs) - 1) <= width:
                 break
         self._edges = [0]
         for tab in tabs:
             self._edges.append(self._edges[-1] + tab.cell_length + gap)
-        return Content(" " * gap).join(tabs)
+        line, keys = Content(" " * gap).join(tabs), Content.styled(self._keys(), MUTED)
+        space = width - line.cell_length - keys.cell_length
+        return Content.assemble(line, " " * space, keys) if space >= 2 * gap else line
 
-    def _tab(self, number: int, pane: str, title: str, short: int | None) -> Content:
+    def _keys(self) -> str:
+        """The keys of the first and the last tab."""
+        keys = {each.action: name_of(each) for each in bindings_of(type(self.screen))}
+        found = [keys.get(f"pane('{pane}')") for pane, _ in self._panes]
+        return f"{found[0]} … {found[-1]}" if found[0] and found[-1] else ""
+
+    def _tab(self, pane: str, title: str, short: int | None) -> Content:
         here = pane == self.current
         count = self.counts.get(pane, 0)
-        name = title if here or short is None else title[:short]
-        label = f"{number} {name}".rstrip() + (f" {count}" if count else "")
+        label = (title if here else title[:short]) + (f" {count}" if count else "")
         style = (
             "bold $primary reverse"
             if here

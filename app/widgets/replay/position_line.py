@@ -17,23 +17,20 @@ from .scrubber import STYLES, SYMBOLS
 DOT: tuple[str, str] = (" · ", "$text-muted")
 
 
-def heading_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
-    """The session, the event's number and time, the mode, and whatever else there is room for."""
-    where = [
+def heading_texts(
+    replay: Replay, event: JournalEvent, zone: tzinfo | None
+) -> tuple[Content, Content, Content]:
+    """The session, the event's number and time; before that with the mode, and with the date as well."""
+    where = Content.assemble(
         (shown(replay.state.id), "bold"),
         DOT,
         (f"event {replay.position} of {len(replay)}", "bold $text-primary"),
         DOT,
-        (clock(event.at, zone), ""),
-        DOT,
-        (replay.state.mode, "$text-muted"),
-    ]
-    date: list[tuple[str, str]] = [DOT, (day(event.at, zone), "$text-muted")]
-    nothing: list[tuple[str, str]] = []
-    name = [("Interlock", "bold $primary"), (" ── ", "$text-muted"), ("replay ", "$foreground")]
-    variants = ((name, date), (name[2:], date), (nothing, date), (nothing, nothing))
-    lines = [Content.assemble(*before, *where, *after) for before, after in variants]
-    return next((line for line in lines if line.cell_length <= width), lines[-1])
+        clock(event.at, zone),
+    )
+    mode = Content.assemble(DOT, (replay.state.mode, "$text-muted"))
+    date = Content.assemble(DOT, (day(event.at, zone), "$text-muted"))
+    return where + mode + date, where + mode, where
 
 
 def event_line(replay: Replay, event: JournalEvent, mark: Mark | None) -> Content:

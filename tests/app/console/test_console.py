@@ -27,7 +27,7 @@ class TestStart:
 
         async with stage(docs_writer(), start=start) as on:
             await on.until("Could not start: ValueError: deploy.rules:3:9")
-            await on.press("1")
+            await on.press("alt+1")
             await on.settle()
             assert "Could not start: ValueError: deploy.rules:3:9" in on.painted()
 

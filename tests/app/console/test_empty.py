@@ -42,17 +42,17 @@ class TestEmpty:
     async def test_live(self, size: tuple[int, int]) -> None:
         """Without a session: how one is started, and where past ones are."""
         async with empty(size) as on:
-            await on.press("2")
+            await on.press("alt+2")
             await on.until("s starts one, h shows past ones.")
-            await on.press("1")
+            await on.press("alt+1")
             await on.until("s starts one.")
-            await on.press("5")
+            await on.press("alt+5")
             await on.until("v shows past")
 
     async def test_own_keys(self, size: tuple[int, int]) -> None:
         """The keys named are the operator's own."""
         async with empty(size, live_start="f9", live_history="f8") as on:
-            await on.press("2")
+            await on.press("alt+2")
             await on.until("f9 starts one, f8 shows past ones.")
 
     @pytest.mark.slow
@@ -68,7 +68,7 @@ class TestEmpty:
         async with empty(size) as on:
             state = docs_writer().model_copy(update={"nets": {}, "grants": {}})
             on.hub.states[state.id] = state
-            await on.press("3")
+            await on.press("alt+3")
             await on.until("No rules: every call runs. R shows rule files.")
 
     async def test_replay(self, size: tuple[int, int]) -> None:

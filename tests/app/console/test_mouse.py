@@ -134,9 +134,9 @@ class TestLive:
     async def test_panes_of_a_narrow_screen(self, tmp_path: Path) -> None:
         """The tabs bring panes forward."""
         async with showing(BY_NAME["live"], tmp_path) as on:
-            await click(on, "3 Nets")
+            await click(on, "Nets  Pending")
             assert "limit-deploy-2" in on.painted()
-            await click(on, "5 Waiting")
+            await click(on, "Waiting 1")
             assert "./deploy --env prod --commit 9f31c02" in on.painted()
 
     async def test_what_does_not_fit_is_behind_the_ellipsis(self, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ class TestReplay:
             await on.pilot.click(offset=(line.index("■"), 2))
             await on.pilot.pause(0.05)
             assert screen.position == 2
-            await click(on, "3 Nets")
+            await click(on, "Nets  Pending")
             await on.until("require-test-before")
 
     async def test_leaving_a_dialog(self, tmp_path: Path) -> None:

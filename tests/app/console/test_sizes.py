@@ -10,7 +10,7 @@ import pytest
 from ..support.views import BY_NAME, NAMES, Shown, showing
 
 ESSENTIAL: dict[str, tuple[str, ...]] = {
-    "live": ("1 waiting", "as maria", "5 Waiting 1", "◐ deploy", "waiting 0:42", "a approve", "d deny"),
+    "live": ("1 waiting", "as maria", "Waiting 1", "◐ deploy", "waiting 0:42", "a approve", "d deny"),
     "live-sessions": ("◐ release-bot", "● docs-writer", "S nightly-sync", "✓ cleanup", "shadow"),
     "live-nets": ("[x] limit-deploy-2", "budget ●●", "deploy needs approval", "[ ] require-freeze"),
     "live-waiting": ("◐ deploy", "0:42", "release-bot", "./deploy --env prod --commit 9f31c02"),

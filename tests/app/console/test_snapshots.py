@@ -57,9 +57,9 @@ class TestLooks:
     @pytest.mark.slow
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The nets with their places, tokens and what comes next."""
-        assert snap_compare(console(), terminal_size=size, run_before=keys("3"))
+        assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3"))
 
 
 def test_picture_of_a_net(snap_compare: Compare) -> None:
     """Places as circles, transitions as bars, the enabled ones bright."""
-    assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("3", "down", "enter"))
+    assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("alt+3", "down", "enter"))

@@ -156,7 +156,7 @@ class TestKeys:
     async def test_requests_are_shown(self) -> None:
         """A request opens in full; its deciding keys are greyed and decide nothing."""
         async with looking() as on:
-            await on.press("5", "enter")
+            await on.press("alt+5", "enter")
             await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
             deciding = [b for b in on.app.screen.active_bindings.values() if decides(b.binding.id or "")]
             assert deciding

@@ -160,7 +160,7 @@ async def test_the_console_shows_it(journal: Journal) -> None:
     await watched.look()
     app = InterlockConsole(read_only(watched), operator="maria")
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.press("5", "enter")
+        await pilot.press("alt+5", "enter")
         for _ in range(100):
             if isinstance(app.screen, ApprovalScreen):
                 break

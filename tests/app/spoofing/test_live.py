@@ -36,7 +36,7 @@ class TestPanes:
     async def test_each_attack_in_each_pane(self) -> None:
         """Spoofing: sessions, transcript, nets, pending and waiting, of one session after the other."""
         async with attacked(list(RECORDED.values())) as on:
-            await on.press("1")
+            await on.press("alt+1")
             for _ in RECORDED:
                 await check(on)
                 await on.press("down")
@@ -84,7 +84,14 @@ class TestDialogs:
                     await on.settle()
                 on.app.screen.action_close()
                 await on.settle()
-            for keys in (("n",), ("m",), ("i",), ("s",), ("3", "G", "enter"), ("2", "G", "enter")):
+            for keys in (
+                ("n",),
+                ("m",),
+                ("i",),
+                ("s",),
+                ("alt+3", "G", "enter"),
+                ("alt+2", "G", "enter"),
+            ):
                 await on.press(*keys)
                 await check(on)
                 await on.press("escape")
@@ -95,7 +102,7 @@ class TestDialogs:
         """Spoofing: what is the same in all requests, and what differs."""
         text = group("forged")
         async with attacked([text, text, group("crowded")]) as on:
-            await on.press("5", "space", "j", "space")
+            await on.press("alt+5", "space", "j", "space")
             await check(on)
             await on.press("B")
             await check(on)
@@ -122,7 +129,7 @@ class TestNotices:
             await check(on)
             [grant] = next(iter(on.hub.states.values())).grants.values()
             grant.revoked_by = text
-            await on.press("3", "G", "x")
+            await on.press("alt+3", "G", "x")
             await check(on)
 
 

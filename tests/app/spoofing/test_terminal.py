@@ -68,8 +68,8 @@ class TestLive:
         """Spoofing: a real terminal shows the live screen, a request and a batch as they are meant."""
         with staged("live", tmp_path) as on:
             walked(on, "", "6 waiting", "LiveScreen")
-            walked(on, "3", "▌ [x] require-lint-before-test", "LiveScreen")
-            walked(on, "5", "▌ ◐", "LiveScreen")
+            walked(on, "\x1b3", "▌ [x] require-lint-before-test", "LiveScreen")
+            walked(on, "\x1b5", "▌ ◐", "LiveScreen")
             walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
             walked(on, "\x1b[F", "SESSION  ", "ApprovalScreen")
             walked(on, "\x1b", "s start", "LiveScreen")
@@ -82,7 +82,7 @@ class TestLive:
         """Spoofing: lines that look like the dialog's stand behind the bar of their field."""
         with staged("live", tmp_path) as on:
             walked(on, "", "6 waiting", "LiveScreen")
-            walked(on, "5", "▌ ◐", "LiveScreen")
+            walked(on, "\x1b5", "▌ ◐", "LiveScreen")
             walked(on, "G", "▌ ◐ deploy", "LiveScreen")
             meant = walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
             [(x, y, width, height)] = meant.frames

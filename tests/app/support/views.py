@@ -110,16 +110,16 @@ def granting() -> SessionState:
     return state
 
 
-MARKED = ("5", "space", "j", "space", "j", "space", "B", ".")
+MARKED = ("alt+5", "space", "j", "space", "j", "space", "B", ".")
 """Three requests as a table."""
 
 
 VIEWS = [
     View("live", LIVE, (), "release-bot"),
-    View("live-sessions", LIVE, ("1",), "nightly-sync"),
-    View("live-nets", LIVE, ("3",), "require-lint-before-test"),
-    View("live-pending", LIVE, ("4",), "No calls in progress"),
-    View("live-waiting", LIVE, ("5",), "deploy"),
+    View("live-sessions", LIVE, ("alt+1",), "nightly-sync"),
+    View("live-nets", LIVE, ("alt+3",), "require-lint-before-test"),
+    View("live-pending", LIVE, ("alt+4",), "No calls in progress"),
+    View("live-waiting", LIVE, ("alt+5",), "deploy"),
     View("say", LIVE, ("i",), "To release-bot"),
     View("approval", LIVE, ("a",), "WHAT WILL RUN"),
     View("approval-hard", LIVE, ("a",), "CANNOT BE FULLY ANALYSED", first=hard),
@@ -135,8 +135,8 @@ VIEWS = [
     View("batch-deny", LIVE, (*MARKED, "end", ".", "D"), "Reason for all", first=several),
     View("triage", LIVE, ("Q",), "in 1 group", first=several),
     View("triage-deny", LIVE, ("Q", ".", ".", "d"), "Reason", first=several),
-    View("grant-given", LIVE, ("3", "G", "enter"), "grant-1", first=granting),
-    View("revoke", LIVE, ("3", "G", "x"), "Revoke grant-1?", first=granting),
+    View("grant-given", LIVE, ("alt+3", "G", "enter"), "grant-1", first=granting),
+    View("revoke", LIVE, ("alt+3", "G", "x"), "Revoke grant-1?", first=granting),
     View("limit", LIVE, ("dollar_sign",), "of $1.00", first=limited),
     View(
         "limit-mistake", LIVE, ("dollar_sign", TYPED + "1", "enter"), "Expected more than", first=limited
@@ -145,8 +145,8 @@ VIEWS = [
     View("answer", LIVE, ("a",), "WHAT IS ASKED", first=release),
     View("answer-form", LIVE, ("a", ".", "a", "."), "severity", first=release),
     View("answer-refused", LIVE, ("a", ".", "a", ".", "ctrl+s", "."), "Not yet. by", first=release),
-    View("flow-nets", LIVE, ("3", "g"), "at Notes", first=release),
-    View("flow-graph", LIVE, ("3", "g", "enter"), "worked last", first=release),
+    View("flow-nets", LIVE, ("alt+3", "g"), "at Notes", first=release),
+    View("flow-graph", LIVE, ("alt+3", "g", "enter"), "worked last", first=release),
     View("help", LIVE, ("question_mark",), "THIS SCREEN"),
     View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "EVERYWHERE"),
     View("palette", LIVE, ("ctrl+p",), "Open the selected request"),
@@ -154,8 +154,8 @@ VIEWS = [
     View("loosen", LIVE, ("m",), "stop blocking calls"),
     View("start", LIVE, ("s",), "Start a session"),
     View("switch-nets", LIVE, ("n",), "[ ] require-freeze-before-deploy"),
-    View("net", LIVE, ("3", "down", "enter"), "with a token"),
-    View("call", LIVE, ("2", "up", "up", "enter"), "INPUT"),
+    View("net", LIVE, ("alt+3", "down", "enter"), "with a token"),
+    View("call", LIVE, ("alt+2", "up", "up", "enter"), "INPUT"),
     View("decisions", DECISIONS, ("v",), "12 decisions"),
     View("decision-groups", DECISIONS, ("v", ".", "g"), "block-rm"),
     View("decision", DECISIONS, ("v", ".", *["down"] * 8, "enter"), "decided by"),
@@ -168,8 +168,8 @@ VIEWS = [
     View("rules-errors", REPLAY, ("R", "o", TYPED + "faulty.rules", "enter", "."), "expected 'before'"),
     View("rule", REPLAY, ("R", "o", TYPED + "strict.rules", "enter", ".", "enter"), "do-lint"),
     View("replay", REPLAY, (), "call.decided", at=3),
-    View("replay-blocked", REPLAY, ("2",), "block", at=3),
-    View("replay-nets", REPLAY, ("3",), "require-test-before", at=7),
+    View("replay-blocked", REPLAY, ("alt+2",), "block", at=3),
+    View("replay-nets", REPLAY, ("alt+3",), "require-test-before", at=7),
     View("palette-replay", REPLAY, ("ctrl+p", TYPED + "step"), "One event forward"),
     View("picture", REPLAY, ("p",), "enabled", at=7),
     View("go-to", REPLAY, ("g",), "Go to"),
@@ -178,7 +178,7 @@ VIEWS = [
     View("judged", REPLAY, ("w", "*", "ctrl+s", ".", "."), "newly", at=1, rules="strict.rules"),
     View("backtest", REPLAY, ("b", "*", "enter", "."), "first diverges", rules="strict.rules"),
     View("recorded-decision", REPLAY, ("o", "."), "verdict", at=8),
-    View("event", REPLAY, ("2", "enter"), "Event", at=8),
+    View("event", REPLAY, ("alt+2", "enter"), "Event", at=8),
 ]
 NAMES = [view.name for view in VIEWS]
 VARIANTS = {

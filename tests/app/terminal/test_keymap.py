@@ -103,6 +103,28 @@ class TestFile:
         found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
         assert dict(check_keymap(found)) == {"approval.deny": "f9"}
 
+    def test_the_digit_of_a_screen(self, tmp_path: Path) -> None:
+        """A digit for an action of a screen is refused, with the line and the screen that has it."""
+        with pytest.raises(SettingsError) as told:
+            keys(tmp_path, '[keys]\n"live.stop" = "5"\n"decisions.group" = "1"\n')
+        assert "interlock.toml:2: [keys] 'live.stop': the key '5' is also 'app.triage'" in str(told.value)
+        assert "interlock.toml:3: [keys] 'decisions.group': the key '1' is also 'app.live'" in str(
+            told.value
+        )
+
+    def test_a_digit_that_no_screen_has(self, tmp_path: Path) -> None:
+        """Other digits are free, and those of screens once these have other keys."""
+        text = '[keys]\n"live.stop" = "9"\n"live.pane-waiting" = "5"\n"app.triage" = "f6"\n'
+        assert keys(tmp_path, text) == {
+            "live.stop": "9",
+            "live.pane-waiting": "5",
+            "app.triage": "f6",
+        }
+
+    def test_the_digit_of_the_same_screen(self, tmp_path: Path) -> None:
+        """A letter's action may have the digit that goes to the same screen."""
+        assert keys(tmp_path, '[keys]\n"live.decisions" = "2"\n') == {"live.decisions": "2"}
+
     def test_no_keys(self, tmp_path: Path) -> None:
         """Without the table nothing is changed, and nothing looked up."""
         assert keys(tmp_path, 'theme = "interlock"') == {}

@@ -223,7 +223,11 @@ class TestDeepLinks:
                         await page.goto(f"{web.page}/s/{sessions[name]}")
                         await seen.until(f"Nets of {name}")
                 await page.goto(f"{web.page}/s/{sessions['one']}")
-                await seen.until("Interlock ── replay one-", "event 1 of")
+                await seen.until(" replay ", "event 1 of")
+                await page.keyboard.press("2")
+                await seen.until("2 decisions", "verdict")
+                await page.keyboard.press("1")
+                await seen.until("1 live", "Sessions")
 
 
 async def echo(text: str) -> str:

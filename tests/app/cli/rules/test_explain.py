@@ -336,7 +336,7 @@ class TestMoments:
 
 async def open_blocked(on: Stage) -> None:
     """Open the blocked call of release-bot's transcript."""
-    await on.press("2", "g")
+    await on.press("alt+2", "g")
     for _ in range(20):
         await on.press("enter")
         await on.settle()

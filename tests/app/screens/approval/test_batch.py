@@ -39,7 +39,7 @@ async def batch(
 ) -> AsyncIterator[tuple[Stage, BatchScreen]]:
     """A console on which all `requests` are marked and shown together."""
     async with stage(asking(*requests), size=size, quiet=quiet) as on:
-        await on.press("5")
+        await on.press("alt+5")
         for _ in requests:
             await on.press("space", "j")
         await on.press("B")
@@ -362,7 +362,7 @@ class TestRealHub:
             while not isinstance(app.screen, LiveScreen):
                 await pilot.press("escape")
                 await pilot.pause(0.05)
-            await pilot.press("5", "space", "j", "space", "B")
+            await pilot.press("alt+5", "space", "j", "space", "B")
             await pilot.pause(ASLEEP + 0.3)
             assert isinstance(app.screen, BatchScreen)
             assert ran == []

@@ -44,7 +44,7 @@ class TestFuse:
         """The queue has the same words and the same key."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(fuse=fuse)) as on:
-            await on.press("5")
+            await on.press("alt+5")
             await on.settle()
             assert "u takes" in on.painted()
             await on.press("u")

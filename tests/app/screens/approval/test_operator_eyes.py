@@ -102,10 +102,10 @@ class TestNarrow:
     async def test_how_many_are_marked(self) -> None:
         """Batch: where a pane has no frame, what is marked stands above the queue."""
         async with stage(several(), size=(80, 24)) as on:
-            await on.press("5", "space", "j", "space")
+            await on.press("alt+5", "space", "j", "space")
             await on.until("Waiting (3) · 2 marked")
         async with stage(several()) as on:
-            await on.press("5", "space")
+            await on.press("alt+5", "space")
             await on.until("1 marked")
             assert "Waiting (3) ─" in on.painted()
 
@@ -113,7 +113,7 @@ class TestNarrow:
     async def test_the_panes_keep_their_lines(self) -> None:
         """Narrow screens: what stands above takes the place of an empty line."""
         async with stage(size=(80, 24)) as on:
-            await on.press("3")
+            await on.press("alt+3")
             await on.until("Nets of release-bot")
             assert on.painted().split("\n")[2].strip() == "Nets of release-bot"
             assert on.painted().split("\n")[3].startswith("▌ [x]")
@@ -143,7 +143,7 @@ class TestHelp:
     async def test_elsewhere_what_has_the_focus(self) -> None:
         """`?`: on a screen the part that has the focus comes first."""
         async with stage() as on:
-            await on.press("5")
+            await on.press("alt+5")
             titles = [block.key for block in help_for(on.app.screen)._blocks]
             assert titles.index("Here") < titles.index("This screen")
 

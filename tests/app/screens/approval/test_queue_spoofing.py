@@ -57,7 +57,7 @@ class TestHostileText:
     async def test_queue_and_batch(self, text: str, size: tuple[int, int]) -> None:
         """Spoofing: tools, operators and inputs in the queue and in a table of requests."""
         async with stage(hostile(text), size=size) as on:
-            await on.press("5", "space", "j", "space")
+            await on.press("alt+5", "space", "j", "space")
             await on.settle()
             assert_harmless(on)
             await on.press("B")
@@ -75,7 +75,12 @@ class TestHostileText:
     async def test_nets_and_grants(self, text: str, size: tuple[int, int]) -> None:
         """Spoofing: keys of grants, conditions and names of operators among the nets and in panels."""
         async with stage(hostile(text), size=size) as on:
-            for keys in (("3", "G"), ("3", "G", "enter"), ("3", "G", "k", "enter"), ("3", "G", "x")):
+            for keys in (
+                ("alt+3", "G"),
+                ("alt+3", "G", "enter"),
+                ("alt+3", "G", "k", "enter"),
+                ("alt+3", "G", "x"),
+            ):
                 await on.press(*keys)
                 await on.settle()
                 assert_harmless(on)
@@ -84,7 +89,7 @@ class TestHostileText:
                 assert_harmless(on)
                 await on.press("escape")
                 await on.settle()
-            await on.press("2", "G")
+            await on.press("alt+2", "G")
             await on.settle()
             assert_harmless(on)
             assert on.hub.asked == []

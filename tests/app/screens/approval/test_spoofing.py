@@ -102,16 +102,16 @@ class TestHostileText:
         state.approvals["ap1"] = request
         async with stage(state, size=size) as on:
             for pane in "12345":
-                await on.press(pane, "G")
+                await on.press(f"alt+{pane}", "G")
                 await on.settle()
                 assert_harmless(on)
             for keys in (
-                ("2", "enter"),
-                ("3", "G", "enter"),
-                ("4", "enter"),
+                ("alt+2", "enter"),
+                ("alt+3", "G", "enter"),
+                ("alt+4", "enter"),
                 ("n",),
                 ("i",),
-                ("5", "enter"),
+                ("alt+5", "enter"),
             ):
                 await on.press(*keys)
                 await on.settle()

@@ -90,9 +90,9 @@ class TestPanel:
         """A key counts another length of time; escape goes back."""
         async with panel(journal) as (app, pilot):
             await pilot.press("t")
-            await until(app, pilot, "Approvals · all · 60 requests")
+            await until(app, pilot, "all · 60 requests")
             await pilot.press("t")
-            await until(app, pilot, "Approvals · last 24 h")
+            await until(app, pilot, "last 24 h · ")
             await pilot.press("escape")
             await until(app, pilot, "/ filter")
 

@@ -15,7 +15,7 @@ from interlock.app.format.decisions import (
     nothing_found,
     shadow_words,
     share_lines,
-    title_line,
+    title_texts,
 )
 from interlock.engine.history.decisions.counts import (
     CallResults,
@@ -118,8 +118,8 @@ class TestLine:
 class TestTitle:
     def test_no_row_where_no_row_is_chosen(self) -> None:
         """Among groups the list's cursor is not what one sees."""
-        assert "row" not in title_line(12, None, 0, some=False, looked=None).plain
-        assert "row 3" in title_line(12, 2, 0, some=False, looked=None).plain
+        assert "row" not in title_texts(12, None, 0, some=False, looked=None)[0].plain
+        assert "row 3" in title_texts(12, 2, 0, some=False, looked=None)[0].plain
 
 
 class TestGroups:

@@ -378,7 +378,7 @@ class TestDialog:
         state = release()
         state.approvals[other.id] = other
         async with stage(state) as on:
-            await on.press("5", "space", "j", "space", "B")
+            await on.press("alt+5", "space", "j", "space", "B")
             await on.settle()
             assert isinstance(on.app.screen, BatchScreen)
             await on.press("end")

@@ -70,7 +70,7 @@ class TestReadOnly:
     async def test_the_request_is_read_and_no_form_opens(self) -> None:
         """P-81: whoever may change nothing sees what is asked, and has no way into the form."""
         async with watched() as on:
-            await on.press("5", "g", "enter")
+            await on.press("alt+5", "g", "enter")
             await on.settle()
             dialog = on.app.screen
             assert isinstance(dialog, ApprovalScreen)

@@ -39,4 +39,4 @@ class TestLooks:
     @pytest.mark.variants
     def test_graph(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The graph with its live states, the node that worked last and the one that is next."""
-        assert snap_compare(console(), terminal_size=size, run_before=keys("3", "g", "enter"))
+        assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3", "g", "enter"))

@@ -153,7 +153,7 @@ class TestLive:
             painted = on.painted()
             assert painted.index("flow Release") < painted.index("[x] require-lint-before-test")
             assert "flow Release · step 2 · at Notes" in painted
-            await on.press("3", "g", "enter")
+            await on.press("alt+3", "g", "enter")
             await on.settle()
             assert isinstance(on.app.screen, FlowPanel)
             assert "◐  Notes      suspend   waits for an answer" in on.painted()
@@ -169,7 +169,7 @@ class TestLive:
                 return [*events]
 
             on.hub.recorded = recorded
-            await on.press("3", "g", "enter")
+            await on.press("alt+3", "g", "enter")
             await on.until("state Notes")
             painted = on.painted()
             assert "faster, with" in painted
@@ -255,7 +255,7 @@ class TestReplay:
         async with replayed(tmp_path, size=(80, 24)) as (on, screen):
             asked = (type(event.body) is ApprovalRequested for event in screen._recorded)
             screen.position = 1 + [*asked].index(True)
-            await on.press("4")
+            await on.press("alt+4")
             await on.until("step 4 of Release", "answer: Notes waits for an answer.")
 
     @pytest.mark.slow
@@ -263,7 +263,7 @@ class TestReplay:
         """P-55: a step's details have its states' values and what was said, with keys masked."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
             screen.position = at(screen, 3)
-            await on.press("2")
+            await on.press("alt+2")
             await on.until("state Notes", "faster, with", "Draft called submit")
             assert KEY not in on.painted()
             await on.press("enter")
@@ -278,7 +278,7 @@ class TestReplay:
         """P-55: enter on the flow shows the values of the moment, not of the end."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
             screen.position = at(screen, 1)
-            await on.press("3")
+            await on.press("alt+3")
             screen.query_one("#nets", BlockList).select(FLOW)
             await on.press("enter")
             await on.until("state Draft", '"abc"', "files: 2")

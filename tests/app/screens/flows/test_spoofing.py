@@ -27,7 +27,7 @@ class TestEachGroup:
         """Spoofing: a request that wants an answer, its form to the end, the flow's line and graph."""
         async with stage(attacked(group(name)), size=(100, 30)) as on:
             assert_harmless(on.app)
-            await on.press("3", "g")
+            await on.press("alt+3", "g")
             await on.settle()
             assert_harmless(on.app)
             await on.press("enter")
@@ -86,7 +86,7 @@ class TestSuggestions:
             await on.settle()
             chosen = next(e for e in on.app.screen.query(FieldEditor) if e.field.name == "choose")
             chosen.take_focus()
-            await on.press("1")
+            await on.press("alt+1")
             await on.settle()
             assert chosen.field.read(chosen.text) == text
             assert "a\\x1b[31mred" in on.painted()
@@ -98,7 +98,7 @@ class TestTerminal:
         """Spoofing: a real terminal shows the question, the form and the graph as they are meant."""
         with staged("flow", tmp_path) as on:
             walked(on, "", "1 waiting", "LiveScreen")
-            walked(on, "3", "▌ [~] flow", "LiveScreen")
+            walked(on, "\x1b3", "▌ [~] flow", "LiveScreen")
             walked(on, "\r", "waits for an answer", "FlowPanel")
             walked(on, "\x1b", "s start", "LiveScreen")
             meant = walked(on, "a", "decide later", "ApprovalScreen")

@@ -20,7 +20,7 @@ class TestFold:
         async with stage() as on:
             high = on.app.screen.query_one("#transcript").size.height
             assert lower_shown(on)
-            await on.press("3", "z")
+            await on.press("alt+3", "z")
             await on.settle()
             assert not lower_shown(on)
             assert on.app.screen.query_one("#transcript").size.height > high
@@ -44,7 +44,7 @@ class TestFold:
             await on.press("tab")
             await on.settle()
             assert screen.focused is screen.query_one("#waiting")
-            await on.press("3")
+            await on.press("alt+3")
             await on.settle()
             assert lower_shown(on)
             assert screen.focused is screen.query_one("#nets")
@@ -54,7 +54,7 @@ class TestFold:
         """Live: where each pane has its own tab nothing is folded."""
         async with stage(size=(80, 24)) as on:
             on.app.permission = Permission("decide", "ops")
-            await on.press("3", "z")
+            await on.press("alt+3", "z")
             await on.settle()
             assert on.app.screen.query_one("#nets").display
             assert on.app.focused is on.app.screen.query_one("#nets")

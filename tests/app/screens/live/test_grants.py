@@ -104,7 +104,7 @@ class TestRevoking:
         """Grants: `x` on a grant asks first; enter answers nothing, `y` revokes in one's own name."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
-            await on.press("3", "G", "x")
+            await on.press("alt+3", "G", "x")
             await on.settle()
             assert isinstance(on.app.screen, Confirm)
             assert "Now deploy passes without asking: 2 left, 12 min, by maria." in on.painted()
@@ -121,7 +121,7 @@ class TestRevoking:
         """Grants: on a net of a rule, and in other panes, the key does nothing."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
-            await on.press("3", "g", "x", "2", "x")
+            await on.press("alt+3", "g", "x", "alt+2", "x")
             await on.settle()
             assert not isinstance(on.app.screen, Confirm)
             assert revoked == []
@@ -130,7 +130,7 @@ class TestRevoking:
     async def test_enter_shows_all_of_it(self) -> None:
         """Grants: its panel has the terms, the input it is for, and its net with its tokens."""
         async with stage(granted(grant(value={"command": "./deploy --env prod"}))) as on:
-            await on.press("3", "G", "enter")
+            await on.press("alt+3", "G", "enter")
             await on.until("Grant: grant-1")
             shown = on.painted()
         for part in (
@@ -207,7 +207,7 @@ class TestCalls:
         state.calls["c6"].granted = ("grant-1",)
         async with stage(state) as on:
             assert "allowed by grant-1  8.1 s" in on.painted()
-            await on.press("2", "G", "k", "k", "enter")
+            await on.press("alt+2", "G", "k", "k", "enter")
             await on.until("Call: test")
             assert "allowed by" in on.painted()
 

@@ -26,7 +26,7 @@ class TestWide:
         async with stage() as on:
             shown = on.painted()
         for part in (
-            "Interlock ── live · v decisions · h history",
+            "Interlock ── 1 live  2 decisions  3 history  4 rules  5 triage",
             "1 waiting  · as maria · deploy.db",
             "◐ release-bot",
             "● docs-writer",
@@ -50,7 +50,7 @@ class TestWide:
     async def test_choosing_a_session_shows_its_things(self) -> None:
         """Moving in the list shows another session's transcript, nets and pending calls."""
         async with stage() as on:
-            await on.press("1", "j")
+            await on.press("alt+1", "j")
             await on.settle()
             shown = on.painted()
         assert "Check the handbook's examples." in shown
@@ -70,11 +70,11 @@ class TestNarrow:
     async def test_each_pane_has_a_key(self) -> None:
         """At 80 columns every pane is one key away and the count of waiting requests stays."""
         panes = {
-            "1": "◐ release-bot",
-            "2": "Checks are green, deploying now.",
-            "3": "require-test-before-deploy",
-            "4": "No calls in progress.",
-            "5": "./deploy --env prod --commit 9f31c02",
+            "alt+1": "◐ release-bot",
+            "alt+2": "Checks are green, deploying now.",
+            "alt+3": "require-test-before-deploy",
+            "alt+4": "No calls in progress.",
+            "alt+5": "./deploy --env prod --commit 9f31c02",
         }
         async with stage(size=(80, 24)) as on:
             for key, part in panes.items():
@@ -98,7 +98,7 @@ class TestNarrow:
     async def test_tabs_can_be_clicked(self) -> None:
         """The tab of a pane brings it forward."""
         async with stage(size=(80, 24)) as on:
-            at = on.painted().splitlines()[1].index("3 Nets")
+            at = on.painted().splitlines()[1].index("Nets")
             await on.pilot.click("PaneTabs", offset=(at, 0))
             await on.settle()
             assert "require-test-before-deploy" in on.painted()
@@ -117,8 +117,8 @@ class TestNarrow:
     async def test_a_tiny_terminal_is_usable(self) -> None:
         """At 40×10 every pane shows something and the count of waiting requests."""
         async with stage(size=(40, 10)) as on:
-            for key in "12345":
-                await on.press(key)
+            for number in "12345":
+                await on.press(f"alt+{number}")
                 await on.settle()
                 lines = on.painted().splitlines()
                 assert "1 waiting" in lines[0]
@@ -267,7 +267,7 @@ class TestStreaming:
         state = docs_writer()
         state.transcript[:0] = [entry("assistant", f"Line {n}.", 90) for n in range(60)]
         async with stage(nightly_sync(), state) as on:
-            await on.press("1", "j")
+            await on.press("alt+1", "j")
             await on.until("make check")
             assert "Line 0." not in on.painted()
 
@@ -300,7 +300,7 @@ class TestOpening:
     async def test_enter_on_a_net_draws_it(self) -> None:
         """Places as circles, transitions as bars, the enabled ones marked by more than colour."""
         async with stage() as on:
-            await on.press("3", "j", "enter")
+            await on.press("alt+3", "j", "enter")
             await on.settle()
             shown = on.painted()
         assert "Net: require-test-before-deploy" in shown
@@ -312,7 +312,7 @@ class TestOpening:
     async def test_enter_on_a_pending_call_shows_the_call(self) -> None:
         """A pending transition leads to the call it waits for."""
         async with stage(docs_writer()) as on:
-            await on.press("4", "enter")
+            await on.press("alt+4", "enter")
             await on.settle()
             assert "Call: test" in on.painted()
             assert '"make check"' in on.painted()
@@ -321,7 +321,7 @@ class TestOpening:
     async def test_requests_open_from_anywhere(self) -> None:
         """`a` and `d` only open the dialog; so does enter on the request or its call."""
         async with stage() as on:
-            for keys in (("a",), ("d",), ("5", "enter"), ("2", "G", "enter")):
+            for keys in (("a",), ("d",), ("alt+5", "enter"), ("alt+2", "G", "enter")):
                 await on.press(*keys)
                 await on.settle()
                 assert isinstance(on.app.screen, ApprovalScreen)
@@ -345,7 +345,7 @@ class TestOpening:
             id="ap2", session=writer.id, agent="docs-writer", since=NOW
         )
         async with stage(release_bot(), writer) as on:
-            await on.press("5", "j")
+            await on.press("alt+5", "j")
             await on.settle()
             assert "Nets of docs-writer" in on.painted()
             dialog = await on.open_dialog()
@@ -526,7 +526,7 @@ class TestActing:
         async with stage(bot) as on:
             assert "summary" in on.painted()
             assert "It was checked." in on.painted()
-            await on.press("2", "G", "enter")
+            await on.press("alt+2", "G", "enter")
             await on.settle()
             assert "summary, wanted by maria" in on.painted()
 

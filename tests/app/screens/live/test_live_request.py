@@ -37,14 +37,14 @@ class TestRequestAtHand:
     async def test_the_session_shown(self, key: str, pane: str) -> None:
         """The request of the session on screen opens, not the one under the queue's undrawn cursor."""
         async with stage(*two()) as on:
-            await on.press("1", "j", pane, key)
+            await on.press("alt+1", "j", pane, key)
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
     async def test_the_queue_with_the_focus(self) -> None:
         """In the queue it is the request under the cursor, which also shows its session."""
         async with stage(*two()) as on:
-            await on.press("5", "a")
+            await on.press("alt+5", "a")
             assert await opened(on) == "ap1"
             await on.press("escape")
             await on.settle()
@@ -64,7 +64,7 @@ class TestRequestAtHand:
         )
         state.approvals["ap10"] = deploy_request(id="ap10", call_id="c10", risk="low")
         async with stage(state) as on:
-            await on.press("2", "G", "a")
+            await on.press("alt+2", "G", "a")
             assert await opened(on) == "ap10"
             await on.press("escape")
             await on.settle()
@@ -75,7 +75,7 @@ class TestRequestAtHand:
     async def test_enter_on_a_call_of_the_same_id(self) -> None:
         """Calls of two sessions may have one id: enter opens the request of the session shown."""
         async with stage(*two()) as on:
-            await on.press("1", "j", "2", "G", "enter")
+            await on.press("alt+1", "j", "alt+2", "G", "enter")
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
@@ -85,14 +85,14 @@ class TestRequestAtHand:
         child.kind, child.parent = "child", parent.id
         parent.approvals["ap1"] = deploy_request(via=child.id)
         async with stage(parent, child) as on:
-            await on.press("1", "j", "a")
+            await on.press("alt+1", "j", "a")
             assert await opened(on) == "ap1"
 
     @pytest.mark.slow
     async def test_a_session_that_does_not_wait(self) -> None:
         """Nothing opens, and where there are requests is said."""
         async with stage(release_bot(), docs_writer()) as on:
-            await on.press("1", "j", "a")
+            await on.press("alt+1", "j", "a")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("docs-writer does not wait")

@@ -43,7 +43,7 @@ class TestPending:
                 on.hub.publish(state.id, result(failed=failed))
                 await on.until(mark)
                 assert effect in on.painted()
-                await on.press("4", "enter")
+                await on.press("alt+4", "enter")
                 await on.settle()
                 assert "Call: test" in on.painted()
 

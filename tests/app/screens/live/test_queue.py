@@ -87,16 +87,16 @@ class TestOrder:
     async def test_the_cursor_stays_on_its_request(self) -> None:
         """Queue: a riskier request that comes in above does not move what is selected."""
         async with stage(asking(asks(1), asks(2))) as on:
-            await on.press("5", "j")
+            await on.press("alt+5", "j")
             await on.settle()
             chosen = under_cursor(on)
-            await on.press("1")
+            await on.press("alt+1")
             on.hub.states["release-bot-1f3a"].approvals["q9"] = asks(9, risk="high")
             on.hub.publish("release-bot-1f3a", ApprovalGiven(approval_id="q9", call_id="c9", by="ben"))
             await on.until("▲ high")
             assert queue(on)[0] == "q9"
             assert under_cursor(on) == chosen == "q1"
-            await on.press("5", "a")
+            await on.press("alt+5", "a")
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "q1"
@@ -152,7 +152,7 @@ class TestBeingRead:
             on.hub.approvals, on.hub.session = listed, read
             lack(on, Unread(1, 0))
             await on.until("stage-1")
-            await on.press("5", "enter")
+            await on.press("alt+5", "enter")
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
             assert ("session", state.id) in on.hub.asked
@@ -222,7 +222,7 @@ class TestLines:
     async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:
         """Queue: tool, age, agent, risk, time left, people and uninspectable, wide and narrow."""
         async with stage(several(), size=size) as on:
-            await on.press("5")
+            await on.press("alt+5")
             await on.settle()
             shown = on.painted()
         for part in ("▲ high", "14:18 left", "1 of 2 ●○", "uninspectable", "▼ low", "! 0:41 left"):
@@ -263,7 +263,7 @@ class TestExtend:
     async def test_a_quarter_of_an_hour_more(self) -> None:
         """Extend: `+` adds 15 minutes to what is left, and the queue shows it."""
         async with stage(several()) as on:
-            await on.press("5")
+            await on.press("alt+5")
             await on.wake()
             await on.press("plus")
             await on.settle()
@@ -274,7 +274,7 @@ class TestExtend:
     async def test_one_that_waits_for_ever_needs_none(self) -> None:
         """Extend: a request without an end is not given one."""
         async with stage(asking(asks(1))) as on:
-            await on.press("5")
+            await on.press("alt+5")
             await on.wake()
             await on.press("plus")
             await on.until("This request has no deadline")
@@ -284,7 +284,7 @@ class TestExtend:
     async def test_only_in_the_queue(self) -> None:
         """Extend: elsewhere the key does nothing."""
         async with stage(several()) as on:
-            await on.press("2")
+            await on.press("alt+2")
             await on.wake()
             await on.press("plus")
             await on.settle()
@@ -294,7 +294,7 @@ class TestExtend:
     async def test_not_for_what_has_just_come_under_the_cursor(self) -> None:
         """Never by accident: when a request goes, the key sleeps before it means the next one."""
         async with stage(several()) as on:
-            await on.press("5")
+            await on.press("alt+5")
             await on.wake()
             on.hub.withdraw("q1", "the agent was interrupted")
             await on.settle()
@@ -309,7 +309,7 @@ class TestExtend:
         """Extend: what the hub says against it is shown."""
         async with stage(several()) as on:
             on.hub.refuse = "The time for this request is over"
-            await on.press("5")
+            await on.press("alt+5")
             await on.wake()
             await on.press("plus")
             await on.until("The time for this request is over")
@@ -319,7 +319,7 @@ class TestMarks:
     async def test_marks_stay_with_their_requests(self) -> None:
         """Batch: a mark is shown, goes with its request, and is taken away by the same key."""
         async with stage(several()) as on:
-            await on.press("5", "space", "j", "space")
+            await on.press("alt+5", "space", "j", "space")
             await on.settle()
             shown = on.painted()
             assert "[x] deploy" in shown
@@ -336,7 +336,7 @@ class TestMarks:
     async def test_nothing_is_marked_out_of_sight(self) -> None:
         """Batch: the key marks in the queue only."""
         async with stage(several()) as on:
-            await on.press("2", "space", "B")
+            await on.press("alt+2", "space", "B")
             await on.settle()
             assert "marked" not in on.painted()
             assert isinstance(on.app.screen, LiveScreen)
@@ -345,7 +345,7 @@ class TestMarks:
     async def test_a_single_one_is_opened_as_it_is(self) -> None:
         """Batch: one marked request comes up in its own dialog."""
         async with stage(several()) as on:
-            await on.press("5", "j", "space", "k", "B")
+            await on.press("alt+5", "j", "space", "k", "B")
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "q2"
@@ -356,7 +356,7 @@ class TestMarks:
         async with stage(asking(*(asks(n) for n in range(60)))) as on:
             screen = on.app.screen
             assert isinstance(screen, LiveScreen)
-            await on.press("5")
+            await on.press("alt+5")
             for _ in range(51):
                 await screen.action_mark()
                 screen.query_one(WaitingList).action_cursor(1)

@@ -47,17 +47,17 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 class TestLooks:
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Risk, time left, people and doubts in the queue, one request marked."""
-        assert snap_compare(console(), terminal_size=size, run_before=keys("5", "j", "space"))
+        assert snap_compare(console(), terminal_size=size, run_before=keys("alt+5", "j", "space"))
 
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A two-person rule with its progress, a sliding limit, and a grant among the nets."""
-        assert snap_compare(console(), terminal_size=size, run_before=keys("3", "G"))
+        assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3", "G"))
 
     def test_batch(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Three requests as a table of what differs, keys asleep."""
-        pressed = keys("5", "space", "j", "space", "j", "space", "B")
+        pressed = keys("alt+5", "space", "j", "space", "j", "space", "B")
         assert snap_compare(console(), terminal_size=size, run_before=pressed)
 
     def test_grant(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A grant's panel: its terms, and its net."""
-        assert snap_compare(console(), terminal_size=size, run_before=keys("3", "G", "enter"))
+        assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3", "G", "enter"))

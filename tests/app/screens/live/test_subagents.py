@@ -23,7 +23,7 @@ class TestList:
         bot, writer = release_bot(), docs_writer()
         reviewer = child("reviewer", bot.id)
         async with stage(bot, writer, reviewer, child("reader", reviewer.id), size=size) as on:
-            await on.press("1")
+            await on.press("alt+1")
             await on.settle()
             lines = on.painted().splitlines()
         at = {
@@ -40,7 +40,7 @@ class TestList:
         bot = release_bot()
         reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "Line 3 is wrong.", 5)])
         async with stage(bot, reviewer) as on:
-            await on.press("1", "j")
+            await on.press("alt+1", "j")
             await on.until("Line 3 is wrong.")
 
     def test_a_child_whose_parent_is_not_listed(self) -> None:

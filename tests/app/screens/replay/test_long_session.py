@@ -117,7 +117,7 @@ class TestJumps:
         """`enter` shows the entry under the cursor, far behind those that are left out too."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
-            await pilot.press("end", "1", "up", "enter")
+            await pilot.press("end", "alt+1", "up", "enter")
             panel = pilot.app.screen
             assert isinstance(panel, Detail)
             text = "\n".join(

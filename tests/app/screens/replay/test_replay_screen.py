@@ -18,6 +18,7 @@ from interlock.app.screens.replay.goto import GoToScreen
 from interlock.app.screens.replay.screen import ReplayScreen
 from interlock.app.sources.messages import ReplayChosen
 from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.base.title_bar import ScreenBar
 from interlock.app.widgets.replay.scrubber import Scrubber
 from interlock.app.widgets.replay.transcript import LONGEST
 from interlock.engine.history.fold.fold import fold
@@ -67,6 +68,10 @@ def text_of(screen: ReplayScreen, name: str) -> str:
     return str(screen.query_one(f"#{name}", Static).content)
 
 
+def where(screen: ReplayScreen) -> str:
+    return screen.query_one(ScreenBar).render().plain
+
+
 class TestStepping:
     """Forward and back, event by event."""
 
@@ -75,7 +80,7 @@ class TestStepping:
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             assert screen.position == 1
-            assert f"event 1 of {TOTAL} · 14:00:00" in text_of(screen, "where")
+            assert f"event 1 of {TOTAL} · 14:00:00" in where(screen)
             assert "session.opened" in text_of(screen, "what")
 
     async def test_every_moment_is_the_fold_of_its_events(self) -> None:
@@ -277,9 +282,9 @@ class TestMoment:
         """The mode of the moment is in the heading."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
-            assert "enforce" in text_of(screen, "where")
+            assert "enforce" in where(screen)
             await pilot.press("end")
-            assert "shadow" in text_of(screen, "where")
+            assert "shadow" in where(screen)
 
     @pytest.mark.slow
     async def test_at_80_columns_of_a_session_of_days(self) -> None:
@@ -297,7 +302,7 @@ class TestMoment:
             assert "…" not in top
             assert "11-20 14:00" in ends
             assert "11-23 14:02" in ends
-            await pilot.press("4")
+            await pilot.press("alt+4")
             await pilot.pause()
             painted = "\n".join(strip.text for strip in screen._compositor.render_strips())
             assert "Nobody was being asked." in painted
@@ -316,7 +321,7 @@ class TestClosely:
             await pilot.press("end")
             assert "MIDDLE" not in "".join(lines_of(screen, "details"))
             assert "characters left out" in "".join(lines_of(screen, "details"))
-            await pilot.press("2", "enter")
+            await pilot.press("alt+2", "enter")
             await pilot.pause()
             detail = pilot.app.screen
             assert isinstance(detail, Detail)
@@ -333,7 +338,7 @@ class TestClosely:
             assert isinstance(pilot.app.screen, Detail)
             await pilot.press("escape")
             await ready(pilot)
-            await pilot.press("3", "enter")
+            await pilot.press("alt+3", "enter")
             await pilot.pause()
             assert isinstance(pilot.app.screen, Detail)
 
@@ -399,7 +404,7 @@ class TestClosely:
         async with console().run_test(size=size) as pilot:
             screen = await ready(pilot)
             screen.position = 21
-            await pilot.press("3", "down", "p")
+            await pilot.press("alt+3", "down", "p")
             await pilot.pause()
             picture = screen.query_one("#picture", BlockList)
             assert picture.region.area > 0
@@ -420,7 +425,7 @@ class TestClosely:
         """Moving in the list of nets, by mouse too, changes the picture."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
-            await pilot.press("p", "3", "G")
+            await pilot.press("p", "alt+3", "G")
             await pilot.pause()
             picture = screen.query_one("#picture", BlockList)
             assert str(picture.border_title) == "Net: block-deploy"
@@ -462,7 +467,7 @@ class TestTrouble:
         """A session without events says so, and its keys do no harm."""
         async with console([]).run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
-            await pilot.press("right", "end", "right_curly_bracket", "g", "o", "3")
+            await pilot.press("right", "end", "right_curly_bracket", "g", "o", "alt+3")
             assert (await ready(pilot)) is screen
             assert "no events" in text_of(screen, "trouble")
 
@@ -499,7 +504,7 @@ class TestTrouble:
             assert "Shown are the 6 events before it." in text_of(screen, "trouble")
             assert screen.query_one("#trouble").region.area > 0
             assert screen.position == 3
-            assert f"event 3 of {6}" in text_of(screen, "where")
+            assert f"event 3 of {6}" in where(screen)
             await pilot.press("end")
             assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
 
@@ -515,11 +520,11 @@ class TestEverywhere:
     @pytest.mark.variants
     @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
     async def test_panes_of_a_narrow_terminal(self, number: int) -> None:
-        """At 80×24 the keys 1 to 5 bring each pane forward, and only that one."""
+        """At 80×24 alt with 1 to 5 brings each pane forward, and only that one."""
         panes = {1: "transcript", 2: "details", 3: "nets", 4: "queues", 5: "picture"}
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
-            await pilot.press(str(number))
+            await pilot.press(f"alt+{number}")
             await pilot.pause()
             shown = [n for n, name in panes.items() if screen.query_one(f"#{name}").region.area]
             assert shown == [number]
@@ -538,13 +543,13 @@ class TestEverywhere:
         """No size of the terminal ends the replay, and it can be resized at any time."""
         async with console().run_test(size=size) as pilot:
             screen = await ready(pilot)
-            await pilot.press("end", "2", "left", "3", "home", "4", "g")
+            await pilot.press("end", "alt+2", "left", "alt+3", "home", "alt+4", "g")
             await pilot.pause()
             await pilot.resize_terminal(100, 30)
             await pilot.press("escape")
             assert (await ready(pilot)) is screen
             await pilot.resize_terminal(40, 10)
-            await pilot.press("1", "right")
+            await pilot.press("alt+1", "right")
             assert screen.position == 2
 
     async def test_keys_are_bindings_with_id_tooltip_and_command(self) -> None:

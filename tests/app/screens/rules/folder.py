@@ -43,7 +43,7 @@ async def opened(on: Stage, text: str = "") -> None:
     await on.press("R")
     await on.until(text or "rules")
     for _ in range(500):
-        if "checking…" not in on.painted() and "── rules" in on.painted():
+        if "checking…" not in on.painted() and "─ Files" in on.painted():
             return
         await on.pilot.pause(0.02)
     raise AssertionError(on.painted())

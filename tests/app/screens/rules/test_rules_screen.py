@@ -66,7 +66,7 @@ class TestOpening:
         async with stage(*sessions(folder, "deploy.rules")) as on:
             title = on.painted().splitlines()[0]
             await on.pilot.click("TitleBar", offset=(title.index("rules") + 1, 0))
-            await on.until("── rules")
+            await on.until("─ Files")
             screen_of(on)
 
     @pytest.mark.slow
@@ -90,7 +90,7 @@ class TestOpening:
         app = journal.replay_of(database)
         async with journal.desk(app) as on:
             await on.press("R")
-            await on.until("── rules", "require-test-before-deploy")
+            await on.until("─ Files", "require-test-before-deploy")
             assert isinstance(app.screen, RulesScreen)
             await on.press("b")
             await on.until(f"this session: {journal.SESSION}")
@@ -323,7 +323,7 @@ class TestFromALine:
         app = journal.replay_of(database)
         async with journal.desk(app) as on:
             await on.press("R")
-            await on.until("── rules")
+            await on.until("─ Files")
             await on.press("o", *"strict.rules", "enter")
             await on.until("require-lint-before-test", "block-deploy")
             await on.press("b", "enter")

@@ -1,0 +1,460 @@
+"""The title bar: screens with the digits that go there, in every size, and where a digit is text."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.help import Help
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.live.keys import PANES
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.keys import PANES as REPLAY_PANES
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.screens.rules.screen import RulesScreen
+from interlock.app.screens.triage.screen import TriageScreen
+from interlock.app.terminal.appearance import Appearance
+from interlock.app.terminal.bindings import SCREENS
+from interlock.app.terminal.charset import use_ascii
+from interlock.app.terminal.key_rights import Permission
+from interlock.app.widgets.base.bars import PaneTabs
+from interlock.app.widgets.base.title_bar import ScreenBar
+from interlock.app.widgets.inputs.say_line import SayLine
+from interlock.app.widgets.lists.sessions import NOTHING_WAITS
+from interlock.engine.core.rights import Rights
+
+from ...support.fake_hub import FakeHub
+from ..connect.test_looks import ServersHub
+from ..screens.history.sessions import SESSIONS, Source
+from ..screens.replay.recording import recording
+from ..support.scenes import NOW
+from ..support.stage import Stage, everyone, stage
+
+KINDS: tuple[type[Screen[None]], ...] = (
+    LiveScreen,
+    DecisionsScreen,
+    HistoryScreen,
+    RulesScreen,
+    TriageScreen,
+)
+"""The screens in the order of their digits."""
+ALL = "1 live  2 decisions  3 history  4 rules  5 triage"
+CLOSE = "1 live 2 decisions 3 history 4 rules 5 triage"
+
+
+def title(on: Stage) -> str:
+    return on.painted().split("\n")[0]
+
+
+def bar_of(app: InterlockConsole | HistoryConsole) -> Content:
+    return app.screen.query_one(ScreenBar).render()
+
+
+def current(line: Content) -> list[str]:
+    """The parts of the line that are reversed, those that count requests aside."""
+    parts = [line.plain[span.start : span.end] for span in line.spans if "reverse" in str(span.style)]
+    return [part.strip() for part in parts if "waiting" not in part]
+
+
+def server_console(*, waiting: bool = True, operator: str = "maria", rights: Rights | None = None):
+    states = everyone() if waiting else everyone()[1:]
+    hub = ServersHub(*states, now=NOW)
+    permission = None if rights is None else Permission(rights)
+    return InterlockConsole(
+        hub, operator=operator, permission=permission, clock=lambda: NOW, monotonic=lambda: 0.0
+    )
+
+
+async def open_replay(on: Stage) -> None:
+    """Open the replay of a session over the live screen."""
+    on.hub.journal = recording()
+    await on.press("r")
+    await on.until("event 1 of")
+    assert isinstance(on.app.screen, ReplayScreen)
+
+
+class TestDigits:
+    """A digit goes to its screen from every screen that is no dialog."""
+
+    @pytest.mark.parametrize("start", range(len(KINDS)), ids=SCREENS)
+    @pytest.mark.variants
+    async def test_from_each_to_each(self, start: int) -> None:
+        """From each of the five screens each of them is one key away, and the bar says which it is."""
+        async with stage() as on:
+            for digit, (name, kind) in enumerate(zip(SCREENS, KINDS, strict=True), 1):
+                await on.press(str(start + 1))
+                await on.settle()
+                assert isinstance(on.app.screen, KINDS[start])
+                await on.press(str(digit))
+                await on.settle()
+                assert isinstance(on.app.screen, kind)
+                assert current(bar_of(on.app)) == [f"{digit} {name}"]
+                assert ALL in " ".join(title(on).split("\n"))
+
+    @pytest.mark.slow
+    async def test_there_is_one_of_each(self) -> None:
+        """However often digits are pressed, each screen is open once at most; 1 leaves all others."""
+        async with stage() as on:
+            await on.press(*"2345432254")
+            await on.settle()
+            kinds = [type(screen) for screen in on.app.screen_stack]
+            assert len(set(kinds)) == len(kinds)
+            await on.press("1")
+            await on.settle()
+            assert [type(screen) for screen in on.app.screen_stack] == [LiveScreen]
+
+    @pytest.mark.slow
+    async def test_letters_go_there_too(self) -> None:
+        """`v`, `h`, `R` and `Q` go where they went."""
+        async with stage() as on:
+            on.hub.request(everyone()[0].approvals["ap1"].model_copy(update={"id": "ap2"}))
+            await on.settle()
+            if isinstance(on.app.screen, ApprovalScreen):
+                await on.press("escape")
+            await on.until("2 waiting")
+            for letter, kind in zip("vhRQ", KINDS[1:], strict=True):
+                await on.press("1")
+                await on.settle()
+                await on.press(letter)
+                await on.settle()
+                assert isinstance(on.app.screen, kind)
+
+    @pytest.mark.slow
+    async def test_from_a_replay(self) -> None:
+        """In a replay digits leave it; its panes have keys with alt."""
+        for digit, kind in enumerate(KINDS, 1):
+            async with stage() as on:
+                await open_replay(on)
+                assert current(bar_of(on.app)) == ["replay"]
+                await on.press("alt+2")
+                assert on.app.focused is not None
+                assert on.app.focused.id == "details"
+                await on.press(str(digit))
+                await on.settle()
+                assert isinstance(on.app.screen, kind)
+
+    @pytest.mark.slow
+    async def test_from_a_screen_below_a_place(self) -> None:
+        """From backtests, approval statistics and suggestions, too."""
+        for keys, name in (("b", "backtest"), (("2", "f"), "approvals"), (("2", "p"), "suggestions")):
+            async with stage() as on:
+                await on.press(*keys)
+                await on.settle()
+                assert current(bar_of(on.app)) == [name]
+                if isinstance(on.app.focused, Input):
+                    await on.press("shift+tab")
+                await on.press("4")
+                await on.settle()
+                assert isinstance(on.app.screen, RulesScreen)
+
+    async def test_with_nothing_that_waits(self) -> None:
+        """The table of what waits is reached also while it is empty, and says so."""
+        async with stage(*everyone()[1:]) as on:
+            await on.press("5")
+            await on.until(NOTHING_WAITS)
+            assert isinstance(on.app.screen, TriageScreen)
+            await on.press("1")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    @pytest.mark.slow
+    async def test_by_mouse(self) -> None:
+        """Each name is clicked, digit and word, from each screen."""
+        async with stage() as on:
+            for name, kind in [*zip(SCREENS[1:], KINDS[1:], strict=True), ("live", LiveScreen)]:
+                await on.pilot.click(ScreenBar, offset=(title(on).index(name), 0))
+                await on.settle()
+                assert isinstance(on.app.screen, kind)
+            await on.pilot.click(ScreenBar, offset=(title(on).index("3 history"), 0))
+            await on.settle()
+            assert isinstance(on.app.screen, HistoryScreen)
+
+
+class TestElsewhere:
+    """Where a digit is text, or a dialog is open, nothing goes anywhere."""
+
+    async def test_in_the_approval_dialog(self) -> None:
+        """The dialog stays, nothing is decided, and what it covers stays."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            await on.press(*"12345")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert len(on.app.screen_stack) == 2
+            assert on.decisions() == []
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("key", ["question_mark", "n", "ctrl+x", "s", "ctrl+p"])
+    async def test_in_other_dialogs(self, key: str) -> None:
+        """Help, switched nets, a question, a form and the palette keep their digits."""
+        async with stage() as on:
+            await on.press(key)
+            await on.settle()
+            panel = on.app.screen
+            assert isinstance(panel, ModalScreen)
+            await on.press(*"2345")
+            await on.settle()
+            assert on.app.screen is panel
+
+    async def test_while_speaking_to_an_agent(self) -> None:
+        """What is typed for an agent is text, also when the line has lost the keys."""
+        async with stage() as on:
+            await on.press("i", *"wait 23")
+            await on.settle()
+            line = on.app.screen.query_one(SayLine)
+            assert line.input.value == "wait 23"
+            assert isinstance(on.app.screen, LiveScreen)
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize(
+        ("screen", "opens", "field"),
+        [("2", "slash", None), ("3", "slash", "#filter"), ("4", "o", "#named"), ("5", "slash", None)],
+        ids=["decisions", "history", "rules", "triage"],
+    )
+    async def test_while_a_filter_is_typed(
+        self, monkeypatch: pytest.MonkeyPatch, screen: str, opens: str, field: str | None
+    ) -> None:
+        """Digits are part of a filter or a file's name; once it is entered they go to screens."""
+        async with stage() as on:
+            monkeypatch.setattr(on.hub, "history", Source(SESSIONS).history)
+            await on.press(screen)
+            await on.settle()
+            here = on.app.screen
+            await on.press(opens)
+            await on.settle()
+            focused = on.app.focused
+            assert isinstance(focused, Input), on.painted()
+            assert field is None or focused is here.query_one(field)
+            await on.press(*"a15")
+            await on.settle()
+            assert on.app.screen is here
+            assert focused.value == "a15"
+
+    @pytest.mark.slow
+    async def test_in_a_field_of_a_screen(self) -> None:
+        """Rules files to judge by may have digits in their names."""
+        async with stage() as on:
+            await on.press("b")
+            await on.settle()
+            assert isinstance(on.app.screen, BacktestScreen)
+            field = on.app.screen.query_one("#rules", Input)
+            field.focus()
+            await on.settle()
+            before = field.value
+            await on.press("4")
+            await on.settle()
+            assert isinstance(on.app.screen, BacktestScreen)
+            assert field.value == f"{before}4"
+
+
+class TestPanes:
+    """The panes of the live screen have keys with alt."""
+
+    async def test_bring_panes_forward(self) -> None:
+        """`alt+1` to `alt+5` go to the panes; the tabs of a narrow screen say so."""
+        async with stage(size=(80, 24)) as on:
+            assert "alt+1 … alt+5" in on.painted().split("\n")[1]
+            for number, pane in enumerate(("sessions", "transcript", "nets", "pending", "waiting"), 1):
+                await on.press(f"alt+{number}")
+                await on.settle()
+                assert on.app.focused is not None
+                assert on.app.focused.id == pane
+                assert isinstance(on.app.screen, LiveScreen)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("start", ["live", "replay"])
+    async def test_as_a_terminal_sends_them(self, start: str) -> None:
+        """Escape and a digit, which is what most terminals send for alt and that digit, works as well."""
+        async with stage(size=(80, 24)) as on:
+            if start == "replay":
+                await open_replay(on)
+            panes = PANES if start == "live" else REPLAY_PANES
+            for number, (pane, _) in enumerate(panes, 1):
+                for event in XTermParser().feed(f"\x1b{number}"):
+                    assert isinstance(event, events.Key)
+                    on.app.post_message(event)
+                await on.settle()
+                assert on.app.screen.query_one(PaneTabs).current == pane
+
+    @pytest.mark.slow
+    async def test_keys_of_ones_own(self) -> None:
+        """Whoever wants the digits for panes has them, and other keys for the screens."""
+        chosen = {"live.pane-waiting": "5", "app.triage": "f6", "app.decisions": "f7"}
+        hub = FakeHub(*everyone(), now=NOW)
+        app = InterlockConsole(
+            hub, operator="maria", appearance=Appearance(keys=chosen), clock=lambda: NOW
+        )
+        async with app.run_test(size=(120, 40)) as pilot:
+            on = Stage(app, hub, pilot)
+            await on.until("1 live  f7 decisions  3 history  4 rules  f6 triage")
+            await on.press("5")
+            await on.settle()
+            assert app.focused is not None
+            assert app.focused.id == "waiting"
+            await on.press("2")
+            await on.settle()
+            assert isinstance(app.screen, LiveScreen)
+            await on.press("f7")
+            await on.settle()
+            assert isinstance(app.screen, DecisionsScreen)
+
+
+class TestSizes:
+    """Names of the screens stay readable; the rest of the line is shortened before."""
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("waiting", [True, False], ids=["waiting", "none"])
+    @pytest.mark.parametrize("width", [80, 100, 120, 200])
+    async def test_with_a_server(self, width: int, waiting: bool) -> None:
+        """From 80 columns on all names are there, what waits, and the server."""
+        app = server_console(waiting=waiting)
+        async with app.run_test(size=(width, 24)) as pilot:
+            await pilot.pause(0.1)
+            line = bar_of(app).plain
+            assert (ALL if width > 80 or not waiting else CLOSE) in line or CLOSE in line
+            assert ("1" if waiting else "0") + " waiting" in line
+            assert "127.0.0.1:8737" in line
+            assert ("as maria" in line) == (width > 80)
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("rights", ["look", "decide"])
+    async def test_with_limited_rights(self, rights: Rights) -> None:
+        """At 80 columns the server's address gives way to what the console may do."""
+        app = server_console(rights=rights)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.1)
+            line = bar_of(app).plain
+            assert CLOSE in line
+            assert "1 waiting" in line
+            assert ("read-only" if rights == "look" else "decides only") in line
+
+    @pytest.mark.slow
+    async def test_with_a_long_name(self) -> None:
+        """A long operator's name loses its end before a screen loses its name."""
+        hub = FakeHub(*everyone(), now=NOW)
+        app = InterlockConsole(hub, operator="maria-magdalena.of-operations@example.org")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.1)
+            line = bar_of(app).plain
+            assert CLOSE in line
+            assert "· as maria" in line
+            assert line.rstrip().endswith("…")
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("server", [True, False], ids=["server", "here"])
+    async def test_at_sixty_columns(self, server: bool) -> None:
+        """The digits, and the name of the screen that is shown."""
+        app = (
+            server_console() if server else InterlockConsole(FakeHub(*everyone(), now=NOW), operator="m")
+        )
+        async with app.run_test(size=(60, 24)) as pilot:
+            await pilot.pause(0.1)
+            line = bar_of(app).plain
+            assert " 1 live  2 3 4 5 " in line
+            assert "1 waiting" in line
+            assert current(bar_of(app)) == ["1 live"]
+            assert ("127.0.0.1:8737" in line) == server
+            await pilot.press("4")
+            await pilot.pause(0.1)
+            assert current(bar_of(app)) == ["4 rules"]
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("width", [20, 30, 40])
+    async def test_tiny(self, width: int) -> None:
+        """What waits is never what is dropped."""
+        async with stage(size=(width, 12)) as on:
+            assert "1 waiting" in title(on)
+
+    @pytest.mark.slow
+    async def test_names_keep_their_cells(self) -> None:
+        """On a wide terminal nothing moves when another screen is shown."""
+        async with stage() as on:
+            found: set[int] = set()
+            for digit in "12345":
+                await on.press(digit)
+                await on.settle()
+                found.add(title(on).index(ALL))
+            assert len(found) == 1
+
+
+class TestMark:
+    """The screen that is shown is told by more than a colour."""
+
+    async def test_without_colours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without colours it is reversed and bold on the terminal."""
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with stage() as on:
+            await on.press("2")
+            await on.settle()
+            first = on.app.screen._compositor.render_strips()[0]
+            found = [text for text, style, _ in first if style is not None and style.reverse]
+            assert [text.strip() for text in found] == ["2 decisions"]
+
+    @pytest.mark.slow
+    async def test_in_ascii(self) -> None:
+        """In ASCII it stands between brackets, with no cell more."""
+        app = InterlockConsole(
+            FakeHub(*everyone(), now=NOW), operator="maria", appearance=Appearance(ascii_only=True)
+        )
+        try:
+            async with app.run_test(size=(120, 24)) as pilot:
+                await pilot.pause(0.1)
+                assert "[1 live] 2 decisions  3 history" in bar_of(app).plain
+                await pilot.press("3")
+                await pilot.pause(0.1)
+                assert " 1 live  2 decisions [3 history] 4 rules" in bar_of(app).plain
+        finally:
+            use_ascii(False)
+
+
+class TestRecorded:
+    """A console of what is recorded has the screens that it can show, under the same digits."""
+
+    async def test_history(self) -> None:
+        """`interlock history`: no live screen, no table of what waits."""
+        app = HistoryConsole(Source(SESSIONS))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.1)
+            assert bar_of(app).plain.startswith(" 3 history  4 rules ")
+            await pilot.press("1", "2", "5")
+            await pilot.pause(0.05)
+            assert isinstance(app.screen, HistoryScreen)
+            await pilot.press("4")
+            await pilot.pause(0.05)
+            assert isinstance(app.screen, RulesScreen)
+            await pilot.press("3")
+            await pilot.pause(0.05)
+            assert isinstance(app.screen, HistoryScreen)
+
+
+class TestSaid:
+    """Help and palette name the digits."""
+
+    async def test_help(self) -> None:
+        """Help lists each with its name for `[keys]`."""
+        async with stage(size=(120, 60)) as on:
+            await on.press("question_mark")
+            await on.settle()
+            assert isinstance(on.app.screen, Help)
+            await on.press("end")
+            await on.settle()
+            for digit, name in enumerate(SCREENS, 1):
+                assert f"{digit}            {name}" in on.painted()
+                assert f"app.{name}" in on.painted()
+
+    async def test_palette(self) -> None:
+        """The palette has one entry for each, with digit and letter."""
+        async with stage() as on:
+            commands = {each.title: each.help for each in on.app.get_system_commands(on.app.screen)}
+            assert commands["Live"].startswith("1 · ")
+            for name, keys in (("Decisions", {"v", "2"}), ("History", {"h", "3"})):
+                assert set(commands[name].split(" · ")[0].split()) == keys
