@@ -18,6 +18,7 @@ from typing import Protocol, cast
 
 from ..config.arguments import BAD_INPUT, CommandParser, refuse
 from ..config.identity import login_name
+from .lark_import import keep_lark_small
 from .options import EPILOG, HOOK_AGENTS, add_command
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
@@ -197,10 +198,12 @@ def _is_task_option(line: Sequence[str]) -> bool:
 
 
 def _own_process() -> None:
-    """Collect garbage less often in this command's process: it takes a third of its start and end.
+    """Collect garbage less often in this command's process, and import less.
 
-    Imports stay to the end, and then go with the process: neither is worth collecting.
+    Collecting takes a third of its start and end. Imports stay to the end, and then go with the process:
+    neither is worth collecting.
     """
+    keep_lark_small()
     gc.set_threshold(50_000, 20, 50)
     atexit.register(gc.freeze)
 

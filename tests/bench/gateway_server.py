@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 
+from interlock.app.cli.lark_import import keep_lark_small
 from interlock.app.terminal.gc import settle_collector
 from interlock.engine.core.clock import Clock
 from interlock.engine.gateway.cluster.shared_hub import open_hub
@@ -89,6 +90,8 @@ def run(main: Coroutine[None, None, None], loop: str) -> None:
 
 
 async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
+    # As the `interlock` command.
+    keep_lark_small()
     tokens = TokenFile((secrets or directory) / "tokens.json")
     agent = tokens.issue("agent", f"bench-{os.getpid()}")
     operator = tokens.issue("operator", f"ada-{os.getpid()}")
