@@ -70,6 +70,18 @@ def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
     return names
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class KnownTools:
+    """Tools of a net, by name. Gates that hold the same net under one key have them in common."""
+
+    net: SkillNet
+    by_name: dict[str, KnownTool]
+
+
+_common: WeakValueDictionary[tuple[str, int], KnownTools] = WeakValueDictionary()
+"""By the net's key and identity, which is its own while they have it."""
+
+
 @dataclass(slots=True, weakref_slot=True)
 class Member:
     """A net that a gate holds under `key`; `order` is its position among the active ones.
@@ -87,6 +99,7 @@ class Member:
     digest: str = ""
     plain: bool = field(init=False)
     knows: dict[str, KnownTool] = field(init=False)
+    _known: KnownTools = field(init=False, repr=False)
     _questions: dict[str, Question] = field(init=False, default_factory=dict[str, Question])
     _by_value: MutableMapping[str, Member] = field(init=False)
 
@@ -95,8 +108,15 @@ class Member:
         looks = self.net.timed or per_value or self.net.measured
         self.plain = self.net.condition is None and not looks
         self._by_value = WeakValueDictionary() if per_value else {}
-        names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
-        self.knows = {name: self._known(name) for name in names}
+        # A net of one value, or as it is for one call, is no other gate's.
+        alone = self.template is not None or self.net.measured
+        known = None if alone else _common.get((self.key, id(self.net)))
+        if known is None:
+            known = KnownTools(self.net, self._tools())
+            if not alone:
+                _common[self.key, id(self.net)] = known
+        self._known = known
+        self.knows = known.by_name
 
     @property
     def registered(self) -> str:
@@ -164,7 +184,11 @@ class Member:
         self.state = state
         self._by_value.clear()
 
-    def _known(self, tool: str) -> KnownTool:
+    def _tools(self) -> dict[str, KnownTool]:
+        names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
+        return {name: self._known_tool(name) for name in names}
+
+    def _known_tool(self, tool: str) -> KnownTool:
         key, rule = self.registered, self.net.rule
         free = NetVerdict(key, "free", tool, rule=rule) if tool in self.net.free_tools else None
         gated = tuple(

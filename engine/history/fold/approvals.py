@@ -28,7 +28,7 @@ from ..model.events import (
     GrantRevoked,
     JournalEvent,
 )
-from ..model.fast_models import copy_with
+from ..model.fast_models import construct_model, copy_with
 from ..model.records import ClaimRecord, CommentRecord, ExtensionRecord, FuseRecord
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_arrivals, initial_marking
@@ -36,6 +36,8 @@ from .transcript import UNDECIDED, find_call, propose, replace_call, say
 
 _COPIED = ApprovalRequested.model_fields.keys() & ApprovalState.model_fields.keys()
 """Members that a request's state has from its event."""
+_BLANK: dict[str, object] = {name: of.default for name, of in ApprovalState.model_fields.items()}
+"""All members in their order; none of the defaults can be changed."""
 
 _GIVEN = ("given", "given_at", "tokens", "given_groups", "given_keys")
 """Members of a request's state on those who have approved it so far."""
@@ -46,16 +48,19 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         raise impossible(event, f"approval '{body.approval_id}' is open already")
     call = find_call(state, body.call_id, UNDECIDED)
     original = (body.input if call is None else call.input) if body.edited else None
-    state.approvals[body.approval_id] = ApprovalState(
-        id=body.approval_id,
-        session=state.id,
-        agent=state.agent,
-        since=event.at,
-        original=original,
-        opener=state.opened_by if state.kind == "outside" else None,
-        late=None if call is None else call.late,
+    # What the event has was checked with it.
+    fields = {
+        **_BLANK,
         **{name: getattr(body, name) for name in _COPIED},
-    )
+        "id": body.approval_id,
+        "session": state.id,
+        "agent": state.agent,
+        "since": event.at,
+        "original": original,
+        "opener": state.opened_by if state.kind == "outside" else None,
+        "late": None if call is None else call.late,
+    }
+    state.approvals[body.approval_id] = construct_model(ApprovalState, fields)
     if call is None:
         call = propose(state, event.at, body.call_id, body.called, body.input, body.shell_fields)
     replace_call(

@@ -117,7 +117,8 @@ _DECIDED = CallDecided.model_fields.keys() & CallState.model_fields.keys()
 
 def new_state(session_id: str) -> SessionState:
     """The state before a session's first event."""
-    return SessionState(id=session_id)
+    # Which fields are set says nothing here, and a set of its own is as large as the rest.
+    return copy_with(SessionState(id=session_id), {})
 
 
 def fold(events: Iterable[JournalEvent]) -> SessionState:
@@ -386,9 +387,31 @@ def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetSt
     for record in records:
         if record.key in nets:
             raise impossible(event, f"net '{record.key}' is listed twice")
-        net = _shared(record)
-        nets[record.key] = NetState(net=net, active=False, marking=initial_marking(net))
+        nets[record.key] = _at_start(_shared(record), active=False)
     return nets
+
+
+_starting: WeakValueDictionary[tuple[str, str, bool], NetState] = WeakValueDictionary()
+
+
+def _at_start(net: NetRecord, *, active: bool) -> NetState:
+    """A net where it starts, which is the same in all sessions that have it in common.
+
+    Raises `NetError`.
+    """
+    key = net.key, net.name, active
+    known = _starting.get(key)
+    if known is None or known.net is not net:
+        known = _starting[key] = NetState(net=net, active=active, marking=initial_marking(net))
+    return known
+
+
+def _switched(net: NetState, active: bool) -> NetState:
+    if net.active == active:
+        return net
+    if net is _starting.get((net.net.key, net.net.name, net.active)):
+        return _at_start(net.net, active=active)
+    return copy_with(net, {"active": active})
 
 
 def _activated(
@@ -398,10 +421,7 @@ def _activated(
     for key in active:
         if key not in nets:
             raise impossible(event, f"active net '{key}' is not among its nets")
-    return {
-        key: net if net.active == (key in active) else copy_with(net, {"active": key in active})
-        for key, net in nets.items()
-    }
+    return {key: _switched(net, key in active) for key, net in nets.items()}
 
 
 def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:

@@ -27,7 +27,7 @@ _set = object.__setattr__
 
 
 def construct_model(model: type[M], fields: Mapping[str, object]) -> M:
-    """A frozen `model` with these fields: all that it has, and valid."""
+    """A `model` with these fields: all that it has, and valid."""
     new = model.__new__(model)
     _set(new, "__dict__", {**fields})
     _set(new, "__pydantic_fields_set__", _names(model))

@@ -63,7 +63,8 @@ class TestSoFar:
         """The call after which it asks, also where that failed or still runs; none that was blocked."""
         state = release_bot()
         asking = deploy_request().net
-        state.nets[asking].net = state.nets[asking].net.model_copy(update={"leads": ("read_web",)})
+        leading = state.nets[asking].net.model_copy(update={"leads": ("read_web",)})
+        state.nets[asking] = state.nets[asking].model_copy(update={"net": leading})
         state.calls["r1"] = call("r1", "read_web", "curl x", "failed", 50)
         state.calls["r2"] = call("r2", "read_web", "curl y", "blocked", 10)
         assert "after read_web 50 s ago" in said(deploy_request(), state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.engine.history.errors import FoldError
@@ -52,6 +54,34 @@ PUSH = step(REFILLED, "do-push", "push")
 def marking(state: SessionState, net: object) -> dict[str, int]:
     """Where a net's tokens are."""
     return tokens(state.nets[getattr(net, "name", str(net))].marking)
+
+
+class TestSharedNets:
+    def test_start_as_one(self) -> None:
+        """Thousands of sessions hold a net that none has moved once, active or not."""
+        for active in ((TWICE.name,), ()):
+            one, two = (state_after(opening(TWICE, TEST_FIRST, active=active)) for _ in range(2))
+            assert all(one.nets[key] is two.nets[key] for key in one.nets)
+            assert one.nets[TWICE.name].active == bool(active)
+
+    def test_move_alone(self) -> None:
+        """What one session does to a net, no other one sees."""
+        other = state_after(opening(TWICE, TEST_FIRST))
+        before = other.model_dump()
+        pushed = decided("c", "push", step(TWICE, "do-push", "push"))
+        off = NetToggled(net=TEST_FIRST.name, active=False, message="off", by="maria")
+        moved = state_after(opening(TWICE, TEST_FIRST), pushed, off)
+        assert moved.nets[TWICE.name].marking != other.nets[TWICE.name].marking
+        assert not moved.nets[TEST_FIRST.name].active
+        assert other.model_dump() == before == state_after(opening(TWICE, TEST_FIRST)).model_dump()
+
+    def test_of_one_name_differ(self) -> None:
+        """Another net of the same name starts as itself, whichever came first."""
+        once = replace(limit("push", 1), name=TWICE.name)
+        kept = state_after(opening(TWICE))
+        for net, budget in ((once, 1), (TWICE, 2), (once, 1)):
+            assert marking(state_after(opening(net)), TWICE)["budget"] == budget
+        assert marking(kept, TWICE)["budget"] == 2
 
 
 class TestMarkings:

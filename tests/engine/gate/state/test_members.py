@@ -1,0 +1,47 @@
+"""What members of gates have in common, and what they do not."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from dataclasses import replace
+from weakref import ref
+
+from interlock.engine.gate.member import Member
+from interlock.engine.net.net import SkillNet, initial_state
+from interlock.rules import compile_rules
+
+RULES = "limit deploy to 2 per session\nrequire test before deploy"
+
+
+def members(nets: Mapping[str, SkillNet]) -> list[Member]:
+    """Nets as a gate holds them."""
+    return [Member(key, net, initial_state(net)) for key, net in nets.items()]
+
+
+class TestKnownTools:
+    def test_are_of_the_net(self) -> None:
+        """Gates with the same nets hold what these know once, and states of their own."""
+        nets = compile_rules(RULES).registry
+        for a, b in zip(members(nets), members(nets), strict=True):
+            assert a.knows is b.knows
+            assert a.state is not b.state
+
+    def test_are_not_of_another(self) -> None:
+        """A net that equals another one, or is held under another key, answers in its own name."""
+        (net, *_) = compile_rules(RULES).registry.values()
+        one, same, other = (
+            Member(key, each, initial_state(each))
+            for key, each in (("a", net), ("a", replace(net)), ("b", net))
+        )
+        assert len({id(each.knows) for each in (one, same, other)}) == 3
+        assert {member.knows["deploy"].blocked.net for member in (one, same)} == {"a"}
+        assert other.knows["deploy"].blocked.net == "b"
+
+    def test_end_with_their_gates(self) -> None:
+        """What a replaced net knew is gone with the last gate that held it."""
+        held = members(compile_rules(RULES).registry)
+        known = [ref(member._known) for member in held]
+        del held
+        gc.collect()
+        assert [each() for each in known] == [None] * len(known)
