@@ -55,11 +55,17 @@ class Busy:
         self._stop.set()
 
     def _take(self) -> None:
-        try:
-            while taken := self._journal.orphans(4):
-                self._orphans += taken
-        except JournalError:
-            pass
+        """Take all that ended servers left, as soon as the database answers."""
+        while not self._stop.is_set():
+            try:
+                while taken := self._journal.orphans(4):
+                    self._orphans += taken
+            except JournalDisturbed:
+                return
+            except JournalError:
+                time.sleep(0.1)
+            else:
+                return
 
     def _write(self, number: int) -> None:
         random = Random(f"{self.name} {number}")

@@ -129,7 +129,7 @@ class BatchScreen(GuardedKeys[None]):
         stamp = (
             int(now.timestamp()),
             width,
-            tuple((r.request.given, r.request.expires, r.over, r.result, r.sent) for r in self.rows),
+            tuple((r.request, r.over, r.result, r.sent) for r in self.rows),
         )
         if stamp == self._shown:
             return
@@ -137,7 +137,7 @@ class BatchScreen(GuardedKeys[None]):
         self._shown = stamp
         lines = batch_lines(self.rows, self._sessions, now, width, self._viewer)
         self._body.guard.arrange(width, [line.plain for line in lines], aged=aged)
-        self._body.show(text_pieces(lines, stamp))
+        self._body.show(text_pieces(lines))
 
     def tick(self) -> None:
         if not self.is_mounted:

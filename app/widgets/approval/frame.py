@@ -174,12 +174,10 @@ class RequestFrame(TypedApp, Vertical):
         self.foldable, lines = text.folded, text.lines
         self.styles.width = width
         self.styles.height = min(most, len(lines) + most - room)
-        known = isinstance(self._precedents, Precedents) or self._precedents
-        stamp = (subject.request.id, subject.request.given, arranged, len(self._revealed), known)
         decisive = [line.plain for line in lines[: text.decisive]]
         self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
         self._body.call = text.call
-        self._body.show(text_pieces(lines, stamp))
+        self._body.show(text_pieces(lines))
         self.screen.refresh_bindings()
 
     def look_again(self) -> None:

@@ -100,10 +100,8 @@ class RequestPreview(ReviewedList):
         request = subject.request
         decisive = [line.plain for line in text.lines[: text.decisive]]
         self.guard.arrange(arranged[:2], decisive, folded=text.hidden, aged=aged)
-        # Whatever people do about it changes the lines at once.
-        stamp = (request.id, request.digest, arranged, tuple(line.plain for line in text.lines))
         self.call = text.call
-        self.show(text_pieces(text.lines, stamp))
+        self.show(text_pieces(text.lines))
         entitle(self, Content(clip(name_shown(request.title), max(8, width - 4))))
 
     def show_precedents(self, found: Precedents | None) -> None:

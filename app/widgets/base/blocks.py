@@ -71,12 +71,14 @@ PIECE = 100
 """Lines of a long text per block."""
 
 
-def text_pieces(lines: Sequence[Content], stamp: Hashable) -> list[Block]:
-    """A long text as blocks of equal length."""
-    return [
-        Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
-        for start in range(0, len(lines), PIECE)
-    ]
+def text_pieces(lines: Sequence[Content]) -> list[Block]:
+    """A long text as blocks of equal length, each of which is shown anew once a line in it differs."""
+    starts = range(0, len(lines), PIECE)
+    return [_piece(f"{start}", lines[start : start + PIECE]) for start in starts]
+
+
+def _piece(key: str, lines: Sequence[Content]) -> Block:
+    return Block(key, tuple((line.plain, *line.spans) for line in lines), lambda _: lines)
 
 
 @dataclass

@@ -6,13 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from interlock.engine.history.model.events import ApprovalClaimed
 from interlock.engine.history.model.records import ClaimRecord, CommentRecord, FuseRecord
 
 from ...support.scenes import NOW
-from ...support.stage import stage
+from ...support.stage import Stage, stage
 from .test_approval_keys import asking
 
 SOON = NOW + timedelta(seconds=4)
+SAID = "SO FAR             ben has this"
+"""In the dialog; the queue beside it says it, too."""
 
 
 class TestFuse:
@@ -50,6 +53,36 @@ class TestFuse:
             await on.press("u")
             await on.settle()
             assert ("take back", "ap1", "maria") in on.hub.asked
+
+
+class TestWhileTheDialogStays:
+    """What others do is in the dialog at once, not only when its ages are counted anew."""
+
+    async def test_in_an_open_dialog(self) -> None:
+        """A claim is shown in a dialog that is open."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.until("nobody has decided")
+            _claim(on)
+            await on.until(SAID)
+
+    async def test_in_one_that_is_opened_again(self) -> None:
+        """A claim is shown by a dialog that was open before it."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.until("nobody has decided")
+            await on.press("escape")
+            await on.settle()
+            _claim(on)
+            await on.settle()
+            await on.open_dialog()
+            await on.until(SAID)
+
+
+def _claim(on: Stage) -> None:
+    request = on.hub._change("ap1", claim=ClaimRecord(by="ben", at=NOW, until=SOON))
+    claimed = ApprovalClaimed(approval_id="ap1", call_id=request.call_id, by="ben", until=SOON)
+    on.hub.publish(request.session, claimed)
 
 
 class TestClaim:
