@@ -58,7 +58,7 @@ class Screens:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a screen is about: `texts`, the longest first, and `core`, which is never dropped.
+    """The topic of a screen: `texts`, the longest first, and `core`, which is never dropped.
 
     The last of the texts may lose its end, down to `least` cells.
     """
@@ -95,7 +95,7 @@ class ScreenBar(TypedApp, Widget):
             self.refresh()
 
     def topic(self) -> Topic:
-        """What the screen is about."""
+        """The texts about the screen, as it is now."""
         last = self._texts[-1]
         return Topic(self._texts, last, min(LEAST, last.cell_length))
 
@@ -112,7 +112,7 @@ class ScreenBar(TypedApp, Widget):
         return self.gap if used and text.cell_length else 0
 
     def _fitting(self, width: int) -> tuple[Screens, Content]:
-        """What has room: the longest text beside all names, else less of it, and less of the names."""
+        """Choose what has room: the longest text beside all names, else less of it, and of the names."""
         topic = self.topic()
         spaced, close = self._screens("spaced"), self._screens("close")
         keys, current = self._screens("keys"), self._screens("current")
