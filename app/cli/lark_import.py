@@ -1,7 +1,8 @@
 """lark without `regex`, in programs of Interlock's own.
 
 lark loads `regex` where it is installed, as it is beside litellm, for patterns that none of the grammars
-here has. That takes 5 MB of memory of every command that reads rules, and of a server.
+here has. That takes 1 MB of every command that reads rules, and of a server; 5 MB where modules are
+not compiled.
 A program of somebody else's that imports `interlock.rules` has lark as it is.
 """
 
