@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 MOST_CHARACTERS, MOST_LINES = 600, 12
 """Size of an input that is approved from a message: Slack folds what is longer."""
 _FROM_RIGHT = frozenset({"R", "AL", "AN"})
+_SIGNS = frozenset({"Zs", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk", "Lm"})
+"""Kinds of characters of which some look like a blank of ASCII, or like what ends a text in JSON."""
+_CHANGED = re.compile(r"&(?:amp|lt|gt);| {20}")
+"""What Slack shows as another character, and blanks that may push what follows out of view."""
 SAMPLE = "sample"
 """Id of the request of `interlock notify --test`, which nobody can decide."""
 
@@ -98,7 +103,7 @@ def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | N
     names, texts = (request.tool, request.called), [*_texts(request.input)]
     if request.hidden or any(map(holds_mask, (*names, *texts))):
         return "its input has masked text"
-    if any(visible_words(each) != each for each in names) or not all(map(_is_plain, texts)):
+    if any(visible_words(each) != each for each in names) or not all(map(_is_plain, (*names, *texts))):
         return "it has characters that are not seen, look like others, or change the direction"
     if request.uninspectable is not None:
         return "it cannot be fully analysed"
@@ -111,11 +116,22 @@ def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | N
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a text is read as it is: a chat orders what is written from the right anew."""
+    """Tell whether a text is read as it is, and nothing in it could be taken for the end of a field."""
+    if _CHANGED.search(text) is not None:
+        return False
     if text.isascii():
         return visible(text, keep_newlines=True) == text
-    same = visible_words(text, keep_newlines=True) == text
-    return same and not any(unicodedata.bidirectional(each) in _FROM_RIGHT for each in text)
+    return visible_words(text, keep_newlines=True) == text and not any(map(_misleads, text))
+
+
+def _misleads(character: str) -> bool:
+    """Tell whether a character may be taken for a sign of ASCII, or is written from the right.
+
+    A chat orders anew what is written from the right.
+    """
+    return not character.isascii() and (
+        unicodedata.category(character) in _SIGNS or unicodedata.bidirectional(character) in _FROM_RIGHT
+    )
 
 
 def _texts(value: JsonValue) -> Iterator[str]:

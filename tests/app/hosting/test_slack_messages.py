@@ -128,6 +128,16 @@ class TestButtons:
             ({"input": {"a\u00adb": "x"}}, "not seen"),
             ({"input": {"to": "\u0440\u0430ypal"}}, "not seen"),
             ({"input": {"to": "\u05d0\u05d1\u05d2 1 2"}}, "change the direction"),
+            ({"input": {"command": "grep &lt; a"}}, "look like others"),
+            ({"input": {"&amp;": 1}}, "look like others"),
+            ({"input": {"command": "rm\u00a0-rf"}}, "look like others"),
+            ({"input": {"command": "rm \u2013rf"}}, "look like others"),
+            ({"input": {"a": 'x\u201d,\n "b": "y'}}, "look like others"),
+            ({"input": {"a": "x\u02ba, \u02bab\u02ba: 1"}}, "look like others"),
+            ({"input": {"a": "x\uff02, \uff02b\uff02\uff1a 1"}}, "look like others"),
+            ({"input": {"command": f"ls{' ' * 20}; rm -r x"}}, "not seen"),
+            ({"called": "deploy \u00b7 bash"}, "look like others"),
+            ({"called": "deploy&gt;"}, "look like others"),
             ({"called": "\u0441\u043e\u0440\u0443"}, "not seen"),
             ({"called": "ba\nsh"}, "not seen"),
             ({"uninspectable": "the command cannot be read to its end"}, "fully analysed"),
@@ -144,6 +154,21 @@ class TestButtons:
         assert reason is not None
         assert why in reason
         assert f"Not approved from here: {reason}." in json.dumps(said)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "caf\u00e9",
+            "\u043f\u0440\u0438\u0432\u0435\u0442",
+            "\u4f60\u597d",
+            "\u2705 a",
+            "a & b;",
+            "a    b",
+        ],
+    )
+    def test_other_scripts(self, text: str) -> None:
+        """Letters and pictures that nobody takes for something else are approved."""
+        assert list(buttons(message(low(input={"text": text})))) == ["approve", "deny"]
 
     def test_hidden_text(self) -> None:
         """Masked text that may run is looked at before, which a message cannot show."""
