@@ -300,10 +300,8 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         return "all sessions" if scope.since is None else f"sessions since {shown(scope.since)}"
 
     def _block(self, report: SessionReport) -> Block:
-        zone = self._zone
-        return Block(
-            report.session, tuple(report.counts), lambda width: report_lines(report, width, zone)
-        )
+        zone, stamp = self._zone, (self._run, *report.counts)
+        return Block(report.session, stamp, lambda width: report_lines(report, width, zone))
 
 
 def _heading(totals: Totals) -> Block:
@@ -315,7 +313,7 @@ def _heading(totals: Totals) -> Block:
             rows.append(Content.styled("Sessions that diverge", "bold $text-primary"))
         return rows
 
-    return Block("", (totals.counts, totals.rules), lines)
+    return Block("", tuple(totals), lines)
 
 
 def _none(totals: Totals) -> Block:

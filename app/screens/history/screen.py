@@ -28,7 +28,7 @@ from ...terminal.keymap import key_of
 from ...terminal.symbols import session_look
 from ...viewmodels.playback import Playable, open_recorded
 from ...widgets.base.bars import KeyBar
-from ...widgets.base.blocks import BlockList, line_block
+from ...widgets.base.blocks import BlockList, line_block, look_of
 from ...widgets.base.cursor_list import GUTTER
 from ...widgets.base.greyed_keys import Parameters
 from ...widgets.base.title_bar import ScreenBar
@@ -228,7 +228,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         above.set_class(not self._shown, "-empty")
         above.update(Content(heading(chosen)))
         lines = [(session.id, _line(chosen, session)) for session in self._shown]
-        blocks = [line_block(key, (line.plain, tuple(line.spans)), line) for key, line in lines]
+        blocks = [line_block(key, look_of(line), line) for key, line in lines]
         self.query_one(BlockList).show(blocks)
         self._describe()
 

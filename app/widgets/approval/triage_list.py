@@ -415,7 +415,19 @@ class TriageList(BlockList, inherit_bindings=False):
             return [spread(cells, told, width)]
 
         people = (request.claim, request.fuse, request.comments, request.escalated, request.disconnected)
-        stamp = (request.digest, waited, left, marked, sending, request.given, people, group.stamp, meta)
+        flags = (request.late, request.uninspectable)
+        stamp = (
+            request.digest,
+            waited,
+            left,
+            marked,
+            sending,
+            request.given,
+            people,
+            flags,
+            group.stamp,
+            meta,
+        )
         return Block(request.id, stamp, lines, height=_one)
 
     def _parts(self, request: ApprovalState, group: TriageGroup, width: int) -> Content:

@@ -62,6 +62,11 @@ class Block:
     height: Callable[[int], int] | None = None
 
 
+def look_of(*lines: Content) -> Hashable:
+    """Text and styles of lines: a stamp for a block that shows them, or is made of them alone."""
+    return tuple((line.plain, *line.spans) for line in lines)
+
+
 def line_block(key: str, stamp: Hashable, line: Content, *, selectable: bool = True) -> Block:
     """A block of one line, cut at the width."""
     return Block(key, stamp, lambda width: [line.truncate(width, ellipsis=True)], selectable)
@@ -78,7 +83,7 @@ def text_pieces(lines: Sequence[Content]) -> list[Block]:
 
 
 def _piece(key: str, lines: Sequence[Content]) -> Block:
-    return Block(key, tuple((line.plain, *line.spans) for line in lines), lambda _: lines)
+    return Block(key, look_of(*lines), lambda _: lines)
 
 
 @dataclass
@@ -157,6 +162,10 @@ class BlockList(CursorList):
         before = self._lines_in_view()
         heights = dict(zip(((b.key, b.stamp) for b in old), self._heights[keep:], strict=False))
         self._blocks[keep:] = blocks
+        if not self._blocks:
+            # What comes next may be about something else, under the same keys.
+            self._lines.clear()
+            self._painted.clear()
         if self._has_cursor:
             self._choices = [i for i, block in enumerate(self._blocks) if block.selectable]
         fresh = [heights.get((b.key, b.stamp)) or self._measure(b) for b in blocks]

@@ -99,7 +99,7 @@ def _session_block(
         )
         return [spread(head, Content(""), width), below.truncate(width, ellipsis=True)]
 
-    return Block(state.id, (state.status, mode, number, tool, waited, name, depth), lines)
+    return Block(state.id, (look, mode, number, tool, waited, name, depth), lines)
 
 
 class WaitingList(BlockList):
@@ -161,7 +161,8 @@ def _pending_block(index: int, pending: PendingState, state: SessionState, now: 
         tail = Content.styled(waited, MUTED)
         return _step_lines(pending.step, pending.call_id, Content(""), tail, effect, state, width)
 
-    return Block(f"{pending.call_id}/{pending.step.net}/{pending.step.tool}/{index}", waited, lines)
+    key = f"{pending.call_id}/{pending.step.net}/{pending.step.tool}/{index}"
+    return Block(key, (state.id, pending.step, _goal(pending.step, state), waited), lines)
 
 
 def _resolved_block(resolved: Resolved, state: SessionState) -> Block:
@@ -173,7 +174,17 @@ def _resolved_block(resolved: Resolved, state: SessionState) -> Block:
         tail = Content.styled("fired" if fired else "dropped", MUTED)
         return _step_lines(step, resolved.call_id, mark, tail, effect, state, width)
 
-    return Block(f"{resolved.call_id}/{step.net}/{step.tool}/resolved", (step, fired), lines)
+    key = f"{resolved.call_id}/{step.net}/{step.tool}/resolved"
+    return Block(key, (state.id, step, _goal(step, state), fired), lines)
+
+
+def _goal(step: StepRecord, state: SessionState) -> str:
+    """The places that a deferred transition fills; its name, where its net is gone."""
+    net = state.net_state(step.net)
+    found = (
+        None if net is None else next((t for t in net.net.transitions if t.name == step.transition), None)
+    )
+    return step.transition if found is None else ", ".join(found.outputs)
 
 
 def _step_lines(
@@ -186,13 +197,8 @@ def _step_lines(
     width: int,
 ) -> list[Content]:
     """A deferred transition: its tool and the places it fills, its effect, its net and its call."""
-    net = state.net_state(step.net)
-    transition = None
-    if net is not None:
-        transition = next((t for t in net.net.transitions if t.name == step.transition), None)
-    goal = ", ".join(transition.outputs) if transition is not None else step.transition
     head = Content.assemble(
-        mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
+        mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(_goal(step, state)), "$text-accent")
     )
     below = (shown(effect), f"{shown(state.net_name(step.net))} · {shown(call_id)}")
     return [

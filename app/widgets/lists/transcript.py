@@ -119,7 +119,7 @@ def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Bl
         blocks.append(
             Block(
                 "writing",
-                len(said),
+                said,
                 lambda width: _message(agent, said, ASSISTANT, width, column, end="▍", markup=True),
             )
         )
@@ -286,7 +286,7 @@ def call_block(key: str, call: CallState, flow: LiveStream, now: datetime, label
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
     notes = (call.uninspectable, call.judged_as, call.waits_for)
-    decided = (call.outcome, call.reason, call.names, notes, approval_words(call))
+    decided = (call.outcome, call.reason, call.rule, call.names, notes, approval_words(call))
     return Block(
         key,
         (call.status, decided, label, waited, last, quiet),

@@ -13,7 +13,7 @@ from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState
 from ...format.text import MUTED, clip, in_rows, legend, pad, shown, styled_rows, width_of
-from ..base.blocks import Block
+from ..base.blocks import Block, look_of
 from .list import enabled, words
 
 BRIGHT = "bold $text-success"
@@ -36,7 +36,16 @@ def picture_blocks(
     """The picture of a net at its marking; transitions that have just `fired` say so."""
     net = state.net
     meaning = words(state, now, asking)
-    stamp = (state.key, state.active, tuple(state.marking.items()), tuple(fired), meaning.plain)
+    # Other rules may have a net of the same key, with the same places.
+    structure = (net.places, net.transitions, net.rule, net.when, net.governs)
+    stamp = (
+        state.key,
+        state.active,
+        tuple(state.marking.items()),
+        tuple(fired),
+        look_of(meaning),
+        structure,
+    )
     return [
         Block("head", stamp, lambda width: _head(state, meaning, width)),
         Block("places", stamp, lambda width: _places(net, state.marking, width)),

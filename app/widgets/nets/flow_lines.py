@@ -13,7 +13,7 @@ from textual.content import Content
 from ....engine.history.model.state import ApprovalState, FlowState, SessionState
 from ...flows.lanes import lanes_of
 from ...format.text import MUTED, clip, in_rows, indented, shown
-from ..base.blocks import Block
+from ..base.blocks import Block, look_of
 from .list import tokens
 
 FLOW = "\0flow"
@@ -152,7 +152,7 @@ def flow_blocks(
         said = words.wrap(max(10, width - INDENT))
         return [head, *indented(said, INDENT), *_state_rows(states, width)]
 
-    stamp = (title, words.plain, tuple(each.plain for each in states), changed)
+    stamp = (title, look_of(words, *states), changed)
     return [Block(FLOW, stamp, lines)]
 
 

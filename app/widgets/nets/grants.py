@@ -93,4 +93,4 @@ def _block(key: str, grant: GrantState, name_width: int, now: datetime | None) -
             Content.assemble("    ", tail).truncate(width, ellipsis=True),
         ]
 
-    return Block(key, (tuple(left), text, name_width), lines)
+    return Block(key, (tuple(left), dots, text, name_width), lines)

@@ -19,7 +19,7 @@ from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ...format.text import MUTED, ago, clip, name_shown, pad, seconds_between, shown, width_of
 from ...format.times import aged_net, next_back
-from ..base.blocks import Block, BlockList
+from ..base.blocks import Block, BlockList, look_of
 from .grants import grant_blocks
 
 NARROW = 72
@@ -254,14 +254,15 @@ def net_blocks(
     def block(key: str, net: NetState) -> Block:
         mark = key in changed
         meaning = words(net, now, asking.get(key, ()))
+        when = Content.styled(f"{_values_words(net.net)}{_when_words(net.net)}", MUTED)
 
         def lines(width: int) -> list[Content]:
             sizes = (name_width, places_width)
-            line = _lines(width, names[key], net, places[key], meaning, mark, sizes)
+            line = _lines(width, names[key], net.active, places[key], (meaning, when), mark, sizes)
             return [*line, *_value_lines(state, key, width, now)]
 
-        values = [line.plain for line in _value_lines(state, key, WIDEST, now)]
-        stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width, *values)
+        shows = look_of(places[key], meaning, when, *_value_lines(state, key, WIDEST, now))
+        stamp = (net.active, mark, name_width, places_width, shows)
         return Block(key, stamp, lines)
 
     return [*(block(key, net) for key, net in nets.items()), *grant_blocks(state, name_width, now)]
@@ -270,17 +271,16 @@ def net_blocks(
 def _lines(
     width: int,
     name: str,
-    net: NetState,
+    active: bool,
     places: Content,
-    meaning: Content,
+    texts: tuple[Content, Content],
     mark: bool,
     sizes: tuple[int, int],
 ) -> list[Content]:
-    active = net.active
+    meaning, when = texts
     box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else MUTED)
     style = "bold $text-accent" if mark else ("" if active else MUTED)
     flag = Content.styled("Δ " if mark else "  ", "bold $text-accent")
-    when = Content.styled(f"{_values_words(net.net)}{_when_words(net.net)}", MUTED)
     if not active:
         places = Content.styled(places.plain, MUTED)
     if width >= NARROW:

@@ -11,7 +11,7 @@ from ....engine.history.model.records import StepRecord
 from ....engine.history.model.state import GrantState, NetState, SessionState
 from ...format.text import clip, pad, shown, width_of
 from ...format.times import in_force
-from ..base.blocks import Block, BlockList
+from ..base.blocks import Block, BlockList, look_of
 from ..nets.drawing import picture_blocks
 from ..nets.flow_graph import flow_picture
 from ..nets.flow_lines import FLOW, flow_blocks
@@ -143,7 +143,7 @@ def _block(
             rows.insert(1, Content.assemble(("      was ", MUTED), was).truncate(width, ellipsis=True))
         return rows
 
-    return Block(key, (changed, was.plain, _stamp(after), sizes, note), lines)
+    return Block(key, (changed, after.active, look_of(was, now), sizes), lines)
 
 
 def _places(net: NetState | None) -> Content:

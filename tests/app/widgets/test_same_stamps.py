@@ -1,0 +1,148 @@
+"""Blocks of equal key and stamp have equal lines, whatever a list showed before."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.content import Content
+
+from interlock.app.viewmodels.stream import LiveStream
+from interlock.app.widgets.base.blocks import Block, BlockList
+from interlock.app.widgets.lists.transcript import tail_blocks
+from interlock.app.widgets.nets.drawing import picture_blocks
+from interlock.app.widgets.nets.list import net_blocks
+from interlock.engine.history.model.records import StepRecord
+from interlock.engine.history.model.state import (
+    NetState,
+    PendingState,
+    SessionState,
+    TranscriptEntry,
+)
+
+from ..support.scenes import NOW, approve, before, call, entry, require
+from ..support.stage import Stage, stage
+
+
+def only_when(net: NetState, condition: str) -> NetState:
+    """The net of a rule with this condition."""
+    return net.model_copy(update={"net": net.net.model_copy(update={"when": condition})})
+
+
+def session(name: str, env: str) -> SessionState:
+    """A session that is like its like but for what its call did, its condition and what it waits for."""
+    done = call("c1", "bash", f"rm -r {env}", "done", 90, output=f"{env} is gone\n", seconds=1.0)
+    running = call("c2", "lint", "./lint", "running", 60)
+    step = f"do-lint-{env}"
+    needs = require("lint", "deploy", 4, "ready")
+    transitions = tuple(
+        each.model_copy(update={"name": step, "outputs": (f"linted-{env}",)}) if each.deferred else each
+        for each in needs.net.transitions
+    )
+    needs = needs.model_copy(update={"net": needs.net.model_copy(update={"transitions": transitions})})
+    asks = only_when(approve("deploy", 3), f"env is {env}")
+    return SessionState(
+        id=name,
+        agent="bot",
+        status="running",
+        opened=before(200),
+        updated=before(3),
+        calls={each.call_id: each for each in (done, running)},
+        transcript=[
+            entry("user", "go", 100),
+            TranscriptEntry(at=before(90), kind="call", call=done),
+            TranscriptEntry(at=before(60), kind="call", call=running),
+        ],
+        nets={asks.net.key: asks, needs.net.key: needs},
+        pending=[
+            PendingState(
+                call_id="c2",
+                step=StepRecord(net=needs.net.key, transition=step, tool="lint"),
+                since=before(60),
+            )
+        ],
+    )
+
+
+class TestTwoSessions:
+    @pytest.mark.parametrize("size", [(160, 40), (60, 24)])
+    async def test_chosen_in_turn(self, size: tuple[int, int]) -> None:
+        """Calls, nets and what is pending are those of the session that is chosen, there and back."""
+
+        async def panes(on: Stage) -> str:
+            found = []
+            for number in (2, 3, 4):
+                await on.press(f"alt+{number}")
+                await on.settle()
+                found.append(on.painted())
+            await on.press("alt+1")
+            await on.settle()
+            return "\n".join(found)
+
+        async with stage(session("bot-1", "prod"), session("bot-2", "test"), size=size) as on:
+            await on.press("alt+1", "home")
+            await on.settle()
+            for key, here, other in (
+                ("up", "prod", "test"),
+                ("down", "test", "prod"),
+                ("up", "prod", "test"),
+            ):
+                await on.press(key)
+                await on.settle()
+                shown = await panes(on)
+                assert f"rm -r {here}" in shown
+                assert f"{here} is gone" in shown
+                assert f"env is {here}" in shown
+                assert f"→ linted-{here}" in shown
+                for text in (f"rm -r {other}", f"{other} is gone", f"env is {other}", f"linted-{other}"):
+                    assert text not in shown
+
+
+class TestOtherRules:
+    """Rules that take the place of others have nets of the same keys and markings."""
+
+    def test_line_of_a_net(self) -> None:
+        """Its condition is told apart."""
+        one, other = (net_blocks(session("bot-1", env), now=NOW)[0] for env in ("prod", "test"))
+        assert one.key == other.key
+        assert one.lines(120) != other.lines(120)
+        assert one.stamp != other.stamp
+
+    def test_picture_of_a_net(self) -> None:
+        """So are its transitions, its rule and its condition."""
+        net = approve("deploy", 3)
+        moved = approve("deploy", 9)
+        for other in (only_when(net, "env is prod"), moved):
+            for a, b in zip(picture_blocks(net, now=NOW), picture_blocks(other, now=NOW), strict=True):
+                assert a.stamp != b.stamp or a.lines(100) == b.lines(100)
+
+
+class TestWriting:
+    def test_texts_of_one_length(self) -> None:
+        """What a model writes now is not what it wrote before, which was as long by then."""
+        state = session("bot-1", "prod")
+        one, other = (tail_blocks(state, LiveStream(said=said), NOW)[-1] for said in ("yes", "not"))
+        assert one.key == other.key
+        assert one.stamp != other.stamp
+
+
+class ListApp(App[None]):
+    """A list alone."""
+
+    def compose(self) -> ComposeResult:
+        yield BlockList()
+
+
+class TestEmptied:
+    async def test_lines_are_made_anew(self) -> None:
+        """A list that was empty between shows nothing of what it had, whatever key and stamp say."""
+        app = ListApp()
+        async with app.run_test(size=(40, 5)) as pilot:
+            found = app.query_one(BlockList)
+            for text in ("first", "second"):
+                found.show([Block("0", 0, lambda _, text=text: [Content(text)])])
+                await pilot.pause()
+                assert (
+                    found.render_line(0).text.strip() == f"▌ {text}" or text in found.render_line(0).text
+                )
+                found.show([])
+                await pilot.pause()
