@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias, TypeVar, get_args
@@ -158,10 +158,13 @@ class Tracing(EventFollower):
 
     async def shut_down(self) -> None:
         """Send what is left, for which there are some seconds."""
-        # Whoever receives it may be gone, and a server has to end.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_SECONDS):
-                await asyncio.to_thread(self._spans.provider.shutdown)
+        # Whoever receives it may be gone, and a server has to end: the loop and the interpreter wait
+        # for each thread of an executor, but not for this one.
+        thread = threading.Thread(target=self._spans.provider.shutdown, name="last spans", daemon=True)
+        thread.start()
+        await asyncio.to_thread(thread.join, END_SECONDS)
+        if thread.is_alive():
+            log.warning("traces: the receiver did not take the last spans within %g s", END_SECONDS)
 
     def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
         """Remember how long judging a call took, until it ends."""

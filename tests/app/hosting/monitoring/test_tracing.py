@@ -273,6 +273,30 @@ class TestSending:
         service = {each.key: each.value.string_value for each in resources[0].resource.attributes}
         assert service["service.name"] == "interlock"
 
+    def test_that_hangs_holds_up_no_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server ends while a receiver takes its last spans for ever."""
+        monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.END_SECONDS", 0.05)
+        taken = threading.Event()
+
+        class Hanging(SpanProcessor):
+            def shutdown(self) -> None:
+                taken.wait(120)
+
+        async def serve() -> None:
+            async with served(tmp_path, rules=RULES) as server:
+                traces = Tracing(server.hub, Hanging())
+                async with traces.watching():
+                    pass
+                await traces.shut_down()
+
+        program = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+        program.start()
+        try:
+            program.join(60)
+            assert not program.is_alive()
+        finally:
+            taken.set()
+
     @pytest.mark.parametrize(
         ("environ", "expected"),
         [
