@@ -156,6 +156,8 @@ class StoredLogin(httpx2.Auth):
         self._report = report
         self._clock = clock
         self._origin = _origin(file.url)
+        # Only one waits for other processes, in a thread: the one that renews needs threads, too.
+        self._renewing = asyncio.Lock()
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -168,11 +170,12 @@ class StoredLogin(httpx2.Auth):
         refused: SecretStr | None = None
         for last in (False, True):
             if refused is not None or ended:
-                async with _locked(self._file.path):
-                    # Another process may have renewed it meanwhile.
-                    login = self._known() or login
+                async with self._renewing, _locked(self._file.path):
+                    # Another process may have renewed it meanwhile, or logged out.
+                    found = self._known()
+                    login = found or login
                     stale = login.access_token == refused or login.needs_renewal(self._clock())
-                    if stale and login.refresh_token is not None:
+                    if found is not None and stale and login.refresh_token is not None:
                         login = await self._renewed(login, (yield renewal_request(login)))
             # Also where it could not be renewed: the answer is the server's to this request.
             request.headers["Authorization"] = f"Bearer {login.access_token.get_secret_value()}"

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,23 @@ async def running(directory: Path) -> AsyncGenerator[Vault]:
         await process.wait()
 
 
+@pytest.fixture
+def stored(tmp_path: Path) -> LoginFile:
+    """A login that ends after a minute, at a server that nobody runs."""
+    file = LoginFile("http://127.0.0.1:1/mcp", tmp_path)
+    login = McpLogin(
+        url=file.url,
+        token_endpoint="http://127.0.0.1:1/token",
+        resource=file.url,
+        client_id="known",
+        access_token=SecretStr("old"),
+        refresh_token=SecretStr("renewal"),
+        expires=60.0,
+    )
+    file.write(login)
+    return file
+
+
 class TestLogin:
     @pytest.mark.slow
     async def test_is_kept_for_its_owner(self, vault: Vault) -> None:
@@ -263,6 +281,25 @@ class TestUse:
         assert again.access_token != first.access_token
         assert vault.file.path.stat().st_mode & 0o777 == 0o600
 
+    async def test_is_renewed_while_many_wait(self, stored: LoginFile) -> None:
+        """The one that renews gets the threads that it needs, such as for the server's name."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        renewed = list[str]()
+
+        async def answer(request: httpx2.Request) -> httpx2.Response:
+            if request.url.path != "/token":
+                return httpx2.Response(200)
+            await asyncio.to_thread(renewed.append, "once")
+            tokens = {"access_token": "fresh", "token_type": "Bearer", "expires_in": 3600}
+            return httpx2.Response(200, json=tokens)
+
+        auth = StoredLogin(stored, renewed.append, lambda: 100.0)
+        async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(answer)) as http:
+            async with asyncio.timeout(30):
+                answers = await asyncio.gather(*(http.get(stored.url) for _ in range(10)))
+        assert [each.status_code for each in answers] == [200] * 10
+        assert renewed == ["once"]
+
     @pytest.mark.slow
     async def test_is_renewed_when_refused(self, vault: Vault) -> None:
         """A token that the server takes no more is renewed once, and the request sent again."""
@@ -347,6 +384,21 @@ class TestUse:
 
 
 class TestLogout:
+    async def test_amid_a_request(self, stored: LoginFile) -> None:
+        """A request that is refused afterwards does not renew the login, nor bring its file back."""
+        paths = list[str]()
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            paths.append(request.url.path)
+            stored.forget()
+            return httpx2.Response(401)
+
+        auth = StoredLogin(stored, paths.append, lambda: 0.0)
+        async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(answer)) as http:
+            assert (await http.get(stored.url)).status_code == 401
+        assert "/token" not in paths
+        assert not stored.path.exists()
+
     @pytest.mark.slow
     async def test_removes_and_revokes(self, vault: Vault) -> None:
         """The file is gone, and the tokens are of no use at the server."""
