@@ -73,11 +73,15 @@ class Claims:
             left, lambda: self._table.tasks.start(self._end(waits, TIME_OVER, is_over))
         )
 
-    async def renew(self, waits: OpenRequest, claim: Claim) -> None:
-        """Have a request that is asked anew claimed as the one before it was."""
+    async def renew(self, waits: OpenRequest) -> None:
+        """Have a request that is asked anew claimed as the one before it was, if its console is there."""
         async with waits.turn:
             shown = self._table.shown(waits)
-            if shown is None or shown.claim is not None or claim.until <= self._table.clock():
+            # Until now it stands where the end of its console is looked for.
+            claim = None if shown is None else self._table.claims.pop(waits.about, None)
+            if shown is None or claim is None or shown.claim is not None:
+                return
+            if claim.until <= self._table.clock():
                 return
             try:
                 await self._set(waits, shown, claim)

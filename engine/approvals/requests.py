@@ -122,8 +122,8 @@ class ApprovalRequests:
                 await self._host.record(asked, on_written=waits.note)
                 self.deadlines.arm(waits)
                 self.deadlines.arm_escalation(waits)
-                if (claim := table.claims.pop(about, None)) is not None:
-                    table.tasks.start(self.claims.renew(waits, claim))
+                if about in table.claims:
+                    table.tasks.start(self.claims.renew(waits))
                 return await waits.answered
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on no answer is

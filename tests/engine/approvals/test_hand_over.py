@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,29 @@ class TestClaim:
             await check_fold(hub)
             await hub.console_gone("one")
             assert (await hub.approvals())[0].claim is None
+
+    async def test_that_is_asked_anew_ends_with_its_console(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody has a request whose console went just before the claim was recorded anew."""
+        renew, renewed = claims.Claims.renew, asyncio.Event()
+        async with asked(tmp_path, "require 2 human-approvals before deploy") as (hub, request, _):
+
+            async def renew_later(*given: Any) -> None:
+                await hub.console_gone("one")
+                await renew(*given)
+                renewed.set()
+
+            monkeypatch.setattr(claims.Claims, "renew", renew_later)
+            await hub.claim(request.id, by="maria", console="one")
+            edited = await hub.decide(
+                request.id, approved=True, by="ben", input={"env": "dev"}, digest=request.digest
+            )
+            assert edited.ok, edited.message
+            await renewed.wait()
+            assert await holder(hub) is None
+            assert len(recorded(hub.database, ApprovalClaimed)) == 1
+            await check_fold(hub)
 
     async def test_needs_an_open_request_and_a_name(self, tmp_path: Path) -> None:
         """Nothing is recorded of either without them."""
