@@ -153,4 +153,7 @@ class Claims:
             await self._table.note(
                 ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
             )
-        return Reply(True, f"Said of {shown.tool}" if to is None else f"{to} is asked to look at this")
+        if to is None:
+            return Reply(True, f"Said of {shown.tool}")
+        unknown = "" if self._table.tokens.knows(to) else ", though [operators] lists nobody of that name"
+        return Reply(True, f"{to} is asked to look at this{unknown}")

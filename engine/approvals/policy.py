@@ -67,6 +67,11 @@ class OperatorTokens:
             known = self.person(name)
         return known or self.operators.find(name)
 
+    def knows(self, name: str) -> bool:
+        """Tell whether somebody of this name is listed or has logged in, if any operators are listed."""
+        logged_in = self.person is not None and self.person(name) is not None
+        return logged_in or not self.operators.configured or self.operators.lists(name)
+
     def overstepped(self, name: str, credential: Credential | None, needed: Needed) -> str | None:
         """Reason why a person's role does not allow what needs `needed`; `None` where it does."""
         rights = self.operator(name, credential).rights

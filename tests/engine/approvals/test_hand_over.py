@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.approvals import claims, readers
+from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.core.clock import utc_now
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.event_text import headline
@@ -235,6 +236,17 @@ class TestComment:
             lines = [headline(event) for event in events(hub.database)]
             assert any("@ben yours" in line for line in lines)
             await check_fold(hub)
+
+    async def test_to_nobody(self, tmp_path: Path) -> None:
+        """Who mistypes a name reads that nobody of that name is known, where operators are listed."""
+        async with asked(tmp_path, ASKS) as (hub, request, _):
+            said = await hub.comment(request.id, "yours", by="maria", to="bne")
+            assert said.message == "bne is asked to look at this"
+            hub.know_operators(Operators((Operator("maria"), Operator("ben", "look"))))
+            for to, known in (("ben", True), ("Ben", True), ("bne", False)):
+                said = await hub.comment(request.id, "yours", by="maria", to=to)
+                assert said.ok
+                assert ("[operators] lists nobody of that name" in said.message) is not known
 
     async def test_shows_no_secret(self, tmp_path: Path) -> None:
         """What looks like a secret in a comment is masked for operators; the record has it."""
