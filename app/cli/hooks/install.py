@@ -8,11 +8,11 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from ...config.hooks import MARGIN
 from ...config.paths import is_list, is_table
@@ -61,6 +61,8 @@ SETTINGS_FILES = {
 }
 _NEVER_BLOCKING = ("Stop",)
 """Events at which code 2 keeps the agent working: a failure is only reported."""
+_KNOWN_MEMBERS: Final = frozenset({"type", "command", "timeout", "onFailure", "statusMessage"})
+"""Members of a hook that do not keep it from blocking."""
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
@@ -152,18 +154,19 @@ def check_isolated(interlock: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstalledHook:
-    """A hook of ours in a file: its event, the tools that it is for, its command."""
+    """A hook of ours in a file: its event, the tools that it is for, its command, and all members."""
 
     event: str
     matcher: str | None
     command: str
+    members: JsonObject = field(default_factory=JsonObject, hash=False)
 
 
 def installed_hooks(agent: str, path: Path) -> list[InstalledHook]:
     """Our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
         return [
-            InstalledHook(event, None if matcher is None else str(matcher), command)
+            InstalledHook(event, None if matcher is None else str(matcher), command, _table(hook))
             for event, groups in _table(read_settings(path).get("hooks")).items()
             for group in _list(groups)
             for hook in _list(_table(group).get("hooks"))
@@ -248,6 +251,22 @@ def _our_command(agent: str, hook: object) -> str | None:
         return None
     match = re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
     return command if match else None
+
+
+def weak_points(hook: InstalledHook) -> Iterator[str]:
+    """Members of a hook before calls with which its agent may run a call that it would block."""
+    members = hook.members
+    if (kind := members.get("type")) != "command":
+        yield f"is of the type {kind!r}, not 'command', so its command is not run"
+    for name in sorted(members.keys() - _KNOWN_MEMBERS):
+        if members[name] not in (None, False):
+            yield f"has {name!r}, with which it may not be run, or not be waited for"
+    own = re.search(r" --timeout (\d+)", hook.command)
+    timeout = members.get("timeout")
+    if own is not None and isinstance(timeout, int | float) and timeout < int(own[1]):
+        yield f"is cut off after {timeout:g} s, and its answer may take {own[1]} s"
+    if not hook.command.rstrip().endswith("; exit 2; }"):
+        yield "does not end with code 2 where its command fails, so a failure may let calls run"
 
 
 def _table(value: object) -> JsonObject:

@@ -25,6 +25,7 @@ from .install import (
     installed_hooks,
     read_settings,
     settings_path,
+    weak_points,
 )
 
 LIMITS: Final = {
@@ -89,7 +90,7 @@ def _switched_off(settings: dict[str, object]) -> bool:
 
 
 def _unmatched(agent: str, path: Path, found: list[InstalledHook]) -> Iterator[Finding]:
-    """Events and tools that the hooks in a file, where there are any, are not called for."""
+    """Events and tools that the hooks in a file, where there are any, are not surely called for."""
     if not found:
         return
     for event in SETTINGS_FILES[agent].events:
@@ -100,6 +101,9 @@ def _unmatched(agent: str, path: Path, found: list[InstalledHook]) -> Iterator[F
         elif not matchers & {"*", "", None}:
             tools = ", ".join(sorted(str(each) for each in matchers))
             yield Finding(f"{path}: {event} sees {visible(tools)} only, and no other tool", fault=fault)
+    points = [point for each in found if each.event == "PreToolUse" for point in weak_points(each)]
+    for point in dict.fromkeys(points):
+        yield Finding(f"{path}: PreToolUse {visible(point)}; install it again", fault=True)
 
 
 def _probe(command: str, project: Path, timeout: float) -> Finding:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.app.cli.hooks.command_line import HookLine
-from interlock.app.cli.hooks.install import install
+from interlock.app.cli.hooks.install import install, installed_hooks, weak_points
 from interlock.engine.history.model.events import CallDecided
 from tests.engine.gateway.served import Served, served
 
@@ -77,6 +77,50 @@ class TestProbe:
         ran = await probe(hook)
         assert ran.code == 1
         assert "the gate does not work, so every call is blocked" in ran.out
+
+    @pytest.mark.parametrize(
+        ("member", "value", "said"),
+        [
+            ("async", True, "has 'async', with which it may not be run, or not be waited for"),
+            ("if", "Bash(git *)", "has 'if', with which it may not be run, or not be waited for"),
+            ("args", ["x"], "has 'args', with which it may not be run, or not be waited for"),
+            ("type", "prompt", "is of the type 'prompt', not 'command'"),
+            ("timeout", 1, "is cut off after 1 s, and its answer may take 30 s"),
+        ],
+    )
+    @pytest.mark.parametrize("agent", ["claude-code", "codex"])
+    async def test_of_a_weakened_hook(
+        self, tmp_path: Path, agent: str, member: str, value: object, said: str
+    ) -> None:
+        """A hook that its agent does not wait for, or runs for some calls only, is a fault."""
+        path = installed(Hook.at(tmp_path), agent)
+        change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({member: value}))
+        [hook] = [each for each in installed_hooks(agent, path) if each.event == "PreToolUse"]
+        [point] = weak_points(hook)
+        assert said in point
+
+    @pytest.mark.parametrize("agent", ["claude-code", "codex"])
+    async def test_of_a_hook_as_installed(self, tmp_path: Path, agent: str) -> None:
+        """What is installed has no weak point, and one more member that is off makes none."""
+        path = installed(Hook.at(tmp_path), agent)
+        change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({"async": False}))
+        [hook] = [each for each in installed_hooks(agent, path) if each.event == "PreToolUse"]
+        assert list(weak_points(hook)) == []
+
+    @pytest.mark.slow
+    async def test_of_a_command_that_fails_open(self, tmp_path: Path) -> None:
+        """A command of which a failure would let calls run is a fault, though the probe is blocked."""
+
+        def weaken(found: dict[str, Any]) -> None:
+            hook = found["hooks"]["PreToolUse"][0]["hooks"][0]
+            hook["command"] = hook["command"].partition(" || ")[0] + " || true"
+
+        async with served(tmp_path / "s") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            change(installed(hook), weaken)
+            ran = await probe(hook)
+        assert ran.code == 1
+        assert "PreToolUse does not end with code 2 where its command fails" in ran.out
 
     async def test_without_hooks(self, tmp_path: Path) -> None:
         """Where nothing is installed it says how to install it."""
