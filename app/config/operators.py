@@ -123,6 +123,8 @@ def slack_accounts(
     found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
     if found is None:
         return {}
+    # A fault anywhere in the table leaves operators as they were, and so has to leave their accounts.
+    operators(environ=environ, directory=directory)
     return _accounts(found, _table(found))
 
 

@@ -133,6 +133,10 @@ class TestReadAgain:
         write(tmp_path, SETTINGS + '[operators.maria]\nslack = "maria"\n')
         assert "stay as they are" in chat.read_again()
         assert chat.current() is before
+        twice = "[operators.Maria]\n"
+        write(tmp_path, SETTINGS + NAMED + twice)
+        assert "'maria' and 'Maria' are one person's" in chat.read_again()
+        assert chat.current() is before
         write(tmp_path, SETTINGS + NAMED)
         assert chat.read_again() == f"SIGHUP: decisions from Slack are those of maria ({MARIA})"
         assert chat.current() == ChatTerms(SECRET, {MARIA: "maria"}, shows_input=True)
