@@ -40,6 +40,8 @@ from ...viewmodels.stream import LiveStream
 from ..base.blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
+MAY_GO_ON = {"unknown", "skipped"}
+"""Those of them whose call may have a result later, or be made after all."""
 REPORTED = "user?"
 """The label of what a user said according to an agent elsewhere."""
 LABELS = (9, 18)
@@ -65,18 +67,21 @@ class Transcript(BlockList):
         super().__init__(id="transcript", empty=NOTHING_YET, follow=True)
         self._session: str | None = None
         self._settled = 0
+        # By their number: how entries before stood that may go on.
+        self._may_go_on: dict[int, str] = {}
 
     def show_session(self, state: SessionState | None, flow: LiveStream, now: datetime) -> None:
         """Bring the list up to `state` and what streams at the moment."""
         if state is None:
-            self._session, self._settled = None, 0
+            self._session, self._settled, self._may_go_on = None, 0, {}
             self.show([])
             return
         if state.id != self._session:
-            self._session, self._settled = state.id, 0
+            self._session, self._settled, self._may_go_on = state.id, 0, {}
             self._following = True
             self.show([])
-        kept, column = self._settled, column_of(state)
+        moved = (at for at, was in self._may_go_on.items() if _standing_at(state.transcript, at) != was)
+        kept, column = min(moved, default=self._settled), column_of(state)
         fresh = [
             entry_block(f"{index}", entry, state.agent, flow, now, state.labels, column)
             for index, entry in enumerate(state.transcript[kept:], kept)
@@ -84,6 +89,17 @@ class Transcript(BlockList):
         fresh += [*tail_blocks(state, flow, now), *queued_blocks(state)]
         self.show(fresh, keep=kept)
         self._settled = _first_unsettled(state.transcript, kept)
+        standing = {at: _standing_at(state.transcript, at) for at in range(kept, self._settled)}
+        self._may_go_on = {
+            **{at: was for at, was in self._may_go_on.items() if at < kept},
+            **{at: now for at, now in standing.items() if now in MAY_GO_ON},
+        }
+
+
+def _standing_at(entries: list[TranscriptEntry], at: int) -> str:
+    """Status of the call in an entry; empty for any other."""
+    call = entries[at].call if at < len(entries) else None
+    return "" if call is None else call.status
 
 
 def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:

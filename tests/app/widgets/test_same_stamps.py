@@ -8,7 +8,7 @@ from textual.content import Content
 
 from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.base.blocks import Block, BlockList
-from interlock.app.widgets.lists.transcript import tail_blocks
+from interlock.app.widgets.lists.transcript import Transcript, tail_blocks
 from interlock.app.widgets.nets.drawing import picture_blocks
 from interlock.app.widgets.nets.list import net_blocks
 from interlock.engine.history.model.records import StepRecord
@@ -128,16 +128,38 @@ class TestWriting:
 class ListApp(App[None]):
     """A list alone."""
 
+    def __init__(self, shown: BlockList) -> None:
+        super().__init__()
+        self._shown = shown
+
     def compose(self) -> ComposeResult:
-        yield BlockList()
+        yield self._shown
+
+
+class TestSettledLater:
+    @pytest.mark.parametrize("before_that", ["unknown", "skipped"])
+    async def test_a_call_that_goes_on(self, before_that: str) -> None:
+        """A call with an unknown outcome, or one that was skipped, shows its result once there is one."""
+        state, transcript = session("bot-1", "prod"), Transcript()
+        [_, asked, last] = state.transcript
+        assert asked.call is not None
+        async with ListApp(transcript).run_test(size=(80, 20)) as pilot:
+            for status, output in ((before_that, None), ("done", "it ran after all\n")):
+                call = asked.call.model_copy(update={"status": status, "output": output})
+                entries = [state.transcript[0], asked.model_copy(update={"call": call}), last]
+                now = state.model_copy(update={"transcript": entries})
+                transcript.show_session(now, LiveStream(), NOW)
+                await pilot.pause()
+            lines = [transcript.render_line(y).text for y in range(12)]
+            assert any("it ran after all" in line for line in lines), lines
+            assert not any(before_that in line for line in lines)
 
 
 class TestEmptied:
     async def test_lines_are_made_anew(self) -> None:
         """A list that was empty between shows nothing of what it had, whatever key and stamp say."""
-        app = ListApp()
-        async with app.run_test(size=(40, 5)) as pilot:
-            found = app.query_one(BlockList)
+        found = BlockList()
+        async with ListApp(found).run_test(size=(40, 5)) as pilot:
             for text in ("first", "second"):
                 found.show([Block("0", 0, lambda _, text=text: [Content(text)])])
                 await pilot.pause()
