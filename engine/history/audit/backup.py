@@ -23,6 +23,9 @@ _DATABASE = (
 )
 
 
+_REMAINS = ("-wal", "-shm", "-journal")
+
+
 @dataclass(frozen=True, slots=True)
 class Backup:
     """Content of a backup, every chain of which was checked."""
@@ -43,7 +46,9 @@ def back_up(journal: Location, target: Path) -> Backup:
     require_journal(source)
     source, target = source.resolve(), target.expanduser().absolute()
     logs = [f"{target.name}.{log}" for log in LOGS]
-    for name in (target.name, *logs):
+    # SQLite would write what an older file of that name left into the backup, when that is opened.
+    remains = [f"{target.name}{each}" for each in _REMAINS]
+    for name in (target.name, *logs, *remains):
         if os.path.lexists(target.with_name(name)):
             raise JournalError(
                 f"'{name_of(target.with_name(name))}' is there already; name a file that is not."

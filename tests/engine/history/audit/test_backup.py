@@ -71,6 +71,16 @@ class TestBackup:
                 back_up(tmp_path / "a.db", tmp_path / name)
         assert (tmp_path / "b.db").read_text() == "mine"
 
+    @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
+    def test_beside_what_another_file_left(self, tmp_path: Path, log: str) -> None:
+        """A log of SQLite of the target's name would be written into the backup, so there is none."""
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s", opening())
+        (tmp_path / f"b.db{log}").write_text("of a file that is gone")
+        with pytest.raises(JournalError, match=f"b.db{log}' is there already"):
+            back_up(tmp_path / "a.db", tmp_path / "b.db")
+        assert not (tmp_path / "b.db").exists()
+
     def test_of_a_broken_chain_is_none(self, tmp_path: Path) -> None:
         """A journal that was changed behind its back is not backed up as if it were whole."""
         from tests.engine.history.support.keeping import tamper
