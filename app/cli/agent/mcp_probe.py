@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.probe import PROBE, PROBED
+from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW
 
 TIMEOUT: Final = 60.0
 LONGEST: Final = 8 << 20
@@ -28,18 +28,21 @@ class SelfTestError(Exception):
 async def self_test(line: Sequence[str]) -> int:
     """Have a client call the probe through `interlock mcp LINE`. Returns 1 where it was not blocked."""
     try:
-        tools = await _probe(line)
+        tools, shadow = await _probe(line)
     except (SelfTestError, OSError, TimeoutError, ValueError) as error:
         print(f"FAULT: {visible(str(error) or 'no answer in time')}")
         return 1
     print(f"ok: the probe was blocked; {len(tools)} tools of the server pass the gate: ", end="")
     print(visible(", ".join(tools)))
+    if shadow:
+        print(f"note: {SHADOW.removeprefix('. ')}")
     for text in UNSEEN:
         print(f"note: not seen: {text}")
     return 0
 
 
-async def _probe(line: Sequence[str]) -> list[str]:
+async def _probe(line: Sequence[str]) -> tuple[list[str], bool]:
+    """The tools of the server, and whether the gate is in shadow mode. Raises `SelfTestError`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "interlock.app.cli", "mcp"),
         *line,
@@ -67,7 +70,7 @@ async def _probe(line: Sequence[str]) -> list[str]:
     if PROBED not in json.dumps(answer):
         raise SelfTestError(f"the probe was not blocked by the gate: {json.dumps(answer)[:500]}")
     tools = cast("dict[str, list[dict[str, object]]]", listed.get("result", {})).get("tools", [])
-    return [str(each.get("name")) for each in tools]
+    return [str(each.get("name")) for each in tools], SHADOW in json.dumps(answer)
 
 
 async def _ask(

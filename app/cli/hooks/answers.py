@@ -31,7 +31,7 @@ from ....engine.gateway.hooks.events import (
 from ....engine.gateway.hooks.transcript import exit_code
 from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
 from ....engine.gateway.protocol.late_calls import late_answer
-from ....engine.gateway.protocol.probe import PROBE, PROBED
+from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW
 from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
 from .server import Connected, StartingError, connect
@@ -229,7 +229,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
                 )
         raise
     if event.tool == PROBE:
-        return _probed(hook, event, client)
+        return _probed(hook, event, client, shadow=judged.shadow)
     if judged.outcome == "waiting":
         return _undecided(hook, event, client, start_seconds, judged.reason)
     if judged.outcome == "block":
@@ -241,7 +241,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
     return _decision("allow", judged.reason or "approved in Interlock")
 
 
-def _probed(hook: _Hook, event: PreToolUse, client: HookClient) -> str:
+def _probed(hook: _Hook, event: PreToolUse, client: HookClient, *, shadow: bool) -> str:
     """Block the probe, whatever the rules say of it, and end its session."""
     session = hook.opening(event).session
     with suppress(HookError):
@@ -250,7 +250,7 @@ def _probed(hook: _Hook, event: PreToolUse, client: HookClient) -> str:
         client.not_run(session, event.call, "it was a probe", _short_deadline())
     with suppress(HookError):
         client.end(session, _short_deadline())
-    return _decision("deny", PROBED)
+    return _decision("deny", PROBED + SHADOW if shadow else PROBED)
 
 
 def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:

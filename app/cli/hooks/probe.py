@@ -16,7 +16,7 @@ from typing import Final
 from uuid import uuid4
 
 from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.probe import PROBE, PROBED
+from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW
 from ...config.paths import is_table
 from .install import (
     SETTINGS_FILES,
@@ -135,9 +135,11 @@ def _probe(command: str, project: Path, timeout: float) -> Finding:
     said = visible((ran.stderr or ran.stdout).strip())
     if ran.returncode == 2:
         return Finding(f"the gate does not work, so every call is blocked: {said}", True)
-    if ran.returncode != 0 or _reason(ran.stdout) != PROBED:
+    reason = _reason(ran.stdout)
+    if ran.returncode != 0 or reason not in (PROBED, PROBED + SHADOW):
         return Finding(f"the probe was not blocked: {shown}: exit code {ran.returncode}: {said}", True)
-    return Finding(f"the probe was blocked by {shown}")
+    note = SHADOW if reason != PROBED else ""
+    return Finding(f"the probe was blocked by {shown}{note}")
 
 
 def _reason(out: str) -> str | None:

@@ -6,4 +6,6 @@ from typing import Final
 
 PROBE: Final = "interlock_probe"
 """Tool that a probe calls; no agent and no server has it."""
+SHADOW: Final = ". The server is in shadow mode: it records decisions, and blocks no other call"
+"""Behind `PROBED` where it is so: the gate is there, and stops nothing."""
 PROBED: Final = "Interlock blocks this probe: the way to the gate, its server and its journal work"

@@ -70,6 +70,16 @@ class TestProbe:
             assert not await server.hub.approvals()
 
     @pytest.mark.slow
+    async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
+        """At a server in shadow mode the probe is blocked, and the report says that no other call is."""
+        async with served(tmp_path / "s", mode="shadow") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            installed(hook)
+            ran = await probe(hook)
+        assert ran.code == 0, ran.out + ran.err
+        assert "The server is in shadow mode: it records decisions, and blocks no other call" in ran.out
+
+    @pytest.mark.slow
     async def test_without_a_server(self, tmp_path: Path) -> None:
         """Hooks that reach no gate block every call, which is a fault of another kind."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="ilk_agent_x")

@@ -54,6 +54,13 @@ class TestSelfTest:
             [decided] = [each for each in events if isinstance(each, CallDecided)]
             assert decided.tool == "shop_interlock_probe"
 
+    async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
+        """At a server in shadow mode the probe is blocked, and a note says that no other call is."""
+        async with served(tmp_path, mode="shadow") as server:
+            code, out = await self_test(tmp_path, server)
+        assert code == 0, out
+        assert "note: The server is in shadow mode: it records decisions, and blocks no other call" in out
+
     async def test_without_a_gate(self, tmp_path: Path) -> None:
         """A proxy that reaches no server refuses calls, and that is no proof."""
         code, out = await self_test(tmp_path, None)
