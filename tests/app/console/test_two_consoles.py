@@ -21,7 +21,8 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.laws import examples
 
-ROUNDS = examples(20, usual=6)
+RACES = 4
+ROUNDS = max(RACES, examples(20, usual=6))
 SESSION = "one"
 
 
@@ -159,7 +160,7 @@ class TestRace:
         """One approves while the other denies: whoever comes first decides alone."""
         async with two_consoles(tmp_path, "require human-approval before deploy") as (shop, seats):
             ada, ben = seats
-            for number in range(4):
+            for number in range(RACES):
                 request = await shop.ask()
                 for seat in seats:
                     await seat.reads(request)
@@ -188,7 +189,7 @@ class TestRace:
     async def test_two_of_two_approve(self, tmp_path: Path) -> None:
         """Where two people must approve, two who press at once are the two, each counted once."""
         async with two_consoles(tmp_path, "require 2 human-approvals before deploy") as (shop, seats):
-            for number in range(4):
+            for number in range(RACES):
                 request = await shop.ask()
                 for seat in seats:
                     await seat.reads(request)
@@ -199,4 +200,4 @@ class TestRace:
                 assert set((await shop.recorded(CallDecided))[-1].approved_by) == {"ada", "ben"}
                 for seat in seats:
                     await seat.leaves()
-        assert len(shop.ran) == 4
+        assert len(shop.ran) == RACES
