@@ -63,8 +63,11 @@ def binding_commands(app: App[None], screen: Screen[object]) -> Iterable[SystemC
         binding = active.binding
         if not binding.description or not active.enabled or binding.system:
             continue
-        action = binding.action.removeprefix("app.")
-        if action != PALETTE_ACTION:
+        # A screen may have an action of its own that is called as one of the app's.
+        action = (
+            binding.action if active.node is not app else f"app.{binding.action.removeprefix('app.')}"
+        )
+        if action != f"app.{PALETTE_ACTION}":
             keys, _ = found.setdefault(action, ([], active))
             keys.append(app.get_key_display(binding))
     for keys, active in found.values():

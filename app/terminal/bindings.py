@@ -35,7 +35,9 @@ SCREENS = ("live", "decisions", "history", "rules", "triage")
 def screen_key(screen: str, tooltip: str) -> Binding:
     """The digit of one of them; the title bar shows it."""
     digit = str(SCREENS.index(screen) + 1)
-    return key_binding(digit, f"app.{screen}", screen, f"app.{screen}", tooltip, show=False)
+    # What is named `rules` in the palette and in a screen's keys are those of the session.
+    name = "rule files" if screen == "rules" else screen
+    return key_binding(digit, f"app.{screen}", name, f"app.{screen}", tooltip, show=False)
 
 
 _ON_A_MAC = ("inverted_exclamation_mark", "trade_mark_sign", "pound_sign", "cent_sign", "infinity")

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
 from ...format.text import MUTED, pad, styled_rows, wrap_all
+from ...terminal.bindings import SCREENS
 from ...terminal.charset import visible
 from ...terminal.key_rights import READ_ONLY, permission_of, rights_for
 from ...widgets.base.blocks import Block
@@ -75,7 +76,7 @@ def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
             active.binding.id or "",
             active.tooltip or active.binding.tooltip if active.enabled else _refusal(app, active),
         )
-        for keys, active in sorted(rows.values(), key=lambda row: _common(row[1]))
+        for keys, active in sorted(rows.values(), key=lambda row: _place(row[1]))
     ]
 
 
@@ -91,9 +92,11 @@ def _refusal(app: App[None], active: ActiveBinding) -> str:
     return f"{active.tooltip or active.binding.tooltip}. Not now: {visible(obstacle or READ_ONLY)}"
 
 
-def _common(active: ActiveBinding) -> bool:
-    """Tell whether every screen has this binding; a screen's own bindings come first."""
-    return (active.binding.id or "").startswith(COMMON)
+def _place(active: ActiveBinding) -> tuple[bool, int]:
+    """Sort key: a screen's own bindings, then those of every screen, of which the screens come first."""
+    name = active.binding.id or ""
+    screen = name.removeprefix("app.")
+    return name.startswith(COMMON), SCREENS.index(screen) if screen in SCREENS else len(SCREENS)
 
 
 def _group(title: str, rows: Sequence[_Row]) -> Block:

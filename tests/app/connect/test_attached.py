@@ -44,10 +44,10 @@ class TestDeciding:
             assert state.calls["d1"].approved_by == ("ada",)
 
     async def test_says_where_and_who(self, tmp_path: Path) -> None:
-        """The title has the server, and the name that the server knows the token by."""
-        for size in ((120, 40), (80, 24)):
+        """The title has the server, and where there is room the name that it knows the token by."""
+        for size, name in (((120, 40), "as ada"), ((80, 24), "")):
             async with served(tmp_path) as server, attached(server, size=size) as ada:
-                await ada.shows("as ada", f"127.0.0.1:{server.address.port}")
+                await ada.shows(name, f"127.0.0.1:{server.address.port}")
 
     @pytest.mark.slow
     async def test_opened_from_the_list(self, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class TestCostLimit:
                 await ada.shows("$1.50 of $1.00", "raise the limit")
                 await ada.press("dollar_sign")
                 await ada.at(RaiseLimit)
-                await ada.press("alt+4", "enter", "x", "enter")
+                await ada.press("4", "enter", "x", "enter")
                 await ada.at(LiveScreen)
                 await ada.shows("$1.50 of $4.00")
                 assert (await server.hub.session(session)).max_cost == 4.0

@@ -21,8 +21,8 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
         "require human-approval before deploy",
         "✓ lint",
         "“Checks are green, deploying now.”",
-        "a approve once",
-        "d deny",
+        "✓a approve",
+        "✗d deny",
     ),
     "approval-hard": (
         "CANNOT BE FULLY ANALYSED",

@@ -192,11 +192,11 @@ class TestKeys:
 @pytest.mark.variants
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 async def test_header_says_so(size: tuple[int, int]) -> None:
-    """Above the screen stand the operator and that nothing can be changed."""
+    """Above the screen stands that nothing can be changed, and where there is room the operator."""
     async with looking(size) as on:
         title = on.painted().splitlines()[0]
         assert "read-only" in title
-        assert "as maria" in title
+        assert size[0] < 100 or "as maria" in title
 
 
 @pytest.mark.parametrize("command", [["demo"], ["run", "--model", "x", "Ship it"], ["resume", "abc"]])

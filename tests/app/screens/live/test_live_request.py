@@ -33,7 +33,7 @@ async def opened(on: Stage) -> str | None:
 class TestRequestAtHand:
     @pytest.mark.variants
     @pytest.mark.parametrize("key", ["a", "d"])
-    @pytest.mark.parametrize("pane", ["1", "2", "3", "4"])
+    @pytest.mark.parametrize("pane", ["alt+1", "alt+2", "alt+3", "alt+4"])
     async def test_the_session_shown(self, key: str, pane: str) -> None:
         """The request of the session on screen opens, not the one under the queue's undrawn cursor."""
         async with stage(*two()) as on:

@@ -112,10 +112,10 @@ class TestRaising:
         async with shown() as on:
             await on.press("dollar_sign")
             await on.until("Spent $1.25 of $1.00.")
-            await on.press("alt+1", "enter")
+            await on.press("1", "enter")
             await on.until("✗ Expected more than $1.00, which is the limit already")
             assert limits(on) == []
-            await on.press("alt+5", "enter", "enter")
+            await on.press("5", "enter", "enter")
             await on.until("Type a reason")
             assert limits(on) == []
             await on.press("o", "k", "enter")
@@ -158,7 +158,7 @@ class TestRaising:
             await on.until("$1.50 of $1.00")
             await on.pilot.press("dollar_sign")
             assert isinstance(on.app.screen, RaiseLimit)
-            await on.pilot.press("alt+4", "enter", "x", "enter")
+            await on.pilot.press("4", "enter", "x", "enter")
             await on.until("$1.50 of $4.00")
             await hub.send(session, "go on", by="maria")
             await on.until("I go on")

@@ -35,7 +35,7 @@ class TestNoSessionChosen:
     async def test_a_session_again(self) -> None:
         """Live: choosing a session brings its transcript back, and so does escape in the queue."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
-            for back in (["escape"], ["1", "enter"], ["2"]):
+            for back in (["escape"], ["alt+1", "enter"], ["alt+2"]):
                 await on.press("escape")
                 await on.settle()
                 assert on.app.screen.query_one(TriagePane).display
