@@ -330,6 +330,7 @@ class TestPauses:
         await agent.resume(*events, stream=stream)
         return await results_of(stream)
 
+    @pytest.mark.slow
     async def test_what_the_model_reads(self, tmp_path: Path) -> None:
         """The results of all calls of its answer at once, in their order, and no call twice."""
         tools = Tools()
@@ -346,6 +347,7 @@ class TestPauses:
         assert [[call.id for call in each.tool_calls.calls] for each in made] == [["c1", "c2"]]
         assert [[each.parent_id for each in results.results] for results in read] == [["c1", "c2"]]
 
+    @pytest.mark.slow
     async def test_two_that_wait(self, tmp_path: Path) -> None:
         """A turn goes on when all of its calls are decided; a denied one does not run."""
         tools, calls = Tools(), [DEPLOY, Call("c2", "push", {"branch": "main"})]
@@ -360,6 +362,7 @@ class TestPauses:
         assert "not today" in found["c1"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("later", ["c1", "c2"])
     async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
         """A turn that stops again makes only the calls again that wait by then, also of the same id."""
@@ -382,6 +385,7 @@ class TestPauses:
         assert sorted(where.operator.asked) == ["deploy", "push"]
         assert "pushed main" in found[later]
 
+    @pytest.mark.slow
     async def test_middleware_that_changes_a_call(self, tmp_path: Path) -> None:
         """The same call is asked about again, as the middleware has made it, and asked about once."""
         tools = Tools()
@@ -397,6 +401,7 @@ class TestPauses:
         assert tools.ran == [("deploy", {"env": "prod"})]
         assert where.operator.asked == ["deploy"]
 
+    @pytest.mark.slow
     async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
         """An approval is for the call as it was asked: another one does not run by it."""
         tools = Tools()

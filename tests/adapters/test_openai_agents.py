@@ -143,6 +143,7 @@ class TestReach:
         await Runner.run(agent, "go", run_config=QUIET)
         assert tools.names() == ["test"]
 
+    @pytest.mark.slow
     async def test_runs_that_are_over_are_forgotten(self) -> None:
         """A program that goes on for long keeps no state of runs without a thread."""
         gates = Gates(create_gate(compile_rules(RULES).registry))

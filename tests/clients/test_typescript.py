@@ -82,7 +82,7 @@ class TestTypes:
 
 
 class TestClient:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
     def test_passes_its_own_tests(self, suite: Path, tmp_path: Path) -> None:
         """Each file of the package's tests, against servers that it starts."""

@@ -83,6 +83,7 @@ class TestWrappedTools:
         """G-30, G-31: what runs, what it returns or raises, and every callback are as recorded."""
         compare(case, wrap_steps(case))
 
+    @pytest.mark.slow
     def test_enough_is_compared(self) -> None:
         """Most recorded steps agree as they are."""
         agreed = total = 0
@@ -143,6 +144,7 @@ class TestQuirks:
         assert set(QUIRKS.values()) <= stricter | {"G-5"}
         assert [quirk for quirk, statement in QUIRKS.items() if statement == "G-5"] == ["js_key_order"]
 
+    @pytest.mark.slow
     def test_cases_marked_here_differ(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A quirk that is noted here, and not in the recordings, is one: without it the case differs."""
         run = {"rules": manager_steps, "single": single_steps}

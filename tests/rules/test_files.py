@@ -143,6 +143,7 @@ class TestLibrary:
 
 
 class TestImport:
+    @pytest.mark.slow
     def test_is_light(self) -> None:
         """Importing the language loads neither its regex engine nor anything heavier."""
         heavy = "{'re2', 'lark', 'pydantic', 'sqlalchemy', 'textual', 'litellm', 'difflib'}"

@@ -372,6 +372,7 @@ events = st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.booleans(), st.
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(
         st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique=True),
         st.lists(events, max_size=12),

@@ -151,6 +151,7 @@ class TestRuleTools:
         (tmp_path / "a_test.rules").write_text(scenario.replace("block", "allow"))
         assert interlock("test", cwd=tmp_path).returncode == 1
 
+    @pytest.mark.slow
     def test_nets_are_drawn(self, tmp_path: Path) -> None:
         """`interlock draw` prints Mermaid, or writes the file whose ending says how."""
         (tmp_path / "a.rules").write_text(self.RULES)

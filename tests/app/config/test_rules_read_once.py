@@ -168,6 +168,7 @@ class TestNames:
 
 
 class TestHookServer:
+    @pytest.mark.slow
     async def test_swapped_before_it_starts(self, tmp_path: Path) -> None:
         """A server that a hook starts checks what it judges by, whatever the file held before."""
         swap = (

@@ -86,6 +86,7 @@ class TestDeciding:
 
 
 class TestLeaving:
+    @pytest.mark.slow
     async def test_asks_nothing(self, tmp_path: Path) -> None:
         """A console elsewhere is left without a question; the agent goes on waiting."""
         async with served(tmp_path) as server, server.agent_client() as agent:
@@ -103,6 +104,7 @@ class TestLeaving:
 
 
 class TestReadOnly:
+    @pytest.mark.slow
     async def test_decides_nothing(self, tmp_path: Path) -> None:
         """Issue 7: `--read-only` shows a server's requests, and no key decides one."""
         async with (
@@ -120,6 +122,7 @@ class TestReadOnly:
 
 
 class TestRights:
+    @pytest.mark.slow
     async def test_only_decides(self, tmp_path: Path) -> None:
         """A token of kind `decide` answers requests; keys for more are greyed and say what would help."""
         async with served(tmp_path) as server, server.agent_client() as agent:

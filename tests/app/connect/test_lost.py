@@ -65,6 +65,7 @@ class TestLine:
 
 
 class TestBack:
+    @pytest.mark.slow
     async def test_nothing_is_missed(self, tmp_path: Path) -> None:
         """What was asked while the connection was cut comes up when it is back, and is decided."""
         async with (
@@ -118,6 +119,7 @@ class TestBack:
 
 
 class TestToken:
+    @pytest.mark.slow
     async def test_revoked(self, tmp_path: Path) -> None:
         """A console whose token is revoked says so, stays to be read, and decides nothing."""
         async with (

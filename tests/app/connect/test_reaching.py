@@ -153,6 +153,7 @@ class TestEveryKind:
             with pytest.raises(UnknownSessionError):
                 await console.send(world.session, "hello")
 
+    @pytest.mark.slow
     async def test_edits_where_an_agent_takes_them(self, tmp_path: Path) -> None:
         """A call of an ACP agent runs as it was asked about: its dialog offers no edit, others do."""
         async with (

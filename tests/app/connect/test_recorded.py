@@ -65,6 +65,7 @@ class TestScreens:
             await ada.press("end")
             await ada.shows("deployed")
 
+    @pytest.mark.slow
     async def test_decisions(self, tmp_path: Path) -> None:
         """Every decision with its rule, and who answered."""
         async with shipped(tmp_path) as (_, ada):
@@ -128,6 +129,7 @@ class TestScreens:
 
 
 class TestJobs:
+    @pytest.mark.slow
     async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
         """An answer of which no more parts are wanted is ended on the server."""
         async with shipped(tmp_path) as (server, ada):

@@ -96,6 +96,7 @@ class TestShadowMode:
 
 
 class TestSwitchedOff:
+    @pytest.mark.slow
     async def test_from_the_start(self, here: Path) -> None:
         """Rules of the server that a record has, but never active, are active."""
         rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]

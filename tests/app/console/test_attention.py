@@ -255,6 +255,7 @@ class TestSettings:
 
 
 class TestConsole:
+    @pytest.mark.slow
     async def test_follows_the_focus(self) -> None:
         """The console's own focus decides; the title follows the queue, and is given back at the end."""
         on = Recorder()

@@ -63,6 +63,7 @@ class TestStart:
 
 
 class TestHelp:
+    @pytest.mark.slow
     async def test_help_is_made_from_the_bindings(self) -> None:
         """`?` and F1 list what works here with its explanation, the focused part first."""
         async with stage() as on:
@@ -125,6 +126,7 @@ class TestHelp:
 
 
 class TestRouting:
+    @pytest.mark.slow
     async def test_history_and_back(self) -> None:
         """`h`, or a click on its name, opens the history; escape comes back."""
         async with stage() as on:
@@ -165,6 +167,7 @@ class TestRouting:
 
 
 class TestQuit:
+    @pytest.mark.slow
     async def test_it_asks_while_something_runs_or_waits(self) -> None:
         """Quitting counts what runs and what waits; escape stays, `y` leaves."""
         async with stage() as on:

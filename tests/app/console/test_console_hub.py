@@ -149,6 +149,7 @@ class TestApproval:
         reasons = [e.body.reason or "" for e in recorded if isinstance(e.body, CallDecided)]
         assert any("not today" in text for text in (*told, *reasons))
 
+    @pytest.mark.slow
     async def test_edited_and_then_approved(self, tmp_path: Path) -> None:
         """What the operator makes of the input is what runs, and the model is told."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("Done."))

@@ -32,6 +32,7 @@ async def click(on: Shown | Stage, text: str, *, times: int = 1) -> None:
 
 
 class TestApproval:
+    @pytest.mark.slow
     async def test_approving(self) -> None:
         """The queue's request is opened and approved with clicks alone."""
         async with stage() as on:

@@ -65,6 +65,7 @@ class TestDeciding:
         command = next(c for c in binding_commands(app, app.screen) if c.title == title)
         app.call_later(command.callback)
 
+    @pytest.mark.slow
     async def test_a_decision_waits_until_the_dialog_is_awake(self) -> None:
         """Choosing is deliberate, but the request must have been in view: it happens after the wait."""
         async with stage() as on:

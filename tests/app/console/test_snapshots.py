@@ -60,6 +60,7 @@ class TestLooks:
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3"))
 
 
+@pytest.mark.slow
 def test_picture_of_a_net(snap_compare: Compare) -> None:
     """Places as circles, transitions as bars, the enabled ones bright."""
     assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("alt+3", "down", "enter"))

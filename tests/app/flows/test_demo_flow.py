@@ -111,6 +111,7 @@ class TestApproved:
 
 
 class TestDenied:
+    @pytest.mark.slow
     def test_can_be_gone_on_with(self, projects: Path) -> None:
         """P-81, P-94: who would not sign off ends the run; `flow resume` asks again and goes on."""
         done = demo(projects, "demo", "--flow", "--headless", "--answer", "deny")

@@ -119,6 +119,7 @@ class TestResume:
 
 
 class TestList:
+    @pytest.mark.slow
     def test_where_they_stand(self, here: Path) -> None:
         """Section 12: each run with its flow, and the states it holds."""
         assert "No runs of flows are recorded yet" in flow(here, "list").stdout

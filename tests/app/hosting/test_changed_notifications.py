@@ -8,6 +8,8 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from interlock.app.config.notifications import NotifySettings
 from interlock.app.hosting.notifications.notifier import moved_services, notifications_of
 from interlock.engine.history.database.location import PostgresLocation
@@ -134,6 +136,7 @@ class TestManyServers:
 
 
 class TestHangup:
+    @pytest.mark.slow
     async def test_at_a_server(self, tmp_path: Path) -> None:
         """SIGHUP has a server use the new address; a fault changes nothing; none ends the messages."""
         config = tmp_path / "config"

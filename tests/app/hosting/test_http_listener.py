@@ -238,6 +238,7 @@ class TestBodies:
             f"Authorization: Bearer {server.served.agent}\r\nContent-Length: {size}\r\n\r\n"
         ).encode()
 
+    @pytest.mark.slow
     async def test_that_do_not_come(self, server: AapServer) -> None:
         """A body that comes byte by byte is refused in time, with an error of the protocol."""
         reader, writer = await connected(server.address)

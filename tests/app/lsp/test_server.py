@@ -105,6 +105,7 @@ def at(line: int, character: int) -> types.Position:
 
 
 class TestRulesFile:
+    @pytest.mark.slow
     async def test_is_served_from_open_to_close(self, tmp_path: Path) -> None:
         """A file is opened, corrected by what the server proposes, read, renamed in, and closed."""
         async with editor(tmp_path, "a.rules") as my:

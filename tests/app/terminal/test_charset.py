@@ -142,6 +142,7 @@ class TestDetection:
 
 
 class TestScreens:
+    @pytest.mark.slow
     async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
         """A screen in ASCII is the screen, character by character, with stand-ins.
 

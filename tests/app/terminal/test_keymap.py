@@ -339,7 +339,7 @@ class TestShown:
 
 
 class TestTyping:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
     async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
         """One that an operator gave to the palette opens it, but not while it is typed into a filter."""

@@ -76,6 +76,7 @@ class TestStates:
         signs = [(look.symbol, look.word) for look in looks.values()]  # type: ignore[attr-defined]
         assert len(set(signs)) == len(signs)
 
+    @pytest.mark.slow
     async def test_sessions_in_the_list(self, tmp_path: Path) -> None:
         """Who asks, runs, is in shadow mode or done is read from a symbol and a word."""
         async with showing(BY_NAME["live-sessions"], tmp_path) as on:
@@ -118,6 +119,7 @@ class TestStates:
 
 
 class TestApproval:
+    @pytest.mark.slow
     async def test_warnings_and_differences(self, tmp_path: Path) -> None:
         """A doubt is a word in capitals, added and removed lines begin with their sign."""
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
@@ -173,6 +175,7 @@ class TestChoices:
 
 
 class TestSetting:
+    @pytest.mark.slow
     async def test_an_empty_value_says_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -104,6 +104,7 @@ class TestChoice:
         assert names[:3] == ["interlock", "interlock-light", "interlock-contrast"]
         assert set(BUILTIN_THEMES) < set(names)
 
+    @pytest.mark.slow
     async def test_the_chosen_one_is_used(self, tmp_path: Path) -> None:
         """A light theme paints a light ground."""
         async with showing(

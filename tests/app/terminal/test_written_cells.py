@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -85,6 +86,7 @@ class TestWrittenCells:
         written = cells.changes(row_update(strip(("日本 2", 0)))).render_segments(CONSOLE)
         assert "日本 2" in written
 
+    @pytest.mark.slow
     @given(st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=5), st.data())
     def test_the_terminal_shows_what_was_painted(
         self, paints: list[list[Strip]], data: st.DataObject

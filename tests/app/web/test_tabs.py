@@ -147,6 +147,7 @@ class TestEnds:
             async with mine.get(front.url) as answer:
                 assert answer.status == 401
 
+    @pytest.mark.slow
     async def test_a_login_that_runs_out_ends_its_tabs(self) -> None:
         """A tab that was left open does not go on for ever."""
         now = [0.0]

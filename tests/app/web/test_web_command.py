@@ -379,6 +379,7 @@ class TestStarting:
 
 
 class TestLogins:
+    @pytest.mark.slow
     async def test_are_listed_and_ended(self, tmp_path: Path) -> None:
         """A command names the browsers that are logged in, and ends one while the server runs."""
         with socket.socket() as free:

@@ -43,6 +43,7 @@ class TestInput:
             assert line.cell_length <= width
             assert "\n" not in line.plain
 
+    @pytest.mark.slow
     @given(values=INPUTS, room=st.integers(1, 30))
     def test_folding_hides_only_middles(self, values: dict[str, object], room: int) -> None:
         """Folded, each value still shows its first and its last line."""

@@ -276,6 +276,7 @@ class TestEscalation:
                 await call
             await check_fold(hub)
 
+    @pytest.mark.slow
     async def test_it_comes_by_itself(self, shop: Shop, tmp_path: Path) -> None:
         """Nobody needs to look at it."""
         hub = Hub(Journal.open(tmp_path / "real.db"))

@@ -155,6 +155,7 @@ class TestCalls:
         assert (await one).outcome == "allow"
         await check_fold(hub)
 
+    @pytest.mark.slow
     async def test_the_first_expires(self, tmp_path: Path) -> None:
         """G-68: a request whose time is over has the next call asked about."""
         journal = Journal.open(tmp_path / "expiring.db")

@@ -227,6 +227,7 @@ class TestMovedWorld:
             assert recorded(hub.database, CallDecided) == []
             assert not call.done()
 
+    @pytest.mark.slow
     async def test_a_time_that_ends_meanwhile(self, tmp_path: Path) -> None:
         """An approval that came in time counts, however long its fuse; taken back, it is too late."""
         rules = "require human-approval before deploy within 1s risk high"
@@ -298,6 +299,7 @@ class TestMovedWorld:
 
 
 class TestCrash:
+    @pytest.mark.slow
     async def test_asks_again(self, tmp_path: Path) -> None:
         """A host that is killed while it burns has released nothing, and the next one asks again."""
         child = await asyncio.create_subprocess_exec(

@@ -161,6 +161,7 @@ class TestWrittenContent:
         assert said in preview.splitlines()[0]
         assert preview.splitlines()[-2:] == ["+one", "+two"]
 
+    @pytest.mark.slow
     async def test_a_folder(self, hub: Hub, tmp_path: Path) -> None:
         """Of a path that is no file it is said what it is."""
         _, preview = await asked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ class TestOrder:
 
 
 class TestBeginning:
+    @pytest.mark.slow
     def test_takes_no_look_at_the_rest(self) -> None:
         """The first of ten thousand requests and what stops each session: no more is put in order."""
         made = [request(n, Counted, session=f"s{n % 20}", opener="bot") for n in range(10_000)]

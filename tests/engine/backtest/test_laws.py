@@ -94,6 +94,7 @@ def plain(judgements: list[Judgement]) -> list[Any]:
 class TestTheSameRules:
     """A session judged under the rules it was recorded under."""
 
+    @pytest.mark.slow
     @given(steps, actives, st.sampled_from(["enforce", "enforce", "shadow"]))
     @settings(max_examples=examples(200), deadline=None)
     def test_nothing_diverges(self, schedule: list[Any], active: list[str] | None, mode: str) -> None:

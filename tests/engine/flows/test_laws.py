@@ -185,6 +185,7 @@ def _first(nodes: Sequence[Plain], live: Sequence[str]) -> Plain | None:
 
 
 class TestChecks:
+    @pytest.mark.slow
     @given(st.one_of(any_nodes, grown()))
     def test_against_every_run(self, nodes: list[Plain]) -> None:
         """P-30 … P-46, P-58, P-63: a graph is refused exactly if it is unsound, has a join that never
@@ -213,6 +214,7 @@ class TestChecks:
         for end, depth in worst.items():
             assert min(steps for each, steps in found if each == end) == depth
 
+    @pytest.mark.slow
     @given(grown())
     def test_net_covers_every_run(self, nodes: list[Plain]) -> None:
         """P-46: whatever a run can come to, the flow's net can as well."""

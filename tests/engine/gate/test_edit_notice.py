@@ -46,6 +46,7 @@ class TestSentence:
         assert "echo two" in said
         assert len(said) < 250
 
+    @pytest.mark.slow
     @given(before=INPUTS, after=INPUTS)
     def test_it_stays_short(self, before: dict, after: dict) -> None:
         """Whatever was changed, the model reads a sentence about it."""

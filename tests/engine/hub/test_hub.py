@@ -301,6 +301,7 @@ asyncio.run(main())
 
 
 class TestCrash:
+    @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
     async def test_killed_host(self, tmp_path: Path) -> None:
         """After `kill -9` amid a tool its decision is there, its outcome unknown and never run again."""

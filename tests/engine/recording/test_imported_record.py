@@ -171,6 +171,7 @@ class TestGoesOn:
         await check(hub, "left-1")
         await hub.close()
 
+    @pytest.mark.slow
     async def test_gives_no_money_back(self, tmp_path: Path) -> None:
         """A cost below nothing, which only a forger records, makes no limit a higher one."""
         shop = Shop()
@@ -184,6 +185,7 @@ class TestGoesOn:
             await hub.wait(session)
         await hub.close()
 
+    @pytest.mark.slow
     async def test_in_a_branch(self, tmp_path: Path) -> None:
         """A new session from a moment of it has no less, and is this journal's own."""
         shop = Shop()

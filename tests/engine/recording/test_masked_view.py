@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,6 +179,7 @@ class TestWriting:
 
 
 class TestStreams:
+    @pytest.mark.slow
     @given(st.lists(st.integers(1, 12), max_size=60))
     def test_cut_anywhere(self, sizes: list[int]) -> None:
         """However a text is cut into pieces, no secret in it is shown, and the rest is in order."""

@@ -57,6 +57,7 @@ class TestOwnInput:
         assert same_json(found, json_input(given))
         assert same_json(copied(found), given)
 
+    @pytest.mark.slow
     @given(INPUTS)
     def test_shares_nothing(self, given: dict[str, JsonValue]) -> None:
         """Nobody changes what was judged by changing what was given, or what was answered."""

@@ -81,6 +81,7 @@ TASK = C(task_helper={"prompt": "Do it"})
 
 
 class TestChild:
+    @pytest.mark.slow
     async def test_is_a_session_of_its_own(self, hub: Hub, shop: Shop) -> None:
         """It has a record with its parent's name, and is listed when it has ended."""
         session = await begin(hub, shop.boss([C(test={}), T("tested")], [TASK, T("fine")]))
@@ -241,6 +242,7 @@ class TestChild:
         assert listed == {session: "done", child.id: "done"}
         assert shop.ran == ["test"]
 
+    @pytest.mark.slow
     async def test_many_do_not_fill_the_list(self, hub: Hub, shop: Shop) -> None:
         """Of those that have ended the latest eight stay listed; all are in the history."""
         agent = shop.boss([T("hi")] * 12, [TASK] * 12 + [T("fine")])

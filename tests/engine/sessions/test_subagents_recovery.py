@@ -110,6 +110,7 @@ class Agents:
 
 
 class TestGoesOn:
+    @pytest.mark.slow
     async def test_told_nothing_yet(self, tmp_path: Path) -> None:
         """One whose host died before it was told its task is told now."""
         async with left(tmp_path) as hub:
@@ -125,6 +126,7 @@ class TestGoesOn:
             assert prompt(agents.helper) == ["user: Do it"]
             assert agents.ran == ["c9"]
 
+    @pytest.mark.slow
     async def test_with_calls_that_were_not_decided(self, tmp_path: Path) -> None:
         """Its calls are decided by the gate of the session at the top, where its questions are asked."""
         async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy"))) as hub:
@@ -147,6 +149,7 @@ class TestGoesOn:
             assert prompt(agents.helper) == ["user: Do it", "user: steer"]
             assert prompt(agents.helper, 1)[-2:] == ["assistant: One.", "user: queue"]
 
+    @pytest.mark.slow
     async def test_that_had_answered(self, tmp_path: Path) -> None:
         """Last words that were said are given, and its model is not asked again."""
         for ended in ((), (SessionStatus(status="idle"),), (SessionStatus(status="done"),)):
@@ -257,6 +260,7 @@ class TestCannotGoOn:
         async with left(tmp_path, WORKING, TASK) as hub:
             assert await Agents([], knows=False).go_on(hub) == UNKNOWN
 
+    @pytest.mark.slow
     async def test_nothing_recorded(self, tmp_path: Path) -> None:
         """A call that was allowed and started nothing is of unknown outcome, like any other."""
         async with left(tmp_path, who=helper("helper-9", parent="s9")) as hub:

@@ -396,6 +396,7 @@ class TestDeadline:
 class TestForATime:
     """`off for 10m`: on again by itself, by what the record says."""
 
+    @pytest.mark.slow
     async def test_on_again(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """A net and the mode come back when their time is over, and the record says why."""
         session = await waiting(hub, shop)

@@ -140,6 +140,7 @@ class TestExternalSessions:
 
 
 class TestHostedSessions:
+    @pytest.mark.slow
     async def test_a_person_and_a_tool_are_heard(self, hub: Hub) -> None:
         """A branch begins with what was said up to there."""
         ran: list[str] = []

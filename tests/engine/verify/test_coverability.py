@@ -233,7 +233,7 @@ class TestTakenForEndless:
 class TestSeveralNames:
     """Calls that one net meets under two names."""
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("endless", [False, True])
     @given(nets=one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
@@ -270,6 +270,7 @@ class TestSeveralNames:
 class TestMonotone:
     """Where more tokens never allow less, a state with more is no worse."""
 
+    @pytest.mark.slow
     @given(anything("n"), st.data())
     @settings(max_examples=examples(200), deadline=None)
     def test_more_tokens_do_all_that_fewer_do(self, net: SkillNet, data: st.DataObject) -> None:

@@ -148,6 +148,7 @@ class TestAgainstAllStates:
 class TestWithoutEnd:
     """Nets that may make tokens for ever, which are gone through backwards."""
 
+    @pytest.mark.slow
     @given(st.lists(endless(), min_size=1, max_size=2).map(keyed))
     @settings(max_examples=examples(100), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
@@ -231,6 +232,7 @@ class TestReachable:
 class TestSeveralNames:
     """Calls that have names from maps beside the tool's own, and conditions on each of these."""
 
+    @pytest.mark.slow
     @given(sets(PLAIN, most=5))
     @settings(max_examples=examples(150), deadline=None)
     def test_nothing_false_is_claimed(self, nets: dict[str, SkillNet]) -> None:

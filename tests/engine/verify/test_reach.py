@@ -165,6 +165,7 @@ class TestStates:
         assert list(found.states) == expected
         assert found.count == len(expected)
 
+    @pytest.mark.slow
     @settings(max_examples=examples(500))
     @given(nets(), st.integers(1, 60), st.integers(0, 70))
     @example(net_of(dict.fromkeys(PLACES, 0)), 1, 1)

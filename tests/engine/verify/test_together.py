@@ -73,6 +73,7 @@ def call(tool: str, command: str | None = None) -> ToolCall:
 class TestAgainstTheProduct:
     """Random small rule sets: what is claimed is what enumeration finds."""
 
+    @pytest.mark.slow
     @given(st.lists(rule(), min_size=1, max_size=5))
     @settings(max_examples=examples(80), deadline=None)
     def test_rules(self, lines: list[str]) -> None:
@@ -192,7 +193,7 @@ class TestCallsBesideOthers:
 class TestLarge:
     """Sets whose product has far too many states to walk through."""
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [1, 3, 6, 9])
     async def test_ways_work(self, seed: int) -> None:
         """Every way has the real gate allow the tool; what is forbidden stays so alone."""

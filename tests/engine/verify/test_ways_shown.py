@@ -240,6 +240,7 @@ class TestConditions:
         few = together(*map(compiled, both[:8]))
         assert isinstance(few.way("rm"), Never)
 
+    @pytest.mark.slow
     def test_many_conditions_of_one_tool(self) -> None:
         """G-10: five hundred conditions on one tool are answered, from outside as from inside."""
         rules = [SequenceRule(f"t{n}", "deploy", when=Compare(("n",), "=", n)) for n in range(500)]

@@ -118,6 +118,7 @@ class TestDifferences:
         ).differences
         assert difference.way[-1].when == 'not (input.env = "prod") and input.env in ["prod", "stage"]'
 
+    @pytest.mark.slow
     def test_rules_on_other_calls_are_not_walked(self) -> None:
         """A thousand of them cost next to nothing."""
         others = "\n".join(f"limit l{n} to 9 per r{n}\nrequire a{n} before b{n}" for n in range(500))
@@ -241,6 +242,7 @@ sets = st.lists(st.sampled_from(LINES), max_size=3, unique=True).map("\n".join)
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(sets, sets)
     @settings(max_examples=examples(500, usual=15), deadline=None)
     async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:

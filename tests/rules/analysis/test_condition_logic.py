@@ -213,6 +213,7 @@ AROUND = [
 
 
 class TestLaw:
+    @pytest.mark.slow
     @settings(max_examples=examples(150), deadline=None)
     @given(CONDITION, CONDITION)
     def test_no_call_refutes_what_is_proved(self, one: Condition, other: Condition) -> None:

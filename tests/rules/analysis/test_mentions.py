@@ -53,6 +53,7 @@ class TestMentions:
         [found] = warned("map bash.command /make\\s+test/ as test\nrequire test before deploy")
         assert found.message.startswith("a command that only mentions it counts as 'test' too")
 
+    @pytest.mark.slow
     @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=8))
     @settings(max_examples=examples(200), deadline=None)
     def test_the_remedy_holds(self, word: str) -> None:

@@ -161,6 +161,7 @@ class TestAnyText:
         """G-40: lines that are nearly scenarios are read or explained, each at its place."""
         read_or_explain((HEAD if headed else "") + "\n".join(lines))
 
+    @pytest.mark.slow
     @given(st.lists(STATEMENT, min_size=1, max_size=4))
     @settings(max_examples=examples(150), deadline=None)
     def test_words_are_judged_alone(self, lines: list[str]) -> None:

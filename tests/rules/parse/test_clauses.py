@@ -223,6 +223,7 @@ CONDITIONS = st.recursive(
 
 
 class TestWritten:
+    @pytest.mark.slow
     @given(CONDITIONS)
     def test_reads_back(self, condition: Condition) -> None:
         """A condition that is written out and read again is the same, in a rule and by itself."""

@@ -99,6 +99,7 @@ class TestWord:
         """G-52: part of a longer word is not the word."""
         assert not matches(word, text)
 
+    @pytest.mark.slow
     @given(
         word=st.from_regex(r"[a-z0-9_]([-./a-z ]{0,3}[a-z0-9_])?", fullmatch=True).filter(
             str.isprintable

@@ -264,6 +264,7 @@ class TestDeadline:
             assert "nobody decided" in str(ran.decision["permissionDecisionReason"])
             assert await server.hub.approvals() == []
 
+    @pytest.mark.slow
     async def test_asked_in_claude_code(self, tmp_path: Path) -> None:
         """With on_wait = "ask" Claude Code asks instead, and the call's result is no failure."""
         async with served(tmp_path, rules=RULES) as server:
@@ -465,7 +466,7 @@ class TestCodex:
 
 
 class TestFrozen:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("on_wait", ["deny", "ask"])
     async def test_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
         """A call that waits too long while all is frozen is denied, and never left to the agent."""

@@ -132,7 +132,7 @@ class TestHostileProject:
 
 
 class TestRules:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", [None, '[hook]\nwait = "9m"\n'])
     async def test_none_are_named(self, text: str | None) -> None:
         """Where the user's settings say nothing of rules no server is started: the call is blocked."""

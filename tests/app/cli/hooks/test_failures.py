@@ -216,6 +216,7 @@ class TestServers:
             file.chmod(0o600)
             assert (await hook.run(recorded("pre_bash"))).code == 0
 
+    @pytest.mark.slow
     async def test_dies_meanwhile(self, tmp_path: Path) -> None:
         """A server that ends while a person is asked leaves the call blocked."""
         async with served(tmp_path, rules=RULES) as server:
@@ -254,6 +255,7 @@ class TestProcess:
         (hook.config / "interlock.toml").write_text(text)
         blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
 
+    @pytest.mark.slow
     async def test_stdin_stays_open(self, tmp_path: Path) -> None:
         """A stdin that never ends does not outlast the agent's patience."""
         process = await asyncio.create_subprocess_exec(

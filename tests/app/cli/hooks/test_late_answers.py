@@ -93,6 +93,7 @@ class TestHook:
             assert [each.subagent for each in found] == ["", "a7"]
             assert answered(await hook.run(deploy("t3"), "--timeout", "20")) == "allow"
 
+    @pytest.mark.slow
     async def test_its_user_decides_instead(self, tmp_path: Path) -> None:
         """With on_wait = "ask" the request is withdrawn: two people do not decide one call."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:

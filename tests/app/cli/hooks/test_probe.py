@@ -149,7 +149,7 @@ class TestProbe:
 
 
 class TestFaults:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("fault", "how"),
         [

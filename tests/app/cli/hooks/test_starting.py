@@ -131,6 +131,7 @@ class TestStop:
             hook.config.joinpath("mine.rules").write_text("block Bash\n")
             assert "deny" in (await hook.run(recorded("pre_bash", session_id="next"))).out
 
+    @pytest.mark.slow
     async def test_nothing_to_end(self) -> None:
         """Where none runs, that is said."""
         async with started() as hook:

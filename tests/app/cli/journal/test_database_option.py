@@ -19,6 +19,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestDatabase:
+    @pytest.mark.slow
     def test_is_read_by_each_command(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -349,7 +349,7 @@ async def open_blocked(on: Stage) -> None:
 
 
 class TestConsole:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_x_explains_a_request(self, size: tuple[int, int]) -> None:
         """The dialog's `x` shows every net's verdict; closing it leaves the request undecided."""

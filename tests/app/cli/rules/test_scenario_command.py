@@ -328,6 +328,7 @@ class TestFiles:
 
 
 class TestLibrary:
+    @pytest.mark.slow
     def test_every_file_is_tested(self) -> None:
         """Each ready-made file has its scenarios beside it, and all of them hold."""
         names = {path.stem for path in LIBRARY.glob("*.rules")}

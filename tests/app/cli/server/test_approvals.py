@@ -116,6 +116,7 @@ class TestDecide:
 
 
 class TestLate:
+    @pytest.mark.slow
     async def test_says_that_its_client_is_gone(self, tmp_path: Path) -> None:
         """List and show say until when an answer counts, and an approval that it waits for its agent."""
         async with shell(tmp_path, policy=ApprovalPolicy(late=900.0)) as operator:

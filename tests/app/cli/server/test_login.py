@@ -84,6 +84,7 @@ class TestLogin:
         assert freeze is not None
         assert freeze.by == "maria"
 
+    @pytest.mark.slow
     async def test_the_role_of_the_provider_is_enforced(self, desk: Desk) -> None:
         """Who may only look changes nothing, whatever the command."""
         desk.provider.person = person("maria", "staff")
@@ -183,6 +184,7 @@ class TestRoles:
         assert desk.kept == []
         assert not [each for each in desk.server.tokens.tokens() if each.login is not None]
 
+    @pytest.mark.slow
     async def test_a_restart_keeps_a_login(self, desk: Desk) -> None:
         """Tokens of logins are in the server's file, as digests, with the people's names."""
         await desk.log_in()

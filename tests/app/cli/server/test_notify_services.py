@@ -156,6 +156,7 @@ class TestSend:
                 await tell_service(ntfy(server), Message("a", "b"))
         assert "s3cr3t" not in str(caught.value)
 
+    @pytest.mark.slow
     async def test_no_answer(self) -> None:
         """A service that never answers has its time."""
         async with served(b"") as server:
@@ -253,6 +254,7 @@ class TestWhen:
             assert await on.waiting.slept(3) == 0.0
             assert (by_time[120.0].cancelled(), by_time[600.0].done()) == (True, False)
 
+    @pytest.mark.slow
     async def test_the_decision_comes_last(self) -> None:
         """A service that is just being told of a request hears of the decision after that."""
         happened: list[str] = []

@@ -47,6 +47,7 @@ async def beside(directory: Path, rules: str = RULES) -> AsyncGenerator[Beside, 
 
 
 class TestDiff:
+    @pytest.mark.slow
     async def test_the_same(self, tmp_path: Path) -> None:
         """Without files the server's own are read again; nothing that differs is exit code 0."""
         async with beside(tmp_path) as here:

@@ -380,6 +380,7 @@ class TestProtocol:
 
 
 class TestApprovalProtocol:
+    @pytest.mark.slow
     async def test_answers_its_clients(self, tmp_path: Path) -> None:
         """It says where it answers, and a client of that protocol gets the verdicts of the rules."""
         (tmp_path / "a.rules").write_text("block rm\n")

@@ -81,6 +81,7 @@ class TestTwoServers:
 
 
 class TestServerThatEnds:
+    @pytest.mark.slow
     @pytest.mark.timeout(180)
     async def test_hands_over_without_an_unknown_outcome(
         self, tmp_path: Path, shared: dict[str, str]

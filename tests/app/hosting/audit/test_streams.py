@@ -74,6 +74,7 @@ class TestCommands:
         assert b'"status":"' in receiver.lines[-1]
         assert checked(receiver.lines).faults == ()
 
+    @pytest.mark.slow
     async def test_metrics(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A receiver that is down is seen in what waits and in failures, under a name without secrets."""
         monkeypatch.setattr(streams, "WATCHED_EVERY", 0.02)

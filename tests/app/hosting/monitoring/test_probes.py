@@ -94,6 +94,7 @@ class TestProof:
         finally:
             journal.close()
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("its log")
     def test_many_take_no_room(self, tmp_path: Path) -> None:
         """Thousands of proofs leave file and log no longer than some megabytes."""

@@ -87,6 +87,7 @@ class TestContent:
 
 
 class TestDeciding:
+    @pytest.mark.slow
     async def test_a_approves_once(self) -> None:
         """`a` sends one approval in the operator's name and the dialog closes with it."""
         async with stage() as on:

@@ -51,6 +51,7 @@ def text(on: Stage, part: str) -> str:
 
 
 class TestGroup:
+    @pytest.mark.slow
     async def test_approve_is_greyed_for_who_does_not_count(self) -> None:
         """The key says why; nothing is sent. Denying stays possible."""
         state = asking(approvers=Approvers("security"))
@@ -80,7 +81,7 @@ class TestGroup:
 
 
 class TestMenu:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("pressed", "expected", "said"),
         [

@@ -33,7 +33,7 @@ async def deny(on: Stage, *typed: str) -> None:
 
 
 class TestDenying:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("typed", "reason"),
         [

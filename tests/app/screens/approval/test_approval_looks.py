@@ -88,6 +88,7 @@ def read_with(key: str, size: tuple[int, int]) -> list[str]:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 class TestLooks:
+    @pytest.mark.slow
     def test_dialog(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Effects, risk, commands, the rule and why it applies, people, expiry."""
         app = console(people=2, given=("ada",), given_at=(before(120),))
@@ -131,7 +132,7 @@ class TestPanels:
         run = keys("a", *read_with("g", size), "g", "tab", "right", "tab", "tab", "tab", *"often")
         assert snap_compare(console(commands=3), terminal_size=size, run_before=run)
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Somebody else was faster: who, and that nothing is left to decide."""
 
@@ -201,7 +202,7 @@ class TestWhatWillRun:
         more = {"called": "write", "tool": "write", "names": ("write",), "input": WRITE}
         assert self.picture(snap_compare, size, "space", preview=WRITE_PREVIEW, **more)
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     def test_command(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """A command of one line has its parts told apart, in the dialog and in the queue behind it."""
         command = 'for f in *.py; do ruff check "$f" || echo "bad: $f"; done'

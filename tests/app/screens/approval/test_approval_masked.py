@@ -23,7 +23,7 @@ def asking(**more: object) -> SessionState:
 
 
 class TestMaskedText:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_is_shown_first(self, size: tuple[int, int]) -> None:
         """The first `a` show what is masked, and only a later one approves."""

@@ -26,6 +26,7 @@ def asking(**more: object) -> SessionState:
 
 
 class TestDialog:
+    @pytest.mark.slow
     async def test_approve_is_greyed_and_says_where_it_is_done(self) -> None:
         """Nothing is sent; the link, and its QR code, are one key away."""
         async with stage(asking()) as on:
@@ -86,6 +87,7 @@ class TestOtherWays:
 
 
 class TestLooks:
+    @pytest.mark.slow
     def test_the_link(self, snap_compare: Compare) -> None:
         """The code on paper's white, whole in a terminal of 40 lines."""
         app: App[None] = console(approvers=Approvers(passkey=True))

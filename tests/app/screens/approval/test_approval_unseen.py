@@ -58,7 +58,7 @@ async def all_pages(on: Stage, key: str = "a") -> str:
 
 
 class TestLongRequests:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(("more", "size"), pairs(LONG, SIZES))
     async def test_all_was_painted_before_it_is_approved(
         self, more: dict[str, object], size: tuple[int, int]

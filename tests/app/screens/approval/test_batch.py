@@ -78,6 +78,7 @@ class TestPlaces:
 
 
 class TestDeciding:
+    @pytest.mark.slow
     async def test_all_are_approved_each_by_its_digest(self) -> None:
         """Batch: `A` approves every request in the operator's name, bound to what the table showed."""
         async with batch(*THREE) as (on, _):
@@ -311,6 +312,7 @@ class TestMeanwhile:
             assert on.app.screen is screen
             assert len(screen.rows) == 3
 
+    @pytest.mark.slow
     async def test_a_failing_hub_is_told(self) -> None:
         """Batch: when the hub does not answer, that is said and nothing struck out."""
         async with batch(*THREE) as (on, screen):

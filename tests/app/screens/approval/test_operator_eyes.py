@@ -149,6 +149,7 @@ class TestHelp:
 
 
 class TestNotices:
+    @pytest.mark.slow
     async def test_several_requests_are_one_notice(self) -> None:
         """New requests: while a notice is shown, what comes is counted in it and covers no more."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):

@@ -61,6 +61,7 @@ class TestReason:
         assert any("ONLY AN EXCERPT" in line.plain for line in text.lines)
         assert len(excerpt(request.input)) <= 41
 
+    @pytest.mark.slow
     def test_a_terminal_without_screens_prints_all(self) -> None:
         """Where a request is printed nothing is left out."""
         text = request_text(long_one(LINES), None, NOW, 100, 0, expanded=True, bounded=False)

@@ -114,7 +114,7 @@ class TestPanel:
             await until(app, pilot, "✗")
 
 
-@pytest.mark.variants
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 def test_looks(journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
     """Wide, and in a small terminal."""

@@ -152,6 +152,7 @@ class TestMoreKinds:
 
 
 class TestLive:
+    @pytest.mark.slow
     async def test_a_change_appears(self, tmp_path: Path) -> None:
         """What is changed while the list is shown becomes its first row."""
         async with live(tmp_path / "j.db") as on:

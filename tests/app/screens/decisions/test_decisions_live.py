@@ -299,6 +299,7 @@ class TestEnforcing:
 
 
 class TestNavigation:
+    @pytest.mark.slow
     async def test_from_the_live_screen_by_key_and_mouse(self, tmp_path: Path) -> None:
         """`v`, or a click on its name, opens the decisions; escape comes back."""
         async with live(tmp_path / "run.db") as on:

@@ -63,6 +63,7 @@ class TestLooks:
         assert snap_compare(app, terminal_size=size, run_before=keys(*pressed, until="decided by"))
 
 
+@pytest.mark.slow
 def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
     """The list stays, and the line says what is wrong.
 

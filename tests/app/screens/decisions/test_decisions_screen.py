@@ -105,6 +105,7 @@ class TestFilter:
             await on.until("12 decisions")
             assert not on.screen.query_one(FilterLine).display
 
+    @pytest.mark.slow
     async def test_a_bad_one_says_where_and_changes_nothing(self, journal: Path) -> None:
         """The list stays while the line is wrong."""
         async with desk(journal) as on:
@@ -127,6 +128,7 @@ class TestFilter:
 
 
 class TestGroups:
+    @pytest.mark.slow
     async def test_by_rule_by_tool_and_back(self, journal: Path) -> None:
         """`g` counts by rule, then by tool, each over time, then lists again."""
         async with desk(journal) as on:
@@ -205,6 +207,7 @@ class TestOpening:
                 "release-bot-1f3a · event 11",
             )
 
+    @pytest.mark.slow
     async def test_why_a_call_was_unclear(self, tmp_path: Path) -> None:
         """G-64, G-66: list and panel say of a call that was not read to its end, the panel why.
 

@@ -32,6 +32,7 @@ class TestTyping:
             await on.until("1 decision match", "tool:deploy verdict:block")
             assert on.table.has_focus
 
+    @pytest.mark.slow
     async def test_the_keys_that_work_are_offered(self, journal: Path) -> None:
         """In the line `/` is a letter like any other; what leaves and what clears it is said."""
         async with desk(journal, (80, 24)) as on:
@@ -55,6 +56,7 @@ class TestTyping:
 
 
 class TestYesterday:
+    @pytest.mark.slow
     async def test_a_time_still_to_come(self, journal: Path) -> None:
         """A time of the day that has not come today is yesterday's, which is said."""
         async with desk(journal, (80, 24)) as on:
@@ -105,6 +107,7 @@ class TestShadow:
             await on.until("T13:26 session:nightly-sync-02 verdict:shadow", "4 decisions match")
             assert on.table.has_focus
 
+    @pytest.mark.slow
     async def test_the_summary_follows_the_filter(self, journal: Path) -> None:
         """Calls that the filter leaves out are not in the line about shadow mode either."""
         async with desk(journal) as on:

@@ -98,6 +98,7 @@ async def suggested(path: Path, size: tuple[int, int] = (120, 40)) -> AsyncItera
 
 
 class TestProposed:
+    @pytest.mark.slow
     async def test_for_the_files_of_this_folder(self, journal: Path) -> None:
         """The line that is replaced and the new one, what speaks for it, and what it would have done."""
         async with suggested(journal) as on:

@@ -268,7 +268,7 @@ class TestOpen:
 class TestEverywhere:
     """What holds on every screen of the console."""
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
     async def test_any_size(self, size: tuple[int, int]) -> None:
         """No size of the terminal ends the console."""

@@ -142,6 +142,7 @@ class TestNarrow:
 
 
 class TestStreaming:
+    @pytest.mark.slow
     async def test_words_appear_as_they_come(self) -> None:
         """Streamed text is painted, and replaced by the message when the journal has it."""
         state = release_bot(waiting=False)
@@ -353,6 +354,7 @@ class TestOpening:
 
 
 class TestActing:
+    @pytest.mark.slow
     async def test_i_speaks_to_the_session_it_named(self) -> None:
         """The line names the session; enter steers that one in the operator's name."""
         async with stage() as on:

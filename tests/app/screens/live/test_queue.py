@@ -84,6 +84,7 @@ class TestOrder:
         async with stage(several()) as on:
             assert queue(on) == ["q1", "q2", "q3"]
 
+    @pytest.mark.slow
     async def test_the_cursor_stays_on_its_request(self) -> None:
         """Queue: a riskier request that comes in above does not move what is selected."""
         async with stage(asking(asks(1), asks(2))) as on:
@@ -112,6 +113,7 @@ def lack(on: Stage, lacking: Unread) -> None:
 class TestBeingRead:
     """A server's queue of which a console has only the beginning."""
 
+    @pytest.mark.slow
     async def test_the_number_is_the_servers(self) -> None:
         """While the rest is read all that wait are counted, and what is missing is said, not left out."""
         async with stage(asking(asks(1), asks(2))) as on:

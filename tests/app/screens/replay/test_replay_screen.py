@@ -83,6 +83,7 @@ class TestStepping:
             assert f"event 1 of {TOTAL} · 14:00:00" in where(screen)
             assert "session.opened" in text_of(screen, "what")
 
+    @pytest.mark.slow
     async def test_every_moment_is_the_fold_of_its_events(self) -> None:
         """G-63: at each step, forward and then back, the state is the fold of the events up to it."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -164,6 +165,7 @@ class TestGoTo:
 class TestMoment:
     """What is shown of a moment."""
 
+    @pytest.mark.slow
     async def test_headline(self) -> None:
         """The headline names the event, its symbol, what happened and the rule."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -229,6 +231,7 @@ class TestMoment:
             assert moved.startswith("[x] Δ ")
             assert " ".join(still.split()).endswith("require-lint-before-test · ready ○ → gate ●")
 
+    @pytest.mark.slow
     async def test_every_net_s_marking_at_every_moment(self) -> None:
         """Every net is listed at every moment, inactive ones as off."""
         async with console().run_test(size=(120, 40)) as pilot:
@@ -311,6 +314,7 @@ class TestMoment:
 class TestClosely:
     """Seeing something in full."""
 
+    @pytest.mark.slow
     async def test_the_whole_event(self) -> None:
         """Enter in its pane shows everything an event says, the middle of a very long output too."""
         output = "a" * 30_000 + " MIDDLE " + "b" * 30_000

@@ -132,6 +132,7 @@ class TestDialog:
 class TestAnswer:
     """Each call then → now."""
 
+    @pytest.mark.slow
     async def test_a_net_switched_off(self, database: Path) -> None:
         """Without `block rm` the call of rm would have run; the calls before it are as recorded."""
         async with desk(replay_of(database)) as shown:

@@ -47,6 +47,7 @@ def enabled(on: Stage, name: str) -> bool | None:
 
 
 class TestOpening:
+    @pytest.mark.slow
     async def test_from_live(self, folder: Path) -> None:
         """The files that the selected session began with, each rule with its net and what it does."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -143,6 +144,7 @@ class TestOpening:
 
 
 class TestChoosing:
+    @pytest.mark.slow
     async def test_another_file(self, folder: Path) -> None:
         """The cursor in the list shows another file; enter goes to its text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
@@ -339,6 +341,7 @@ class TestFromALine:
             assert enabled(on, "rules.backtest") is None
 
 
+@pytest.mark.slow
 async def test_read_only(folder: Path) -> None:
     """A read-only console shows rules like any other, and asks nothing of the hub but to read."""
     hub = FakeHub(*sessions(folder, "deploy.rules"), now=NOW)

@@ -425,6 +425,7 @@ class TestGuards:
 
 
 class TestCursor:
+    @pytest.mark.slow
     async def test_a_request_that_joins(self) -> None:
         """Triage: a request that comes above joins there; the line under the cursor stays where it is."""
         async with triage(*pushes(5), size=SMALL) as on:
@@ -457,6 +458,7 @@ class TestCursor:
                 assert above + below > 0
                 await on.until(f"{above or below} {'above' if above else 'below'}")
 
+    @pytest.mark.slow
     async def test_its_place(self) -> None:
         """Triage: the title bar says that the table is shown, and a click on live leads back."""
         async with triage(*pushes(2)) as on:
@@ -509,6 +511,7 @@ class TestSigns:
 
 
 class TestAges:
+    @pytest.mark.slow
     async def test_out_of_view_until_scrolled_to(self) -> None:
         """Triage: with each second only lines in view are made anew, and others as they come into it."""
         async with triage(*pushes(60), size=SMALL) as on:
@@ -593,6 +596,7 @@ class TestGrant:
             )
             assert answer.grant is not None
 
+    @pytest.mark.slow
     async def test_only_for_one(self) -> None:
         """Triage: a grant goes with one request, never with all that are marked."""
         async with triage(*pushes(2)) as on:

@@ -157,6 +157,7 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 
 
 class TestLateCall:
+    @pytest.mark.slow
     async def test_runs_once_two_of_the_provider_s_people_proved_their_keys(self, place: Place) -> None:
         """The call runs when its agent makes it again, and the record proves who approved what."""
         await place.approved()

@@ -62,6 +62,7 @@ class TestFlow:
         assert query["scope"] == ["openid profile"]
         assert all(len(query[name][0]) >= 43 for name in ("state", "nonce", "code_challenge"))
 
+    @pytest.mark.slow
     async def test_cookies(self, front: Front) -> None:
         """The cookie of the flow is for its own path and leaves with it; the login's is strict."""
         async with front.program() as session:
@@ -261,6 +262,7 @@ class TestAttacks:
 
 
 class TestDuration:
+    @pytest.mark.slow
     async def test_logging_out_ends_the_token(self, front: Front) -> None:
         """The token of a login that has ended is of no use at the server."""
         front.provider.person = person("maria", "dev")
@@ -402,6 +404,7 @@ async def tab_of(front: Front, session: ClientSession) -> str:
 
 
 class TestPhone:
+    @pytest.mark.slow
     async def test_a_phone_s_page_is_the_operator_s(self, front: Front) -> None:
         """The page for phones shows the name of who logged in, beside one that shows the front's own."""
         front.provider.person = person("maria", "staff")

@@ -143,6 +143,7 @@ class TestOne:
             assert "confirmed by an earlier key" in of.said[-1]
             assert sum("code" in each and "by a code" not in each for each in of.said) == 1
 
+    @pytest.mark.slow
     async def test_an_answer_without_a_key_is_refused(self, tmp_path: Path) -> None:
         """A program with the login and the tab's secret, and without the key, decides nothing."""
         async with phones(tmp_path, rules=ONE) as of, agent(of) as gate, program(of) as other:
@@ -161,6 +162,7 @@ class TestOne:
 
 
 class TestTwoOfSecurity:
+    @pytest.mark.slow
     async def test_from_two_phones_to_a_verified_journal(self, tmp_path: Path, browser: Browser) -> None:
         """Two people, each with a phone and a key of their own; the journal proves both (G-107)."""
         async with (

@@ -279,6 +279,7 @@ class TestRights:
                 assert (status, "look" in text) == (403, True)
             assert len(await of.asked()) == 1
 
+    @pytest.mark.slow
     async def test_to_decide_gives_no_grant(self, tmp_path: Path) -> None:
         """A token of kind decide approves once, and grants nothing."""
         async with phones(tmp_path, rights="decide") as of, agent(of) as gate, program(of) as page:
@@ -381,6 +382,7 @@ class TestTexts:
 
 
 class TestForms:
+    @pytest.mark.slow
     async def test_of_a_flow_are_filled_in(self, tmp_path: Path) -> None:
         """What the flow does not take is said at its field; the answer is recorded as it was typed."""
         async with phones(tmp_path) as of, program(of) as page:
@@ -490,6 +492,7 @@ class TestOthers:
 
 
 class TestEvents:
+    @pytest.mark.slow
     async def test_tell_what_moves(self, tmp_path: Path) -> None:
         """One stream says which requests moved and how many wait, and ends with the login."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:
@@ -625,6 +628,7 @@ class TestFreeze:
             await asyncio.sleep(0.05)
         raise AssertionError("it is always too soon")
 
+    @pytest.mark.slow
     async def test_frozen_and_lifted(self, tmp_path: Path) -> None:
         """One form freezes all agents; lifting takes a reason, and the freeze that was shown."""
         async with phones(tmp_path) as of, program(of) as page:
@@ -703,6 +707,7 @@ class TestFreeze:
 
 
 class TestLongInput:
+    @pytest.mark.slow
     async def test_an_excerpt_is_not_approved(self, tmp_path: Path) -> None:
         """Of a text of 20,000 lines an excerpt is shown; an approval is refused, and a denial counts."""
         async with phones(tmp_path) as of, agent(of) as gate, program(of) as page:

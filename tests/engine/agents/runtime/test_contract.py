@@ -180,7 +180,7 @@ class TestOutput:
 
 
 class TestTimeout:
-    @pytest.mark.variants
+    @pytest.mark.slow
     async def test_ends_everything(self, subject: Subject) -> None:
         """A-104: too slow a command is ended with everything it started, and says its seconds."""
         number = next(numbers)

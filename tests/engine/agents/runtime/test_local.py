@@ -96,6 +96,7 @@ class TestFlood:
 
 
 class TestBackground:
+    @pytest.mark.slow
     async def test_killed(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A-104: a background process is gone when the call is over, whether it holds the pipe or not."""
         await here.exec("sleep 1000 & echo $! > one; sleep 1000 > /dev/null 2>&1 & echo $! > two")
@@ -174,7 +175,7 @@ class TestDaemon:
         (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", HOLDS[request.param]))
         return f"{sys.executable} -I -S daemon.py"
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     async def test_after_the_command(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
         """A-104: the call returns, with what the command itself came to, when the daemon has ended."""
         result = await here.exec(f"{daemon}; echo done; exit 3")

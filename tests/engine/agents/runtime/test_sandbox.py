@@ -174,6 +174,7 @@ class TestRights:
         done = await SandboxRuntime(work).exec("cat /proc/keys /proc/key-users /proc/kallsyms")
         assert done.stdout == ""
 
+    @pytest.mark.slow
     async def test_everything_dies_with_it(self, work: Path) -> None:
         """A-104: not even what left its session and its group outlives the call."""
         slow, quick = next(numbers), next(numbers)

@@ -91,6 +91,7 @@ class TestCommands:
         assert "GIVEN=yes" in said
         assert "VERCEL_TOKEN" not in said
 
+    @pytest.mark.slow
     async def test_everything_dies_with_it(self, server: VercelServer) -> None:
         """A-104: what left its session is found by its mark, whether the command ends or is ended."""
         quick, slow = next(numbers), next(numbers)

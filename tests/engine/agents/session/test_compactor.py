@@ -411,6 +411,7 @@ turns = st.lists(
 
 
 class TestLaw:
+    @pytest.mark.slow
     @settings(max_examples=examples(80), deadline=None)
     @given(turns)
     def test_prompts_follow_from_the_store(self, happens: list[tuple[list[int], int | None]]) -> None:

@@ -99,6 +99,7 @@ def writer(folder: Path, loop: str) -> subprocess.Popen[str]:
 
 
 class TestRoundTrip:
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(MESSAGE, max_size=8))
     def test_any_conversation(self, messages: list[Message]) -> None:

@@ -214,7 +214,7 @@ class TestRefused:
 
 
 class TestSideBySide:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("shell", [True, False], ids=["shell", "no shell"])
     async def test_one_file(self, tmp_path: Path, shell: bool) -> None:
         """§9: calls of one step run together, and each edit of a file lasts."""
@@ -241,7 +241,7 @@ class Hesitant(Shelf):
 
 
 class TestHostile:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("text", "old"),
         [

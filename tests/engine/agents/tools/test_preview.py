@@ -118,6 +118,7 @@ class TestBounds:
         assert await preview_of(EditTool, {"path": 5}, LocalRuntime(tmp_path)) is None
         assert await preview_of(previewed(preview), {}, LocalRuntime(tmp_path)) is None
 
+    @pytest.mark.slow
     async def test_time(self, tmp_path: Path) -> None:
         """§9: one that does not end, not even when cancelled, is given up after a second."""
         let_go = asyncio.Event()

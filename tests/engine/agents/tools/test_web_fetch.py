@@ -145,7 +145,7 @@ GZIP, DEFLATE, RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
 class TestEncoding:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("encoding", "window"), [("gzip", GZIP), ("x-gzip", GZIP), ("deflate", DEFLATE), ("deflate", RAW)]
     )

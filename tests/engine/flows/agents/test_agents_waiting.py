@@ -295,6 +295,7 @@ class TestRestored:
         await again.resume(CTX, "X::ask", "ok")
         assert await again.run(CTX) == Done(Answer(answer="42"))
 
+    @pytest.mark.slow
     async def test_without_its_history(self) -> None:
         """P-96: amid a conversation the history is needed, and asked for at the first step."""
         runtime = running(Script(C(echo={"text": "hi"})), echo, ask)

@@ -503,6 +503,7 @@ class Played:
 class TestLaws:
     """Whatever people answer, in any order."""
 
+    @pytest.mark.slow
     @given(st.lists(events, max_size=25))
     @settings(max_examples=examples(150), deadline=None)
     def test_one_question_a_token(self, history: list[tuple[object, ...]]) -> None:

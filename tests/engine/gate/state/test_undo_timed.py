@@ -201,6 +201,7 @@ class TestExpiringGrant:
 class TestAsIfItHadNeverBeen:
     """The law: a gate that never heard of the call stands where this one stands."""
 
+    @pytest.mark.slow
     @given(nets, histories, st.data())
     @settings(max_examples=examples(400), deadline=None)
     def test_or_it_stays_spent(

@@ -81,6 +81,7 @@ async def told(server: AapServer) -> None:
 
 
 class TestNotifications:
+    @pytest.mark.slow
     async def test_wakes_a_run(self, tmp_path: Path) -> None:
         """The receiver takes the challenge, is notified once of a decision, and reads the request."""
         endpoint = Endpoint()

@@ -143,6 +143,7 @@ class TestSteering:
 
 
 class TestEnd:
+    @pytest.mark.slow
     async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
         """The session says how the agent ended and what it complained of; its requests are withdrawn."""
         await world.start(real=True)

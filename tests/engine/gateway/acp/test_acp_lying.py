@@ -323,6 +323,7 @@ class TestUnknownKind:
 
 
 class TestAnswer:
+    @pytest.mark.slow
     async def test_is_given_once(self, world: World) -> None:
         """Under `limit execute to 1` one approval answers one request, however often an id is used."""
         await world.start(rules="limit execute to 1 per session")

@@ -22,7 +22,7 @@ async def goes_on(world: World, *able: str) -> None:
 
 
 class TestGoingOn:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("able", "asked"),
         [(("load",), "loaded"), (("resume",), "resumed"), (("load", "resume"), "resumed")],

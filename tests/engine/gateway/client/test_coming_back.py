@@ -30,6 +30,7 @@ def kept(path: Path, secret: str) -> None:
 
 
 class TestARotatedToken:
+    @pytest.mark.slow
     async def test_of_a_console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A console that had its token from its file reads that again, and is let in."""
         file = tmp_path / "operator.token"

@@ -206,6 +206,7 @@ class TestGrant:
                 name: f"grant-1 does not cover this call: {why}" for name, (_, why) in calls.items()
             }
 
+    @pytest.mark.slow
     async def test_what_was_granted_passes(self, tmp_path: Path) -> None:
         """The same program with other words, own streams and `/dev/null`, as often as it was granted."""
         async with (
@@ -333,6 +334,7 @@ class TestEdit:
                 assert (answer.outcome, answer.input, answer.edited) == ("allow", chosen, True)
                 assert answer.approved_by == ("ben", "cy")
 
+    @pytest.mark.slow
     async def test_through_a_restart(self, tmp_path: Path) -> None:
         """G-75: the server stops while the edited call waits; asked again, it is about the edit."""
         chosen = {"env": "staging"}
@@ -403,6 +405,7 @@ class TestPeople:
                 answer = await asyncio.wait_for(waits, 10)
                 assert (answer.outcome, answer.approved_by) == ("allow", ("ben", "jo"))
 
+    @pytest.mark.slow
     async def test_lengthening_takes_two_other_people(self, tmp_path: Path) -> None:
         """Beyond its rule's time neither the agent's owner nor one person twice lengthens a request."""
         async with served(tmp_path, rules=f"{TWO} within 10m") as server:

@@ -49,6 +49,7 @@ class TestReturnedFailures:
             await session.gate(lambda: 1, name="test", is_error=lambda *_: False)()
             assert (await session.call("deploy", {}, wait=0)).outcome == "waiting"
 
+    @pytest.mark.slow
     async def test_are_failures_where_the_classifier_raises(self, tmp_path: Path) -> None:
         """A classifier that cannot judge a value unlocks nothing."""
         async with (
@@ -61,6 +62,7 @@ class TestReturnedFailures:
 
 
 class TestAnswers:
+    @pytest.mark.slow
     async def test_of_calls_without_success_are_known_to_replay(self, tmp_path: Path) -> None:
         """A failed, a blocked, an unknown and a faulty call say so in one form, which replay reads."""
 

@@ -145,6 +145,7 @@ class TestVanished:
             assert not await passes(gate, server)
             await check_fold(server.hub, gate.id)
 
+    @pytest.mark.slow
     async def test_withdrawn_as_it_is_approved(self, tmp_path: Path) -> None:
         """Of an approval and a withdrawal at once one wins, and the record says which."""
         async with at_work(tmp_path) as (server, _, gate):
@@ -185,6 +186,7 @@ class TestVanished:
             assert [await passes(gate, server) for _ in range(2)] == [True, False]
             await check_fold(server.hub, gate.id)
 
+    @pytest.mark.slow
     async def test_session_ended(self, tmp_path: Path) -> None:
         """A plan of a session that its agent closes leaves the queue; a late approval gives nothing."""
         async with at_work(tmp_path) as (server, _, gate):
@@ -198,6 +200,7 @@ class TestVanished:
             with pytest.raises(RequestFailedError, match="has ended"):
                 await going
 
+    @pytest.mark.slow
     async def test_client_gave_up(self, tmp_path: Path) -> None:
         """A plan approved after its client gave up gives nothing until exactly that is shown again."""
         late = ApprovalPolicy(late=900.0)
@@ -274,6 +277,7 @@ class TestAtOnce:
             assert outcomes == ["allow"] * 2 + ["block"] * 8
             await check_fold(server.hub, gate.id)
 
+    @pytest.mark.slow
     async def test_revoked_as_it_is_used(self, tmp_path: Path) -> None:
         """A call beside the revocation of its plan passes or asks, as the record has the order."""
         async with at_work(tmp_path) as (server, _, gate):
@@ -371,6 +375,7 @@ class TestRestarted:
             await check_fold(server.hub, gate.id)
             await client.close()
 
+    @pytest.mark.slow
     async def test_by_two_people(self, tmp_path: Path) -> None:
         """Of two people for a plan the first one's approval and a restart never make two."""
         rules = RULES.replace("before plan", "before plan by 2")
@@ -398,6 +403,7 @@ class TestRestarted:
             await check_fold(server.hub, gate.id)
             await client.close()
 
+    @pytest.mark.slow
     async def test_edited(self, tmp_path: Path) -> None:
         """A plan that somebody edited before the restart is asked about as edited after it."""
         async with at_work(tmp_path) as (server, _, _):
@@ -424,6 +430,7 @@ class TestRestarted:
             await check_fold(server.hub, gate.id)
             await client.close()
 
+    @pytest.mark.slow
     async def test_under_other_rules(self, tmp_path: Path) -> None:
         """A plan that was approved under other rules lets nothing pass after the restart."""
         async with at_work(tmp_path) as (server, _, _):
@@ -463,6 +470,7 @@ class TestByTwo:
             assert await passes(gate, server)
             await check_fold(server.hub, gate.id)
 
+    @pytest.mark.slow
     async def test_withdrawn_between(self, tmp_path: Path) -> None:
         """The first approval of a plan that is taken back counts for no other, nor for the same."""
         async with at_work(tmp_path, self.RULES) as (server, _, gate):

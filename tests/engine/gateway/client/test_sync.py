@@ -56,6 +56,7 @@ class TestPlan:
 
 
 class TestGating:
+    @pytest.mark.slow
     async def test_runs_in_the_thread_that_calls(self, tmp_path: Path) -> None:
         """Blocked without a test, allowed with one; the function sees the caller's thread."""
         threads: list[threading.Thread] = []
@@ -180,6 +181,7 @@ class TestEnd:
             asked.set()
             await running
 
+    @pytest.mark.slow
     async def test_while_others_call(self, tmp_path: Path) -> None:
         """Threads that call a client while it closes get an error, and none waits for ever."""
 

@@ -54,6 +54,7 @@ async def listed(hub: SharedHub, session: str) -> bool:
 
 
 class TestOlderServer:
+    @pytest.mark.slow
     async def test_goes_on_following(self, older: SharedHub, newer: Journal) -> None:
         """An event of another type keeps it from nothing: it shows it, and what comes after it."""
         heard = older.subscribe()
@@ -73,7 +74,7 @@ class TestOlderServer:
         assert isinstance(bodies[3], SessionOpened)
         await asyncio.to_thread(newer.close)
 
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
     async def test_leaves_it_to_a_newer_one(
         self,
@@ -106,6 +107,7 @@ class TestOlderServer:
         assert await asyncio.to_thread(main, ["servers", "--db", named(postgresql)]) == 0
         assert f"Session s has no server: event 2, {part}" in capsys.readouterr().out
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("column", ["status", "mode", "kind"])
     async def test_leaves_a_session_whose_line_it_does_not_know(
         self,
@@ -138,6 +140,7 @@ class TestOlderServer:
             [(kept,)] = connection.execute(f"SELECT {column} FROM session WHERE id = 's'").fetchall()
         assert kept == "asleep"
 
+    @pytest.mark.slow
     async def test_leaves_whole_families(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
@@ -167,6 +170,7 @@ class TestOlderServer:
         assert owner(postgresql, "robin-1") == before
         await asyncio.to_thread(newer.close)
 
+    @pytest.mark.slow
     async def test_is_not_kept_from_others_by_many(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:

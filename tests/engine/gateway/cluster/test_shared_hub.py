@@ -95,6 +95,7 @@ class TestOneQueue:
         assert there.server_of("robin-1")
         assert not here.server_of("robin-1")
 
+    @pytest.mark.slow
     async def test_passes_events_on(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Subscribers at one server hear what happens at the other, in its order, each event once."""
         here, there = two
@@ -178,6 +179,7 @@ class TestClaim:
 
 
 class TestFreeze:
+    @pytest.mark.slow
     async def test_holds_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Agents of all servers are frozen by one operator, and go on when another one lifts it."""
         here, there = two
@@ -226,6 +228,7 @@ async def stop_following(hub: SharedHub) -> None:
 
 
 class TestLimitsOverSessions:
+    @pytest.mark.slow
     async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A use at one server counts at the other, which has heard nothing of it."""
         here, there = await refunding(two)
@@ -266,6 +269,7 @@ class TestLimitsOverSessions:
         )
         assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
 
+    @pytest.mark.slow
     async def test_calls_of_one_moment_reserve_together(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -287,6 +291,7 @@ class TestLimitsOverSessions:
         assert sorted(each.outcome for each in answers) == ["allow"] * 4 + ["block"] * 4
         assert asked == [1, 3]
 
+    @pytest.mark.slow
     async def test_a_session_reserves_for_one_call_at_a_time(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -306,6 +311,7 @@ class TestLimitsOverSessions:
         assert len(asked) == 1
         assert (await there.call("robin-2", "r", "refund", {})).outcome == "allow"
 
+    @pytest.mark.slow
     async def test_a_call_whose_agent_goes_holds_up_nobody(
         self,
         two: tuple[SharedHub, SharedHub],
@@ -445,6 +451,7 @@ async def silent(hub: SharedHub, location: PostgresLocation) -> None:
 
 
 class TestFailover:
+    @pytest.mark.slow
     async def test_goes_on_at_another_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -586,6 +593,7 @@ async def goes_on(hub: SharedHub) -> None:
 
 
 class TestAgentThatComesToAnotherServer:
+    @pytest.mark.slow
     async def test_has_its_session_there(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The server that had the session lets it go; its question is asked again where the agent is."""
         here, there = two
@@ -618,6 +626,7 @@ async def asked_for(hub: SharedHub, session: str) -> bool:
 
 
 class TestServerThatEnds:
+    @pytest.mark.slow
     async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Nothing is closed, and what was asked is asked again where the agent goes on."""
         here, there = two
@@ -641,6 +650,7 @@ class TestServerThatEnds:
         assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
         assert not any(each.unknown for each in bodies if isinstance(each, CallResult))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", ["server", "agent"])
     async def test_leaves_what_an_agent_runs_as_it_is(
         self, two: tuple[SharedHub, SharedHub], first: str
@@ -668,6 +678,7 @@ class TestServerThatEnds:
         assert fold(events) == await there.session("robin-1")
         assert not any("unknown" in headline(each) for each in events)
 
+    @pytest.mark.slow
     async def test_waits_for_tools_that_it_runs(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A tool of an agent hosted here comes to its end, and what the agent wants next waits."""
         here, there = two
@@ -695,6 +706,7 @@ class TestServerThatEnds:
         assert (result.call_id, result.unknown) == ("b1", False)
         assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", ["the drain", "the agent"])
     async def test_while_an_agent_has_its_session_fetched(
         self, two: tuple[SharedHub, SharedHub], first: str
@@ -713,6 +725,7 @@ class TestServerThatEnds:
         fold(events)
         await resumed(there, rules=RULES)
 
+    @pytest.mark.slow
     async def test_where_the_database_does_not_say_who_else_runs(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -730,6 +743,7 @@ class TestServerThatEnds:
         monkeypatch.undo()
         await resumed(there, rules=RULES)
 
+    @pytest.mark.slow
     async def test_that_is_killed_amid_the_drain(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -750,6 +764,7 @@ class TestServerThatEnds:
         fold(await there.recorded("robin-1"))
         here._following = None
 
+    @pytest.mark.slow
     async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
         """It says at once what it waits for, and hands over at once when it is told to leave now."""
         here, there = two
@@ -781,6 +796,7 @@ class TestServerThatEnds:
 
         await becomes(unknown)
 
+    @pytest.mark.slow
     async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An agent that comes while its server ends has its session as soon as that has let it go."""
         here, there = two
@@ -806,6 +822,7 @@ class TestServerThatEnds:
 
 
 class TestServerThatWasEnded:
+    @pytest.mark.slow
     async def test_says_so_to_whoever_runs_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -818,6 +835,7 @@ class TestServerThatWasEnded:
 
 
 class TestBell:
+    @pytest.mark.slow
     async def test_that_nobody_hears_is_said(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Behind a pooler that swallows notifications whoever runs the server is told, once."""
         here, _ = two
@@ -833,6 +851,7 @@ class TestBell:
 
 
 class TestActs:
+    @pytest.mark.slow
     async def test_that_count_no_longer_are_forgotten(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:

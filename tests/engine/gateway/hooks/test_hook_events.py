@@ -93,6 +93,7 @@ class TestRecorded:
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(
         st.fixed_dictionaries(
             {"hook_event_name": st.sampled_from(list(KINDS))},

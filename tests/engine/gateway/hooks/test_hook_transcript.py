@@ -60,6 +60,7 @@ class TestWhatIsNoExitCode:
         for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
             assert exit_code(path, "c1") is None
 
+    @pytest.mark.slow
     @given(st.binary(max_size=60), st.sampled_from([b'"c1"', b""]))
     def test_noise(self, tmp_path_factory: pytest.TempPathFactory, noise: bytes, call: bytes) -> None:
         """Lines that are no JSON are passed over, and those beside them read."""

@@ -172,6 +172,7 @@ class TestCalls:
             assert text(await client.call_tool("test", {})) == "12 passed"
             assert [each[0] for each in ran(tmp_path)] == ["test"]
 
+    @pytest.mark.slow
     async def test_the_newer_protocol(self, tmp_path: Path) -> None:
         """Without a handshake it is the same."""
         async with served(tmp_path) as server, Client(program(server, tmp_path)) as client:
@@ -183,6 +184,7 @@ class TestCalls:
 
 
 class TestTheRest:
+    @pytest.mark.slow
     async def test_passes(self, tmp_path: Path) -> None:
         """Tools, resources, prompts, the server's questions to the client's model and its progress."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
@@ -294,7 +296,7 @@ async def over_http(directory: Path) -> AsyncGenerator[str]:
 
 
 class TestHttp:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["legacy", "auto"])
     async def test_gated(self, tmp_path: Path, mode: str) -> None:
         """A server behind HTTP is gated as one behind pipes, in both ways of the protocol."""

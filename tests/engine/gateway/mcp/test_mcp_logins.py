@@ -244,6 +244,7 @@ class TestRegisteredClient:
             )
         assert vault.file.read() is None
 
+    @pytest.mark.slow
     async def test_at_a_port_that_is_taken(self, vault: Vault) -> None:
         """It is said that the browser could not come back."""
         port = int(vault.url.split(":")[2].partition("/")[0])

@@ -205,6 +205,7 @@ class TestNobodyWaits:
 
 
 class TestOutputs:
+    @pytest.mark.slow
     async def test_larger_than_a_frame(self, tmp_path: Path) -> None:
         """A result that is too large to send is recorded shortened, and says so; the connection stays."""
         async with (

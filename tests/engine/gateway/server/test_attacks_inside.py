@@ -81,6 +81,7 @@ async def no_sessions(served: Served) -> bool:
 
 
 class TestFloods:
+    @pytest.mark.slow
     async def test_one_token_s_messages(self, tmp_path: Path) -> None:
         """What comes faster than it may waits in its own socket; another token is served meanwhile."""
         async with (

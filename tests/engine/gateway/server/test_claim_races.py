@@ -120,6 +120,7 @@ class TestAtOnce:
 
 
 class TestVanished:
+    @pytest.mark.slow
     async def test_as_it_claims(self, tmp_path: Path) -> None:
         """A console that is gone before its claim is answered has nothing in the end."""
         async with at_work(tmp_path, 0) as (server, gate, _):
@@ -194,6 +195,7 @@ class TestVanished:
 
 
 class TestTimeOver:
+    @pytest.mark.slow
     async def test_among_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Claims that end by time while others claim, release, vanish and decide leave a whole record."""
         monkeypatch.setattr(claims, "CLAIM", 0.01)

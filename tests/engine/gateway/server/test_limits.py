@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def members(value: object) -> int:
 
 
 class TestWeight:
+    @pytest.mark.slow
     @given(
         st.recursive(
             st.none() | st.integers() | st.text('ab\\",[]{}é\n'),

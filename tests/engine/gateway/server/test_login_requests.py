@@ -50,6 +50,7 @@ async def ask(place: Place, path: str, **headers: str) -> httpx2.Response:
 
 
 class TestRequests:
+    @pytest.mark.slow
     async def test_pages_are_refused(self, place: Place) -> None:
         """Whatever page of a browser asks, with whatever token."""
         for headers in ({"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "none"}):

@@ -73,6 +73,7 @@ class TestWhileItIsRead:
         monkeypatch.setattr(console_client, "FIRST_PAINT", 3600.0)
         return asked
 
+    @pytest.mark.slow
     async def test_the_beginning(self, tmp_path: Path, read: list[str]) -> None:
         """At once there are the first requests in their order and the number of all, and no state."""
         async with waiting(tmp_path) as (server, _), server.console() as console:

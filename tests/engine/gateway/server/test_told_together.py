@@ -105,6 +105,7 @@ class TestInForce:
 
 
 class TestAnswersTogether:
+    @pytest.mark.slow
     async def test_many_at_a_time(self, tmp_path: Path) -> None:
         """Calls that were made together are answered each under its own id, more than one write holds."""
         async with served(tmp_path) as server, server.agent_client() as client:

@@ -211,6 +211,7 @@ class TestGone:
             assert after[table] == [row for row in before[table] if row[at] != "old"]
         assert after["numbers"] == before["numbers"]
 
+    @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_from_the_log(self, database: Path, key: Path) -> None:
         """What was never moved from the write-ahead log into the file is gone likewise."""

@@ -211,6 +211,7 @@ class TestLines:
         assert len(made) == 20
         assert [each for each in made[4:] if b"left_out" in each] == []
 
+    @pytest.mark.slow
     def test_large_events(self, tmp_path: Path) -> None:
         """Of events with large inputs few are read at a time, and all are sent."""
         large = [MessageAdded(role="user", text="x" * 1_000_000) for _ in range(20)]

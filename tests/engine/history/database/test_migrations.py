@@ -222,6 +222,7 @@ class TestUpgradeOfADatabase:
             admin.close()
         assert inspect(older) == ("current", NOW)
 
+    @pytest.mark.slow
     def test_lets_allowed_servers_run_on(self, older: PostgresLocation, expanded: Schema) -> None:
         """A server that runs goes on through an upgrade beside which it may."""
         with Journal.open(older) as journal:
@@ -230,6 +231,7 @@ class TestUpgradeOfADatabase:
             journal.write("s", decided("c1", "test"))
         assert len(list(open_reader(older).events("s"))) == 2
 
+    @pytest.mark.slow
     def test_is_refused_while_others_run(self, older: PostgresLocation, contracted: Schema) -> None:
         """One beside which older servers may not go on waits until these have ended."""
         with Journal.open(older):
@@ -239,6 +241,7 @@ class TestUpgradeOfADatabase:
         prepare(older, contracted)
         assert inspect(older, contracted) == ("current", LATER)
 
+    @pytest.mark.slow
     def test_counts_out_who_is_silent(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -252,6 +255,7 @@ class TestUpgradeOfADatabase:
         assert admin.execute("SELECT ended IS NOT NULL FROM server").fetchall() == [(True,)]
         admin.close()
 
+    @pytest.mark.slow
     def test_counts_out_who_is_silent_where_the_clock_went_back(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -298,6 +302,7 @@ class TestUpgradeOfADatabase:
             with pytest.raises(JournalError, match="has schema"), maintenance.changing_database(older):
                 raise AssertionError("it began")
 
+    @pytest.mark.slow
     def test_waits_for_who_changes_the_journal(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:

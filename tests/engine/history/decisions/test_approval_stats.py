@@ -214,6 +214,7 @@ class TestAlways:
         self.approved(bench, 2, people=2)
         assert [rule.grants for rule in bench.count().rules] == [False, False]
 
+    @pytest.mark.slow
     def test_sessions_are_few(self, bench: Bench) -> None:
         """Of a rule the latest sessions are known by name, with how often it asked there."""
         for number in range(SESSIONS + 5):

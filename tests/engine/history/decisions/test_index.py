@@ -141,6 +141,7 @@ MOVES = st.lists(
 
 
 class TestLaw:
+    @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_the_table_is_what_the_events_make(

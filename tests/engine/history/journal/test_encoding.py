@@ -80,6 +80,7 @@ BODIES: st.SearchStrategy[EventBody] = st.one_of(
 
 
 class TestLaw:
+    @pytest.mark.slow
     @settings(max_examples=examples(300))
     @given(BODIES)
     def test_is_what_a_reader_finds(self, body: EventBody) -> None:

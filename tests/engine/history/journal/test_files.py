@@ -414,6 +414,7 @@ class TestOneWriter:
         sql(database, f"UPDATE alembic_version SET version_num = '{CURRENT.newest}'")
         Journal.open(database).close()
 
+    @pytest.mark.slow
     def test_readers_need_no_lock(self, database: Path) -> None:
         """Reading goes on beside the writer, in another process too."""
         with Journal.open(database) as journal:

@@ -158,6 +158,7 @@ class TestRefused:
 
 
 class TestUntouched:
+    @pytest.mark.slow
     def test_nothing_changes(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         """LAW: in a journal that nobody wrote into, every line is what its events make."""
         path = tmp_path_factory.mktemp("law") / "journal.db"

@@ -111,6 +111,7 @@ class TestKilledListener:
 
 
 class TestHalfOpenConnections:
+    @pytest.mark.slow
     def test_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bell whose connections pass nothing on makes others, though nobody ended them: it hears, and
         is heard."""

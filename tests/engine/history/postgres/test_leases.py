@@ -116,6 +116,7 @@ class TestSilence:
 
 
 class TestOwnClock:
+    @pytest.mark.slow
     def test_what_is_durable_waits_for_the_lease(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:

@@ -63,6 +63,7 @@ def pooled(request: pytest.FixtureRequest, database: PostgresServer) -> Iterator
 
 
 class TestJournal:
+    @pytest.mark.slow
     def test_is_shared_by_servers(self, pooled: Pooled) -> None:
         """Servers make the tables, write, take over, ask each other and read as without a pooler."""
         with Journal.open(pooled.place) as one, Journal.open(pooled.place) as two:
@@ -112,6 +113,7 @@ class TestJournal:
 
 
 class TestBell:
+    @pytest.mark.slow
     def test_is_heard_for_as_long_as_a_session_is_the_clients(
         self, pooled: Pooled, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -62,6 +62,7 @@ def granted(location: PostgresLocation, role: str) -> None:
 
 
 class TestServersRole:
+    @pytest.mark.slow
     def test_writes_and_reads(self, postgresql: PostgresLocation, role: str) -> None:
         """A server goes on with all that it does under the page's rights."""
         Journal.open(postgresql).close()

@@ -32,6 +32,7 @@ OBJECTS = st.dictionaries(st.sampled_from(["x", "secret", "command"]), VALUES, m
 
 
 class TestUnmasked:
+    @pytest.mark.slow
     @given(OBJECTS)
     def test_nothing_edited(self, real: dict[str, object]) -> None:
         """What nobody changed is what was there, wherever it was masked."""

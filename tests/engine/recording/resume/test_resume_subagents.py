@@ -205,7 +205,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
 
 @pytest.mark.parametrize("way", WAYS)
 class TestEveryWay:
-    @pytest.mark.variants
+    @pytest.mark.slow
     def test_the_last_words_settle_the_call(self, lives: Callable[[str], Lives], way: str) -> None:
         """A-56: the calls of the open step are answered once, in order, the task's by its subagent."""
         life = lives(way)
@@ -306,6 +306,7 @@ class TestOneWay:
         life = lives("mid answered")
         assert (life.read["low"], life.read["mid"]) == ([], [])
 
+    @pytest.mark.slow
     def test_a_subagent_that_is_gone(self, tmp_path: Path) -> None:
         """Without the subagent nothing can go on: its call is of unknown outcome, others go on."""
         life = live(tmp_path, "asked", "no low")

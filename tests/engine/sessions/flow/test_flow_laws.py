@@ -301,6 +301,7 @@ class TestNextUp:
 
 
 class TestInterrupted:
+    @pytest.mark.slow
     @settings(max_examples=examples(25), deadline=None)
     @given(shapes, interruptions, st.integers(0, 20))
     async def test_as_if_nothing_had_happened(
