@@ -467,6 +467,7 @@ class TestLate:
         policy = ApprovalPolicy(late=600.0)
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
             assert (await bot.call("lint", {"text": "a"}, call_id="c1", wait=0.01)).outcome == "waiting"
+            await until(slack.hub.approvals)
             await bot.give_up("c1")
             [late] = await slack.hub.approvals()
             assert late.late is not None
