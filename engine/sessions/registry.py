@@ -327,23 +327,21 @@ class SessionRegistry:
         hosted = self.hosted(session_id)
         if session_id in self._changing:
             raise UnknownSessionError(f"Session '{session_id}' is being closed")
-        self._begin_change(session_id)
-        try:
-            hosted.leaving = f"{CLOSED} by {by}"
-            await _stop(hosted, hosted.leaving)
-            await _record_end(hosted, hosted.leaving, by)
-            self._hosted.pop(session_id, None)
-            hosted.switching.disarm()
-            self._forget_children(hosted, keep=0)
-            await self._close_runtime(hosted)
-        except JournalError as error:
-            hosted.questions.withdrawals.resume()
-            hosted.leaving = None
-            if hosted.kind == "flow":
-                hosted.fail(error)  # it stays, but no step of it is taken any more
-            raise
-        finally:
-            self._end_change(session_id)
+        with self._in_change(session_id):
+            try:
+                hosted.leaving = f"{CLOSED} by {by}"
+                await _stop(hosted, hosted.leaving)
+                await _record_end(hosted, hosted.leaving, by)
+                self._hosted.pop(session_id, None)
+                hosted.switching.disarm()
+                self._forget_children(hosted, keep=0)
+                await self._close_runtime(hosted)
+            except JournalError as error:
+                hosted.questions.withdrawals.resume()
+                hosted.leaving = None
+                if hosted.kind == "flow":
+                    hosted.fail(error)  # it stays, but no step of it is taken any more
+                raise
 
     async def hand_over(self) -> None:
         """End the sessions of external agents as ones that go on at another server; their calls run on.
@@ -356,11 +354,8 @@ class SessionRegistry:
             await self.settled(hosted.id)
             if hosted.id not in self._hosted:  # it was closed meanwhile
                 return
-            self._begin_change(hosted.id)
-            try:
+            with self._in_change(hosted.id):
                 await end(hosted)
-            finally:
-                self._end_change(hosted.id)
 
         async def end(hosted: ExternalSession) -> None:
             hosted.leaving = HANDED_OVER
@@ -586,22 +581,22 @@ class SessionRegistry:
         """Tell whether a session is live, wherever its loop is."""
         return session_id in self._hosted
 
-    def _begin_change(self, session_id: str) -> None:
+    @contextmanager
+    def _in_change(self, session_id: str) -> Generator[None, None, None]:
+        """Have others wait for a session that begins, goes on or ends: see `settled`."""
         self._changing[session_id] = asyncio.Event()
-
-    def _end_change(self, session_id: str) -> None:
-        self._changing.pop(session_id).set()
+        try:
+            yield
+        finally:
+            self._changing.pop(session_id).set()
 
     @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
         """Keep others from beginning, resuming or ending this session. Raises `live` when it is live."""
         if session_id in self._changing or session_id in self._hosted:
             raise live
-        self._begin_change(session_id)
-        try:
+        with self._in_change(session_id):
             yield
-        finally:
-            self._end_change(session_id)
 
 
 def _with_plan(resumed: SessionResumed, plan: RecoveryPlan) -> SessionResumed:

@@ -31,7 +31,7 @@ from ....engine.gateway.hooks.events import (
 from ....engine.gateway.hooks.transcript import exit_code
 from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
 from ....engine.gateway.protocol.late_calls import late_answer
-from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW
+from ....engine.gateway.protocol.probe import PROBE, refusal_of_probe
 from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
 from .server import Connected, StartingError, connect
@@ -250,7 +250,7 @@ def _probed(hook: _Hook, event: PreToolUse, client: HookClient, *, shadow: bool)
         client.not_run(session, event.call, "it was a probe", _short_deadline())
     with suppress(HookError):
         client.end(session, _short_deadline())
-    return _decision("deny", PROBED + SHADOW if shadow else PROBED)
+    return _decision("deny", refusal_of_probe(shadow=shadow))
 
 
 def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import uuid4
 
 from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW
+from ....engine.gateway.protocol.probe import PROBE, PROBED, SHADOW, refusal_of_probe
 from ...config.paths import is_table
 from .install import (
     SETTINGS_FILES,
@@ -136,7 +136,7 @@ def _probe(command: str, project: Path, timeout: float) -> Finding:
     if ran.returncode == 2:
         return Finding(f"the gate does not work, so every call is blocked: {said}", True)
     reason = _reason(ran.stdout)
-    if ran.returncode != 0 or reason not in (PROBED, PROBED + SHADOW):
+    if ran.returncode != 0 or reason not in (PROBED, refusal_of_probe(shadow=True)):
         return Finding(f"the probe was not blocked: {shown}: exit code {ran.returncode}: {said}", True)
     note = SHADOW if reason != PROBED else ""
     return Finding(f"the probe was blocked by {shown}{note}")

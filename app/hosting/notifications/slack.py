@@ -36,7 +36,7 @@ _FROM_RIGHT = frozenset({"R", "AL", "AN"})
 _SIGNS = frozenset({"Zs", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk", "Lm"})
 """Kinds of characters of which some look like a blank of ASCII, or like what ends a text in JSON."""
 _CHANGED = re.compile(r"&(?:amp|lt|gt);| {20}")
-"""What Slack shows as another character, and blanks that may push what follows out of view."""
+"""Text that Slack shows as another character, and blanks that may push the rest out of view."""
 SAMPLE = "sample"
 """Id of the request of `interlock notify --test`, which nobody can decide."""
 

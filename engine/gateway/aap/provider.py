@@ -158,10 +158,10 @@ class ApprovalProvider:
     async def _recover(self, identity: Identity, session: str) -> None:
         """Go on with the requests of a session that no other server has; a failure is logged."""
         try:
+            if await self._hub.has_elsewhere(session):
+                return
             recorded = await self._hub.recorded_external(session, whole=True)
             if recorded is None or recorded.opened_by != identity.name:
-                return
-            if await self._hub.has_elsewhere(session):
                 return
             found = [
                 each for each in (await self._hub.recorded_requests(session)).values() if each.called

@@ -22,7 +22,7 @@ from ..client.connection import GatewayError, NotAdmittedError, RequestFailedErr
 from ..protocol.agent_methods import CallAnswer, CallTool
 from ..protocol.framing import Code
 from ..protocol.late_calls import late_answer
-from ..protocol.probe import PROBE, PROBED, SHADOW
+from ..protocol.probe import PROBE, refusal_of_probe
 from ..protocol.tokens import TokenError
 from .frames import error_line
 from .gate import (
@@ -387,7 +387,7 @@ class McpProxy:
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
         elif answer.outcome == "waiting":
             await self._withdraw(session, call)
-        return self.gate.refusal_line(call, PROBED + SHADOW if answer.mode == "shadow" else PROBED)
+        return self.gate.refusal_line(call, refusal_of_probe(shadow=answer.mode == "shadow"))
 
     async def _answer_plan(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
         """Answer a plan: the server has no part in it."""

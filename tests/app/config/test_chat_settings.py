@@ -65,7 +65,7 @@ class TestSlack:
             chat.slack.secret({})
 
     def test_secrets_are_not_shown(self, tmp_path: Path) -> None:
-        """What is printed of settings has no secret."""
+        """Printed settings have no secret."""
         assert "s3cr3t" not in repr(settings(tmp_path, LEAST))
 
     @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class TestKey:
                 await seat.until(lambda seat=seat: LINE not in seat.painted())
 
     async def test_needs_the_right(self) -> None:
-        """Who only looks freezes nothing; who only decides is shown neither key nor panel to lift it."""
+        """With 'look' nothing is frozen; with 'decide' neither key nor panel to lift it is shown."""
         for rights, freeze in (
             ("look", None),
             ("decide", FreezeRecord(by="ada", at=NOW, reason="")),

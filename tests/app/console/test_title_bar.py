@@ -180,7 +180,7 @@ class TestDigits:
 
 
 class TestElsewhere:
-    """Where a digit is text, or a dialog is open, nothing goes anywhere."""
+    """Digits go nowhere as text, and while a dialog is open."""
 
     async def test_in_the_approval_dialog(self) -> None:
         """The dialog stays, nothing is decided, and what it covers stays."""
@@ -206,7 +206,7 @@ class TestElsewhere:
             assert on.app.screen is panel
 
     async def test_while_speaking_to_an_agent(self) -> None:
-        """What is typed for an agent is text, also when the line has lost the keys."""
+        """Digits typed for an agent are text, also when the line has lost the keys."""
         async with stage() as on:
             await on.press("i", *"wait 23")
             await on.settle()
@@ -370,7 +370,7 @@ class TestSizes:
     @pytest.mark.variants
     @pytest.mark.parametrize("width", [20, 30, 40])
     async def test_tiny(self, width: int) -> None:
-        """What waits is never what is dropped."""
+        """The count of what waits is never dropped."""
         async with stage(size=(width, 12)) as on:
             assert "1 waiting" in title(on)
 

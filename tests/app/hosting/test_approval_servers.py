@@ -94,7 +94,7 @@ def tokens(tmp_path: Path) -> TokenFile:
 
 
 class TestOtherServer:
-    """What a client asks of a server that does not have its session."""
+    """Acts that a client asks of a server that does not have its session."""
 
     async def test_is_cancelled(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
         """The one request ends, and others of its session wait on where they are."""
@@ -157,7 +157,7 @@ class TestOtherServer:
                 await here.decide(made)
 
     async def test_that_takes_no_requests(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """Where the owner cannot do it, a client is told to try again, and nothing has happened."""
+        """A client is told to try again if the owner cannot do it, and nothing has happened."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             made = await here.create("one")
             here.hub.request_actor = None
@@ -168,7 +168,7 @@ class TestOtherServer:
 
 class TestTakenOver:
     async def test_what_waits_waits_again(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """When its server ends another one has operators asked again, and serves its clients."""
+        """Another server has operators asked again when the owner ends, and serves its clients."""
         async with server(postgresql, tokens) as there:
             async with server(postgresql, tokens) as here:
                 made, used = await here.create("one"), await here.create("two")

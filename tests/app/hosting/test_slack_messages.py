@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 from interlock.app.cli.main import main
 from interlock.app.config.notifications import ChatSettings, NotifySettings, SlackSettings
@@ -38,12 +39,12 @@ def low(**more: object) -> ApprovalState:
     return deploy_request(**{"risk": "low", "digest": "0123456789abcdef", **more})
 
 
-def message(request: ApprovalState, terms: ChatTerms | None = TERMS) -> dict[str, JsonValue]:
+def message(request: ApprovalState, terms: ChatTerms | None = TERMS) -> dict[str, Any]:
     shows = terms is not None and terms.shows_input
     return waiting_payload(payload_of(request, NOW, include_input=shows, link=LINK), request, terms)
 
 
-def buttons(said: dict[str, JsonValue]) -> dict[str, dict[str, JsonValue]]:
+def buttons(said: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The buttons of a message by what they do."""
     found = json.loads(json.dumps(said.get("blocks", [])))
     actions = [each["elements"] for each in found if each["type"] == "actions"]
@@ -66,8 +67,8 @@ class TestButtons:
         assert "rule: require human-approval before deploy (" in text
         assert "digest: 0123456789ab" in text
         assert f"<{LINK}/m/a/ap1|Open the request>" in text
-        [rich] = [each for each in said["blocks"] if each["type"] == "rich_text"]  # type: ignore[union-attr,index,call-overload]
-        [preformatted] = rich["elements"]  # type: ignore[index,call-overload]
+        [rich] = [each for each in said["blocks"] if each["type"] == "rich_text"]
+        [preformatted] = rich["elements"]
         assert preformatted == {
             "type": "rich_text_preformatted",
             "elements": [
@@ -98,7 +99,7 @@ class TestButtons:
         ],
     )
     def test_none(self, more: dict[str, object]) -> None:
-        """What takes more than one person's look has no buttons, and is told as everywhere else."""
+        """A request that takes more than one person's look has no buttons, and is told as elsewhere."""
         said = message(low(**more))
         assert "blocks" not in said
         assert buttons(said) == {}
@@ -145,7 +146,7 @@ class TestButtons:
         ],
     )
     def test_deny_alone(self, more: dict[str, object], why: str) -> None:
-        """What a message does not show as it is has no approve button, and it is said why."""
+        """An input that a message does not show as it is has no approve button, and it is said why."""
         request = low(**{"runs": (), **more})
         said = message(request)
         assert list(buttons(said)) == ["deny"]
@@ -182,7 +183,7 @@ class TestButtons:
         assert list(buttons(message(masked))) == ["deny"]
 
     def test_without_inputs(self) -> None:
-        """Where messages have no inputs nobody approves what they do not show."""
+        """Messages without inputs have no approve button."""
         said = message(low(), ChatTerms("s3cr3t", {}, shows_input=False))
         assert list(buttons(said)) == ["deny"]
         assert "--env prod" not in json.dumps(said)
@@ -200,10 +201,10 @@ class TestButtons:
         """In sections they are plain text, and in what Slack shows in notifications they are broken."""
         said = message(low(agent=name))
         assert name not in str(said["text"])
-        sections = [each for each in said["blocks"] if each["type"] == "section"]  # type: ignore[union-attr,index,call-overload]
-        kinds = [each["text"]["type"] for each in sections]  # type: ignore[index,call-overload]
+        sections = [each for each in said["blocks"] if each["type"] == "section"]
+        kinds = [each["text"]["type"] for each in sections]
         assert kinds == ["plain_text", "plain_text", "mrkdwn"]
-        assert all(e["text"]["emoji"] is False for e in sections[:2])  # type: ignore[index,call-overload]
+        assert all(e["text"]["emoji"] is False for e in sections[:2])
 
 
 class TestSeal:
@@ -250,7 +251,7 @@ class TestSent:
         ("login", "messages"), [(None, 2), (login_id(SLACK, "T012/U034"), 1)], ids=["page", "chat"]
     )
     async def test_what_became_of_it(self, login: str | None, messages: int) -> None:
-        """Who was told hears the end, but for a decision in that chat: its message says so itself."""
+        """The end is told where the request was, but for a decision in that chat: its message says so."""
         async with served(OK) as server, running(settings(server)) as on:
             on.notifier._chat = lambda: TERMS
             request = low()
@@ -300,12 +301,12 @@ class TestCommand:
 
     def test_without_the_secret(
         self,
-        tmp_path: object,
+        tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         """It is said what is missing, before anything is sent."""
-        (tmp_path / "interlock.toml").write_text(  # type: ignore[operator]
+        (tmp_path / "interlock.toml").write_text(
             '[notify.chat.slack]\nwebhook = "https://hooks.slack.com/services/T012/B012/s3cr3t"\n'
         )
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))

@@ -118,7 +118,7 @@ class TestOtherRules:
 
 class TestWriting:
     def test_texts_of_one_length(self) -> None:
-        """What a model writes now is not what it wrote before, which was as long by then."""
+        """Text that a model writes now is not taken for an earlier one that was as long by then."""
         state = session("bot-1", "prod")
         one, other = (tail_blocks(state, LiveStream(said=said), NOW)[-1] for said in ("yes", "not"))
         assert one.key == other.key

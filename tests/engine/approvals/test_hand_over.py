@@ -238,7 +238,7 @@ class TestComment:
             await check_fold(hub)
 
     async def test_to_nobody(self, tmp_path: Path) -> None:
-        """Who mistypes a name reads that nobody of that name is known, where operators are listed."""
+        """A mistyped name is said to be nobody's, where operators are listed."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             said = await hub.comment(request.id, "yours", by="maria", to="bne")
             assert said.message == "bne is asked to look at this"

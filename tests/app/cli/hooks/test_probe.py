@@ -111,7 +111,7 @@ class TestProbe:
 
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
     async def test_of_a_hook_as_installed(self, tmp_path: Path, agent: str) -> None:
-        """What is installed has no weak point, and one more member that is off makes none."""
+        """An installed hook has no weak point, and one more member that is off makes none."""
         path = installed(Hook.at(tmp_path), agent)
         change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({"async": False}))
         [hook] = [each for each in installed_hooks(agent, path) if each.event == "PreToolUse"]

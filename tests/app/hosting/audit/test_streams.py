@@ -126,7 +126,7 @@ class TestChange:
     """Settings that are read again while a server runs."""
 
     async def test_another_secret(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is posted from then on is signed with it; no event is left out, and counts go on."""
+        """Events posted from then on are signed with it; none is left out, and counts go on."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         async with posts(Posts()) as receiver, served(tmp_path) as server:
             url = f"http://127.0.0.1:{receiver.port}/in"

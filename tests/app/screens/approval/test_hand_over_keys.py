@@ -56,7 +56,7 @@ class TestFuse:
 
 
 class TestWhileTheDialogStays:
-    """What others do is in the dialog at once, not only when its ages are counted anew."""
+    """Acts of others are in the dialog at once, not only when its ages are counted anew."""
 
     async def test_in_an_open_dialog(self) -> None:
         """A claim is shown in a dialog that is open."""

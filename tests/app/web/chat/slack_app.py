@@ -22,6 +22,7 @@ from interlock.app.web.chat.decisions import SlackDecisions
 from interlock.app.web.server import ConsoleServer
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.protocol.agent_methods import CallAnswer
 from interlock.engine.history.model.events import ApprovalDecided, EventBody
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
@@ -31,6 +32,7 @@ from ..fronts import small_app
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 MARIA, BEN, STRANGER = "T012/U034", "T012/U056", "T999/U034"
+BUTTONS: tuple[Answer, ...] = ("approve", "deny")
 ANSWERS = "https://hooks.slack.com/actions/T012/1/x"
 RULES = """\
 require human-approval before lint risk low
@@ -56,7 +58,7 @@ class SlackApp:
     hub: Hub
     terms: list[ChatTerms | None]
     answers: list[tuple[str, dict[str, JsonValue]]] = field(default_factory=list)
-    calls: list[asyncio.Task[object]] = field(default_factory=list)
+    calls: list[asyncio.Task[CallAnswer]] = field(default_factory=list)
     served: Served | None = None
 
     async def ask(self, session: AgentSession, name: str, **given: JsonValue) -> ApprovalState:

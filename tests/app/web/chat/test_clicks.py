@@ -26,6 +26,7 @@ from ..fronts import client, fronted
 from .slack_app import (
     ANSWERS,
     BEN,
+    BUTTONS,
     MARIA,
     OPERATORS,
     SECRET,
@@ -45,7 +46,7 @@ class TestDecided:
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             assert await slack.click(slack.button(request)) == "lint of bot: approved by maria in Slack"
-            assert (await slack.calls[0]).outcome == "allow"  # type: ignore[attr-defined]
+            assert (await slack.calls[0]).outcome == "allow"
             body = await slack.decided(request)
             assert (body.approved, body.by) == (True, "maria")
             assert body.login == f"https://hooks.slack.com {MARIA}"
@@ -59,7 +60,7 @@ class TestDecided:
             request = await slack.ask(bot, "lint", text="a.py")
             said = await slack.click(slack.button(request, "deny"), "deny")
             assert said == "lint of bot: denied by maria in Slack"
-            assert (await slack.calls[0]).outcome == "block"  # type: ignore[attr-defined]
+            assert (await slack.calls[0]).outcome == "block"
 
     async def test_history_says_where(self, tmp_path: Path) -> None:
         """Whoever reads the record sees that it was decided in Slack."""
@@ -99,8 +100,8 @@ class TestWhoClicks:
         """An account without a name, the same user id of another team, a role that is too small."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            for answer in ("approve", "deny"):
-                value = slack.button(request, answer)  # type: ignore[arg-type]
+            for answer in BUTTONS:
+                value = slack.button(request, answer)
                 said = await slack.click(value, answer, account)
                 assert said.startswith("Nothing is decided: ")
                 assert problem in said
@@ -148,8 +149,8 @@ class TestWhatIsClicked:
         """Medium, high and no risk, two people, a group and `not by author` are decided elsewhere."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, name, text="a")
-            for answer in ("approve", "deny"):
-                value = slack.button(request, answer)  # type: ignore[arg-type]
+            for answer in BUTTONS:
+                value = slack.button(request, answer)
                 assert problem in await slack.click(value, answer)
             assert await slack.is_open(request)
 
@@ -162,7 +163,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """What an operator edited is asked anew under another id; the old button is over."""
+        """An edited request is asked anew under another id; the old button is over."""
         rules = "require human-approval before lint by 2 risk low\n"
         async with slack_app(tmp_path, rules=rules) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -228,7 +229,7 @@ class TestWhatIsClicked:
             assert "approved by maria" in await slack.click(slack.button(request))
 
     async def test_without_inputs_in_messages(self, tmp_path: Path) -> None:
-        """Where messages have no inputs any more, a button from before approves nothing."""
+        """A button from before messages lost their inputs approves nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             slack.terms[0] = ChatTerms(SECRET, TERMS.accounts, shows_input=False)
@@ -330,7 +331,7 @@ class TestSignature:
             assert await slack.is_open(request)
 
     async def test_many_forged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who goes on is told to wait; what Slack signed is taken all the same."""
+        """Further forged clicks are told to wait; those that Slack signed are taken all the same."""
         monkeypatch.setattr(decisions, "MOST_FORGED", 3)
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -360,7 +361,7 @@ class TestRequest:
         ],
     )
     async def test_no_click_on_a_button(self, tmp_path: Path, said: dict[str, JsonValue]) -> None:
-        """What is signed and yet no click that is known decides nothing."""
+        """A signed request that is no known click decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             status, text = await slack.post(signed(payload(slack.button(request), **said)))

@@ -1,4 +1,4 @@
-"""What members of gates have in common, and what they do not."""
+"""Parts that members of gates have in common, and those that they do not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestKnownTools:
         assert other.knows["deploy"].blocked.net == "b"
 
     def test_end_with_their_gates(self) -> None:
-        """What a replaced net knew is gone with the last gate that held it."""
+        """The tools of a replaced net are gone with the last gate that held it."""
         held = members(compile_rules(RULES).registry)
         known = [ref(member._known) for member in held]
         del held

@@ -65,7 +65,7 @@ class TestSharedNets:
             assert one.nets[TWICE.name].active == bool(active)
 
     def test_move_alone(self) -> None:
-        """What one session does to a net, no other one sees."""
+        """A net that one session moves stays as it is in all others."""
         other = state_after(opening(TWICE, TEST_FIRST))
         before = other.model_dump()
         pushed = decided("c", "push", step(TWICE, "do-push", "push"))
