@@ -73,12 +73,17 @@ def check_unique(text: str, loaded: object) -> None:
 
 def _keys(value: object) -> int:
     """The number of keys in all objects."""
+    count = 0
+    within: Iterable[object] = ()
     if type(value) is dict:
         found = cast("dict[str, object]", value)
-        return len(found) + sum(_keys(each) for each in found.values() if type(each) in _NESTED)
-    if type(value) is list:
-        return sum(_keys(each) for each in cast("list[object]", value) if type(each) in _NESTED)
-    return 0
+        count, within = len(found), found.values()
+    elif type(value) is list:
+        within = cast("list[object]", value)
+    for each in within:
+        if type(each) in _NESTED:
+            count += _keys(each)
+    return count
 
 
 _NESTED = (dict, list)

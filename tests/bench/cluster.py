@@ -171,7 +171,9 @@ def _raw(place: str, number: int) -> None:
             lines[session][7] += 1
             events.append(event)
             decisions.append(decision)
-        values = arrays(m=moves, s=[lines[each] for each in names], e=events, d=decisions, r=[], g=[])
+        values = arrays(
+            m=moves, s=[lines[each] for each in names], e=events, d=decisions, r=[], g=[], u=[], x=[]
+        )
         own = {"server": lease.id, "lane": lease.lane, "before": before, "last": last}
         found = connection.raw.execute(APPEND.encode(), {**own, **values}).fetchall()
         assert len(found) == CALLERS + 1

@@ -495,6 +495,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
+    said = body.__dict__
     decided = copy_with(
         call,
         {
@@ -502,7 +503,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "original": call.input if body.edited else None,
             "waits_for": (),
             "late": None,
-            **{name: getattr(body, name) for name in _DECIDED},
+            **{name: said[name] for name in _DECIDED},
         },
     )
     replace_call(state, call, decided)

@@ -19,6 +19,9 @@ from ..model.state import CallState, QueuedState, SessionState, TranscriptEntry
 
 UNDECIDED = frozenset({"proposed", "waiting"})
 UNRESOLVED = frozenset({"running", "unknown"})
+_PROPOSED = CallState(call_id="", tool="", input={}, at=datetime.min)
+_ENTRY = TranscriptEntry(at=datetime.min, kind="call")
+"""Templates: what an event holds is valid, and validating it again takes three times as long."""
 
 
 def say(
@@ -43,9 +46,15 @@ def propose(
     shell_fields: tuple[str, ...] = (),
 ) -> CallState:
     """Add a call the agent wants to make."""
-    call = CallState(call_id=call_id, tool=tool, input=arguments, at=at, shell_fields=shell_fields)
-    state.calls[call_id] = call
-    state.transcript.append(TranscriptEntry(at=at, kind="call", call=call))
+    fields = {
+        "call_id": call_id,
+        "tool": tool,
+        "input": arguments,
+        "at": at,
+        "shell_fields": shell_fields,
+    }
+    call = state.calls[call_id] = copy_with(_PROPOSED, fields)
+    state.transcript.append(copy_with(_ENTRY, {"at": at, "call": call}))
     return call
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple, TypeAlias, cast, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Literal, NamedTuple, TypeAlias, Union, cast, get_args, get_origin
 
 import orjson
 
@@ -28,7 +29,7 @@ _SORTED = _AS_IT_IS | orjson.OPT_SORT_KEYS
 _dumps = orjson.dumps
 _NULL = b"null"
 _SCALARS = frozenset({str, int, bool, type(None)})
-_FACTS = _SCALARS | {tuple, RuleRecord}
+_FACTS = _SCALARS | {tuple, dict, RuleRecord}
 
 
 class Encoded(NamedTuple):
@@ -83,12 +84,19 @@ def _are_plain(facts: dict[str, object], loose: tuple[str, ...]) -> bool:
 
 
 def _has_scalars(values: Iterable[object]) -> bool:
-    """The same of content, whose objects are looked into."""
+    """The same of content, whose objects and records are looked into."""
     for value in values:
-        if type(value) is dict:
+        kind = type(value)
+        if kind in _SCALARS:
+            continue
+        if kind is dict:
             if not _SCALARS.issuperset(map(type, cast("dict[str, object]", value).values())):
                 return False
-        elif type(value) not in _SCALARS and value != ():
+        elif kind is tuple:
+            for each in cast("tuple[object, ...]", value):
+                if not isinstance(each, Record) or not _has_scalars(each.__dict__.values()):
+                    return False
+        else:
             return False
     return True
 
@@ -128,20 +136,19 @@ def _members(value: object) -> dict[str, object]:
 
 @cache
 def _kind(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a kind's content, and of those facts that are tuples of more than plain values."""
+    """The names of a kind's content, and of those facts whose values may have several notations."""
     content = tuple(sorted(CONTENT & kind.model_fields.keys()))
-    loose = (
-        name
-        for name, field in kind.model_fields.items()
-        if get_origin(field.annotation) is tuple and not _is_fixed(field.annotation)
-    )
+    loose = (name for name, field in kind.model_fields.items() if not _is_fixed(field.annotation))
     return content, tuple(name for name in loose if name not in content)
 
 
 def _is_fixed(annotation: object) -> bool:
     """Tell whether every value of this type has only one notation."""
+    origin, parts = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return all(_is_fixed(field.annotation) for field in annotation.model_fields.values())
-    if get_origin(annotation) is tuple:
-        return all(_is_fixed(each) for each in get_args(annotation) if each is not ...)
-    return annotation in (str, int, bool)
+    if origin is Literal:
+        return _SCALARS.issuperset(map(type, parts))
+    if origin in (tuple, Union, UnionType):
+        return all(_is_fixed(each) for each in parts if each is not ...)
+    return annotation in (str, int, bool, NoneType)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache
-from typing import TypeVar, cast
+from operator import is_
+from typing import NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
@@ -63,6 +64,14 @@ Body = TypeVar("Body", bound=BaseModel)
 Request = TypeVar("Request", ApprovalRequested, ApprovalState)
 
 
+class FieldName(NamedTuple):
+    """A name of fields: its values are hidden, or hold shell commands; a `plain` one is no key itself."""
+
+    telling: bool
+    shell: bool
+    plain: bool
+
+
 class Redaction:
     """Masking of values. `also` are names of fields beyond `NAMES`; none takes one away.
 
@@ -75,6 +84,7 @@ class Redaction:
         self._signs = tuple({*self._names.sights, *KEY_SIGNS, *_SIGNS})
         self._reader = reader
         self._masked_short = lru_cache(_KEPT)(self._masked)
+        self._field = lru_cache(_KEPT)(self._look_at)
 
     def reading(self, reader: ShellReader) -> Redaction:
         """The same with a reader of shell commands, unless there is one."""
@@ -196,19 +206,24 @@ class Redaction:
         return self._fields(value, shell_fields, shell=False)
 
     def _fields(self, value: dict[str, JsonValue], paths: Paths, *, shell: bool) -> dict[str, JsonValue]:
-        shown = {
-            k: _hidden(v)
-            if self.telling(k)
-            else self._value(v, paths_below(k, paths), shell=shell or is_shell_field(k, paths))
-            for k, v in value.items()
-        }
+        shown: dict[str, JsonValue] = {}
+        plain = True
+        for k, v in value.items():
+            name = self._field(k)
+            if name.telling:
+                one = _hidden(v)
+            else:
+                below = paths_below(k, paths) if paths else ()
+                one = self._value(v, below, shell=shell or name.shell or k in paths)
+            shown[k] = one
+            plain = plain and name.plain
         if value.get("kind") == SECRET_KIND:
             shown |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
         for held in _HELD:
             if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
                 shown[held] = _hidden(value[held])
-        same = all(shown[k] is v for k, v in value.items())
-        if all(map(str.isidentifier, value)) and not any(map(may_hold_key, value)):
+        same = all(map(is_, shown.values(), value.values()))
+        if plain:
             return value if same else shown
         named: dict[str, JsonValue] = {}
         for name, each in shown.items():
@@ -217,6 +232,11 @@ class Redaction:
                 label = f"{label}'"
             named[label] = each
         return value if same and named.keys() == value.keys() else named
+
+    def _look_at(self, name: str) -> FieldName:
+        return FieldName(
+            self.telling(name), is_shell_field(name), name.isidentifier() and not may_hold_key(name)
+        )
 
     def _is_telling(self, name: JsonValue) -> bool:
         return isinstance(name, str) and self.telling(name)
@@ -264,8 +284,11 @@ class Redaction:
         update: dict[str, object] = {}
         names, declares = _content_fields(type(model))
         paths: Paths = getattr(model, "shell_fields", ()) if declares else ()
+        members = model.__dict__
         for name in names:
-            value: object = getattr(model, name)
+            value: object = members[name]
+            if not value:
+                continue
             if name == "preview" and isinstance(value, str):
                 given: dict[str, JsonValue] = getattr(model, "input", {})
                 shown: object = self._quoting(value, shell_texts(given, paths))

@@ -70,6 +70,7 @@ class TestRequests:
             ("[" * 100_000, Code.PARSE),
             ('"\\ud800"', Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "1e999}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "[-0.1E+0310]}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "9" * 400 + ".0}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "9" * 9999 + "}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "NaN}"), Code.PARSE),
@@ -84,6 +85,12 @@ class TestRequests:
     def test_refused(self, text: str | bytes, code: Code) -> None:
         """No JSON, no request, numbers that are none, fields that nobody knows."""
         assert refused(text).code == code
+
+    @pytest.mark.parametrize("number", ["1e0308", "1E+100", "2.5e-999", "1" * 309])
+    def test_large_and_small_numbers_that_are_some(self, number: str) -> None:
+        """Long texts of numbers are looked at, and most of them are numbers."""
+        found = read_request(frame(params={"x": 1}).replace("1}", f"{number}}}")).params["x"]
+        assert found == json.loads(number)
 
     @pytest.mark.parametrize("given_id", [True, 1.0, 1.5, [], {}, LARGEST_ID + 1, "x" * 129])
     def test_ids_that_are_none(self, given_id: object) -> None:
