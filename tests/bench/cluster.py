@@ -175,7 +175,7 @@ def _raw(place: str, number: int) -> None:
             m=moves, s=[lines[each] for each in names], e=events, d=decisions, r=[], g=[], u=[], x=[]
         )
         own = {"server": lease.id, "lane": lease.lane, "before": before, "last": last}
-        found = connection.raw.execute(APPEND.encode(), {**own, **values}).fetchall()
+        found = connection.execute_named(APPEND, {**own, **values}).fetchall()
         assert len(found) == CALLERS + 1
     print(CALLERS * ROUNDS, time.perf_counter() - begun)
     lease.release()

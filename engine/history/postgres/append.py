@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, ForwardRef, NamedTuple
 
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
+from .connection import storable
 from .server import DURABLE
 
 _TYPES = {
@@ -90,6 +91,10 @@ _PARTS = {
     "u": _USE,
     "x": _UNDONE,
 }
+
+
+_MADE_STORABLE = frozenset("sd")
+"""Parts with texts of which only others are copies, so that they may be stored otherwise."""
 
 
 def _unnested(part: str) -> str:
@@ -190,9 +195,8 @@ def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
         by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
         for (name, kind), values in zip(columns.items(), by_column, strict=True):
             write = _ELEMENT[kind]
-            found[f"{part}_{name}"] = (
-                f"{{{','.join(['NULL' if each is None else write(each) for each in values])}}}"
-            )
+            text = ",".join(["NULL" if each is None else write(each) for each in values])
+            found[f"{part}_{name}"] = f"{{{storable(text) if part in _MADE_STORABLE else text}}}"
     return found
 
 

@@ -64,6 +64,7 @@ _FIRST_OF_EACH = (
     "decision.cursor IN (SELECT min(decision.cursor) AS min_1 FROM decision",
     "(decision.session, decision.seq) IN (SELECT decision.session, min(decision.seq) FROM decision",
 )
+_NAMED = re.compile(r"%\((\w+)\)s")
 _EACH = re.compile(r"\(SELECT (anon_\d+)\.value FROM json_each\(\?\) AS \1\)")
 
 
@@ -78,6 +79,13 @@ def translated(statement: str) -> LiteralString:
     text = text.replace(*_FIRST_OF_EACH).replace(" IN ()", " IN (NULL)")
     text = text.replace(" LIKE ", " ILIKE ").replace("%", "%%").replace("?", "%s")
     return cast("LiteralString", text)
+
+
+@cache
+def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """A statement with `$1` for its first value, and so on, and the names of these values."""
+    names = tuple(dict.fromkeys(_NAMED.findall(statement)))
+    return _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement).encode(), names
 
 
 def storable(text: str) -> str:
@@ -108,6 +116,15 @@ class PostgresConnection:
         """Run a statement. Raises `psycopg.Error`."""
         assert not isinstance(values, Mapping), "statements for both databases have no names"
         return self.raw.execute(translated(statement), stored_row(values))
+
+    def execute_named(self, statement: str, values: Mapping[str, Any]) -> Cursor[tuple[Any, ...]]:
+        """Run a statement of PostgreSQL's own with `%(name)s` for values. Raises `psycopg.Error`.
+
+        It is taken apart once: psycopg does that each time for one of thousands of characters.
+        """
+        text, names = _numbered(statement)
+        cursor: Cursor[tuple[Any, ...]] = driver().RawCursor(self.raw)
+        return cursor.execute(text, [values[name] for name in names])
 
     def number(self, statement: str, values: Sequence[Any] = ()) -> int:
         """The number that a statement gives. Raises `psycopg.Error`."""

@@ -227,7 +227,7 @@ class PostgresWriter(BatchWriter):
                 if values is None:
                     values = self._values(rows, moves, self._last_number(connection))
                 statement = APPEND_COUNTING if rows.counting else APPEND
-                found = connection.raw.execute(statement.encode(), values).fetchall()
+                found = connection.execute_named(statement, values).fetchall()
                 if found:
                     kept = {session for (session,) in found if session is not None}
                     break
@@ -281,12 +281,11 @@ class PostgresWriter(BatchWriter):
         results: list[CallEnded] = []
         for change in rows.decisions:
             if isinstance(change, DecisionLine):
-                lines[change.cursor] = DecisionLine(*[_text(each) for each in change])
+                lines[change.cursor] = change
             elif change.cursor in lines:  # a statement does not see the rows that it adds
                 lines[change.cursor] = lines[change.cursor]._replace(result=change.result)
             else:
                 results.append(change)
-        listed = [[_text(each) for each in line.row()] for line in rows.lines]
         return {
             "server": self._lease.id,
             "lane": self._lease.lane,
@@ -294,7 +293,7 @@ class PostgresWriter(BatchWriter):
             "last": cursors[-1] - base,
             **arrays(
                 m=moves,
-                s=listed,
+                s=[line.row() for line in rows.lines],
                 e=rows.events,
                 d=[*lines.values()],
                 r=results,
@@ -522,10 +521,6 @@ class _Stale(Exception):  # noqa: N818 - says what was found
 
 def _id(line: SessionLine) -> str:
     return line.id
-
-
-def _text(value: object) -> Any:
-    return storable(value) if type(value) is str else value
 
 
 def _parts(batch: Sequence[Written]) -> list[list[Written]]:

@@ -12,6 +12,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.append import APPEND
+from interlock.engine.history.postgres.connection import PostgresConnection
 from interlock.engine.history.postgres.durability import durability
 
 from ....support.postgres import own_server
@@ -54,14 +55,14 @@ class TestCommits:
                 return opened(connection)
 
             writer(journal)._lease.settled_number = settled
-            raw = writer(journal)._open().raw
+            connection = writer(journal)._open()
 
-            def execute(statement: Any, values: Any = None, **options: Any) -> Any:
-                psycopg.Connection.execute(raw, statement, values, **options)
-                raw.close()
+            def execute(statement: str, values: Any) -> Any:
+                PostgresConnection.execute_named(connection, statement, values)
+                connection.raw.close()
                 raise psycopg.OperationalError("lost")
 
-            raw.execute = execute
+            connection.execute_named = execute
             journal.write("s", HELLO)
             assert asked
 

@@ -21,6 +21,7 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.append import APPEND
+from interlock.engine.history.postgres.connection import PostgresConnection
 
 from ....support.postgres import own_server
 from ..support.recording import opening
@@ -51,29 +52,28 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
     """The next append is what `act` does of it; then its connection is lost."""
-    raw = writer(journal)._open().raw
+    connection = writer(journal)._open()
 
-    def execute(statement: Any, values: Any = None, **options: Any) -> Any:
-        if statement != APPEND.encode():
-            return psycopg.Connection.execute(raw, statement, values, **options)
-        act(raw, statement, values)
-        raw.close()
+    def execute(statement: str, values: Any) -> Any:
+        assert statement == APPEND
+        act(connection, statement, values)
+        connection.raw.close()
         raise psycopg.OperationalError("the connection is lost")
 
-    raw.execute = execute
+    connection.execute_named = execute
 
 
 class TestMoments:
     def test_before_it_was_sent(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch that never arrived is written once, by a new connection."""
-        breaking(journal, lambda raw, statement, values: None)
+        breaking(journal, lambda connection, statement, values: None)
         assert journal.write("s", HELLO)[0].seq == 2
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
     def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch whose answer is lost is found, not written again."""
-        breaking(journal, psycopg.Connection.execute)
+        breaking(journal, PostgresConnection.execute_named)
         assert journal.write("s", HELLO)[0].seq == 2
         assert journal.write("s", MORE)[0].seq == 3
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
@@ -82,7 +82,7 @@ class TestMoments:
     def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch that commits after the server looked for it is written once all the same."""
         ghost = Step(postgresql)
-        breaking(journal, lambda raw, statement, values: ghost.run(APPEND, values) and None)
+        breaking(journal, lambda connection, statement, values: ghost.run(APPEND, values) and None)
 
         def later() -> None:
             waiting = (
@@ -106,7 +106,7 @@ class TestMoments:
         """A batch that failed and is taken late does not stop the server."""
         ghost = Step(postgresql)
 
-        def taken(raw: Any, statement: Any, values: Any) -> None:
+        def taken(connection: Any, statement: Any, values: Any) -> None:
             ghost.run(APPEND, values)
             writer(journal)._open = away
 
@@ -155,33 +155,30 @@ class TestMoments:
 class TestConflicts:
     def test_a_deadlock_is_tried_again(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """What the database rolled back to end a conflict is sent again on the same connection."""
-        raw = writer(journal)._open().raw
+        connection = writer(journal)._open()
         tries: list[Any] = []
 
-        def execute(statement: Any, values: Any = None, **options: Any) -> Any:
-            if statement == APPEND.encode():
-                tries.append(values)
-                if len(tries) == 1:
-                    raise psycopg.errors.DeadlockDetected("deadlock detected")
-            return psycopg.Connection.execute(raw, statement, values, **options)
+        def execute(statement: str, values: Any) -> Any:
+            tries.append(values)
+            if len(tries) == 1:
+                raise psycopg.errors.DeadlockDetected("deadlock detected")
+            return PostgresConnection.execute_named(connection, statement, values)
 
-        raw.execute = execute
+        connection.execute_named = execute
         assert journal.write("s", HELLO)[0].seq == 2
         assert len(tries) == 2
-        assert writer(journal)._open().raw is raw
+        assert writer(journal)._open() is connection
 
     @pytest.mark.slow
     def test_a_full_disk_fails_at_once(self, journal: Journal) -> None:
         """What another attempt does not mend is said at once, and the next write goes through."""
-        raw = writer(journal)._open().raw
+        connection = writer(journal)._open()
 
-        def execute(statement: Any, values: Any = None, **options: Any) -> Any:
-            if statement == APPEND.encode():
-                del raw.execute
-                raise psycopg.errors.DiskFull("no space left on device")
-            return psycopg.Connection.execute(raw, statement, values, **options)
+        def execute(statement: str, values: Any) -> Any:
+            del connection.execute_named
+            raise psycopg.errors.DiskFull("no space left on device")
 
-        raw.execute = execute
+        connection.execute_named = execute
         with pytest.raises(JournalError, match="no space left"):
             journal.write("s", HELLO)
         assert journal.write("s", HELLO)[0].seq == 2

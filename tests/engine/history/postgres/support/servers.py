@@ -68,7 +68,7 @@ class Step:
         if self.connection.raw.info.transaction_status == 0:
             self.connection.raw.execute("BEGIN")
         if isinstance(values, dict):
-            cursor = self.connection.raw.execute(statement.encode(), values)
+            cursor = self.connection.execute_named(statement, values)
         else:
             cursor = self.connection.execute(statement, values)
         self.found = cursor.fetchall() if cursor.description else []
