@@ -450,9 +450,14 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         session_id: str,
     ) -> None:
         match event:
+            case JournalEvent(body=body):
+                if isinstance(body, MessageAdded | CallResult):
+                    self._streams.forget(session_id, body.call_id)
+                self.note_end(body)
+                shown: HubEvent = event
             case TextDelta():
                 text = self._streams.take(session_id, None, event.delta)
-                shown: HubEvent = Streaming(session=session_id, kind="text", text=text)
+                shown = Streaming(session=session_id, kind="text", text=text)
             case ToolInputDelta():
                 tool, size = self.redaction.text(event.name), len(event.delta)
                 shown = Streaming(
@@ -464,11 +469,6 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
             case ErrorEvent():
                 text = self.redaction.text(str(event.error))
                 shown = Streaming(session=session_id, kind="failure", text=text)
-            case JournalEvent(body=body):
-                if isinstance(body, MessageAdded | CallResult):
-                    self._streams.forget(session_id, body.call_id)
-                self.note_end(body)
-                shown = event
         self._hand_over(shown)
 
     def _show_disconnected(self, event: DisconnectedCalls) -> None:

@@ -391,6 +391,8 @@ class HostedSession:
 
     def _new_grants(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
+        if not decision.gave:
+            return
         now = self.journal.clock().timestamp()
         grants, states = self.manager.grants, self.manager.grant_states
         answers = {a.net: a.answer for a in decision.approvals if a.answer.grant}

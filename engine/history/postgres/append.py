@@ -194,16 +194,37 @@ def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
         rows = parts[part]
         by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
         for (name, kind), values in zip(columns.items(), by_column, strict=True):
-            write = _ELEMENT[kind]
-            text = ",".join(["NULL" if each is None else write(each) for each in values])
+            text = _elements(kind, values)
             found[f"{part}_{name}"] = f"{{{storable(text) if part in _MADE_STORABLE else text}}}"
     return found
 
 
+def _elements(kind: str, values: tuple[Any, ...]) -> str:
+    """A column's values as the elements of an array: all at once where that can be, which most can."""
+    nulls = values.count(None)
+    if nulls == len(values):
+        return ",".join(["NULL"] * nulls)
+    write = _ELEMENT[kind]
+    if nulls == 0:
+        return _texts(values) if kind == "text" else ",".join(map(write, values))
+    return ",".join(["NULL" if each is None else write(each) for each in values])
+
+
 def _text(value: str) -> str:
+    return f'"{_escaped(value)}"'
+
+
+def _escaped(value: str) -> str:
     if "\\" in value or '"' in value:
         value = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{value}"'
+    return value
+
+
+def _texts(values: Sequence[str]) -> str:
+    joined = "\0".join(values)
+    if joined.count("\0") >= len(values):
+        return ",".join(map(_text, values))  # one of them has what was put between them
+    return f'"{_escaped(joined)}"'.replace("\0", '","')
 
 
 def _bytes(value: bytes) -> str:
@@ -217,6 +238,5 @@ _ELEMENT: dict[str, Callable[[Any], str]] = {
     "float8": repr,
     "boolean": str,
 }
-
 
 assert [each.name for each in fields(SessionRow)] == [*_SESSION]

@@ -1,0 +1,58 @@
+"""The values of the statement that appends: PostgreSQL reads in its arrays what was to be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.postgres.append import _ELEMENT, _elements
+from interlock.engine.history.postgres.connection import connect
+from tests.support.laws import examples
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "text": TEXTS | st.sampled_from(("", "NULL", "null", '"', "\\", "{}", "a,b", ' "\\ ')),
+    "bytea": st.binary(max_size=4),
+    "bigint": st.integers(-(2**63), 2**63 - 1),
+    "float8": st.floats(allow_nan=False),
+    "boolean": st.booleans(),
+}
+COLUMNS = st.sampled_from(sorted(VALUES)).flatmap(
+    lambda kind: st.tuples(st.just(kind), st.lists(st.none() | VALUES[kind], max_size=4))
+)
+
+
+class TestLaw:
+    @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(columns=st.lists(COLUMNS, min_size=1, max_size=8))
+    def test_columns_are_read_as_they_were(
+        self, postgresql: PostgresLocation, columns: list[tuple[str, list[Any]]]
+    ) -> None:
+        """Quotes, backslashes, the word NULL and nothing at all come back as what they were."""
+        connection = connect(postgresql)
+        try:
+            arrays = ", ".join(f"%(c{at})s::{kind}[]" for at, (kind, _) in enumerate(columns))
+            written = {
+                f"c{at}": f"{{{_elements(kind, tuple(values))}}}"
+                for at, (kind, values) in enumerate(columns)
+            }
+            [found] = connection.execute_named(f"SELECT {arrays}", written).fetchall()
+        finally:
+            connection.close()
+        assert list(found) == [values for _, values in columns]
+
+    def test_every_type_is_tried(self) -> None:
+        """A new type of column has to be among the examples."""
+        assert _ELEMENT.keys() == VALUES.keys()
+
+
+class TestUnstorable:
+    @pytest.mark.parametrize("values", [("a\0b",), ("a", "b\0"), ("\0", None)])
+    def test_its_place_is_kept(self, values: tuple[str | None, ...]) -> None:
+        """The character that the database does not store is no end of a value."""
+        elements = ["NULL" if each is None else f'"{each}"' for each in values]
+        assert _elements("text", values) == ",".join(elements)
