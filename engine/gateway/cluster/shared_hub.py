@@ -243,10 +243,16 @@ class SharedHub(Hub):
 
     def _tell(self, event: JournalEvent) -> None:
         """Take over what happened at another server."""
-        self.note_end(event.body)
         self._live.note_uses(event)
+        self._show(event)
+
+    def _show(self, event: JournalEvent) -> None:
+        """Show an event, masked, of a session that this server does not host."""
+        body = event.body
+        self.note_end(body)
         self._hand_over(event)
-        self._note_left(event)
+        if isinstance(body, SessionStatus) and body.status in ("done", "failed") and body.by is None:
+            self.ended_with_server(event.session)
 
     def _hand_over(self, shown: Any) -> None:
         super()._hand_over(shown)
@@ -303,15 +309,8 @@ class SharedHub(Hub):
             return
         self._peers.forget(session)
         for event in events:
-            self.note_end(event.body)
-            self._hand_over(self.redaction.event(event))
-            self._note_left(event)
+            self._show(self.redaction.event(event))
         self.taken_over(line)
-
-    def _note_left(self, event: JournalEvent) -> None:
-        body = event.body
-        if isinstance(body, SessionStatus) and body.status in ("done", "failed") and body.by is None:
-            self.ended_with_server(event.session)
 
     def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""

@@ -14,7 +14,7 @@ from interlock.app.config.notifications import NotifySettings
 from interlock.app.hosting.notifications.notifier import moved_services, notifications_of
 from interlock.engine.history.database.location import PostgresLocation
 
-from ...engine.gateway.cluster.test_shared_hub import asked, hub_on
+from ...engine.gateway.cluster.support.hubs import asked, hub_on
 from ...engine.gateway.served import until
 from ..cli.server.test_notify import FAILS, OK, running, served
 from ..cli.server.test_notify_services import OK as TAKEN

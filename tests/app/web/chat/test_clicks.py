@@ -20,8 +20,9 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.hub.hub import ApprovalPolicy
 
-from ....engine.gateway.cluster.test_shared_hub import hub_on, opened
+from ....engine.gateway.cluster.support.hubs import hub_on
 from ....engine.gateway.served import until
+from ....engine.support.external_agent import opened
 from ..fronts import client, fronted
 from .slack_app import (
     ANSWERS,

@@ -20,7 +20,7 @@ from tests.support.postgres import named
 
 from ...history.support.recording import decided, opening
 from ...support.external_agent import AGENT, resumed
-from .test_shared_hub import RULES, becomes, hub_on
+from .support.hubs import RULES, becomes, hub_on
 
 
 @pytest.fixture

@@ -1,0 +1,89 @@
+"""Hubs of several servers on one database, and the sessions of an agent at them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from interlock.engine.approvals.policy import Credential
+from interlock.engine.core.approvers import Operator
+from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.model.records import StepRecord
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.net.net import Transition
+from interlock.engine.sessions.hosted import HostedSession
+
+from ....support.external_agent import opened
+
+RULES = "require human-approval before deploy"
+
+
+async def becomes(found: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something is so."""
+    for _ in range(4000):
+        if await found():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+async def hub_on(location: PostgresLocation) -> SharedHub:
+    hub = await asyncio.to_thread(open_hub, location)
+    assert isinstance(hub, SharedHub)
+    await hub.share()
+    return hub
+
+
+async def asked(hub: SharedHub, other: SharedHub) -> asyncio.Task[object]:
+    """A deploy of an agent at one server that waits for a person, once the other server shows it."""
+    await opened(hub, RULES)
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+    async def shown() -> bool:
+        return bool(await other.approvals())
+
+    await becomes(shown)
+    return task
+
+
+async def approve(hub: SharedHub, task: asyncio.Task[object]) -> None:
+    """Approve the one open request with a token that stays in force."""
+    [request] = await hub.approvals()
+    credential = Credential("ada's", lambda token, needed: True, Operator("ada"))
+    outcome = await hub.decide(
+        request.id, approved=True, by="ada", digest=request.digest, credential=credential
+    )
+    assert outcome.ok, outcome.message
+    await task
+
+
+def transition(hosted: HostedSession, step: StepRecord) -> Transition:
+    """A transition that a record names."""
+    net = hosted.manager.nets[step.net]
+    return next(each for each in net.transitions if each.name == step.transition)
+
+
+async def silent(hub: SharedHub, location: PostgresLocation) -> None:
+    """Have a server renew its lease no more, and that be over: what a dead or paused one looks like."""
+    hub._lease._stop.set()
+    await asyncio.to_thread(hub._lease._thread.join)
+    hub._lease._valid_until = 0.0
+    with reading(location) as connection:
+        connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (hub._lease.id,))
+
+
+async def closing(hub: SharedHub) -> bool:
+    """Tell whether a hub lets nothing more be decided."""
+    return hub._live.freeze.holds
+
+
+async def asked_for(hub: SharedHub, session: str) -> bool:
+    """Tell whether the owner of a session was asked for it."""
+    with reading(hub._lease.location) as connection:
+        return bool(connection.number("SELECT count(*) FROM act WHERE session = ?", (session,)))
+
+
+async def stop_following(hub: SharedHub) -> None:
+    hub._following.cancel()
+    await asyncio.wait([hub._following])

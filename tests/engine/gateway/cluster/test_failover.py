@@ -1,0 +1,414 @@
+"""Sessions of servers that end, or are ended: they go on at another one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from math import inf
+from typing import Any
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.gateway.cluster import shared_hub
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.flow_steps import HANDED_OVER
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import (
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    SessionStatus,
+)
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.hub.hub import Hub, UnknownSessionError
+from interlock.engine.recording.session_end import end_session_left_open
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ...support.external_agent import opened, resumed
+from .support.hubs import (
+    RULES,
+    asked,
+    asked_for,
+    becomes,
+    closing,
+    silent,
+    stop_following,
+)
+
+
+class TestFailover:
+    @pytest.mark.slow
+    async def test_goes_on_at_another_server(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """The agent resumes there under the rules of the record, and what was asked is asked again."""
+        here, there = two
+        lost = await asked(here, there)
+        await silent(here, postgresql)
+
+        async def ended() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(ended)
+        await resumed(there, rules=RULES)
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+        async def asks() -> bool:
+            return bool((await there.session("robin-1")).approvals)
+
+        await becomes(asks)
+        [request] = (await there.session("robin-1")).approvals.values()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
+    async def test_lets_the_silent_one_answer_nothing(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What it would allow is not recorded, so it allows nothing; the journal has one history."""
+        here, there = two
+        await opened(here, RULES)
+        await silent(here, postgresql)
+
+        async def ended() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(ended)
+        with pytest.raises(JournalError):
+            await here.call("robin-1", "t1", "test", {})
+        kinds = [each.body.type for each in await there.recorded("robin-1")]
+        assert "call.decided" not in kinds
+
+    @pytest.mark.slow
+    async def test_performs_what_was_asked_of_the_dead(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Of an answer that was for a server which died its giver is told that it did not count."""
+        here, there = two
+        lost = await asked(here, there)
+        here._following.cancel()
+        [request] = await there.approvals()
+        answer = asyncio.ensure_future(
+            there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        )
+        await silent(here, postgresql)
+        outcome = await asyncio.wait_for(answer, 25)
+        assert not outcome.ok
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
+    async def test_an_agent_that_is_coming_keeps_its_session(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A session that is being resumed where its server's others are ended is not ended as well."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(there)
+        read, go = asyncio.Event(), asyncio.Event()
+        record = there._live._events
+
+        async def slow(session: str) -> list[JournalEvent]:
+            found = await record(session)
+            read.set()
+            await go.wait()
+            return found
+
+        monkeypatch.setattr(there._live, "_events", slow)
+        await silent(here, postgresql)
+        coming = asyncio.ensure_future(resumed(there, rules=RULES))
+        await read.wait()
+        await there.take_over()
+        go.set()
+        await coming
+        await goes_on(there)
+        await there.take_over()
+        assert (await there.session("robin-1")).approvals
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
+    async def test_an_agent_that_comes_amid_the_end_waits_for_it(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Its session is resumed once its end is recorded."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(there)
+        begun, go = threading.Event(), threading.Event()
+
+        def slow(*given: Any) -> tuple[JournalEvent, ...]:
+            begun.set()
+            assert go.wait(20)
+            return end_session_left_open(*given)
+
+        monkeypatch.setattr(shared_hub, "end_session_left_open", slow)
+        await silent(here, postgresql)
+        ending = asyncio.ensure_future(there.take_over())
+        await asyncio.to_thread(begun.wait, 20)
+        coming = asyncio.ensure_future(resumed(there, rules=RULES))
+        await asyncio.sleep(0.05)
+        assert not coming.done()
+        go.set()
+        await asyncio.gather(ending, coming)
+        await goes_on(there)
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+
+async def goes_on(hub: SharedHub) -> None:
+    """The session's record makes sense, the hub has it as it is, and its call is asked about again."""
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+    async def asks() -> bool:
+        live = await hub.session("robin-1")
+        return bool(live.approvals) and fold(await hub.recorded("robin-1")).approvals == live.approvals
+
+    await becomes(asks)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class TestAgentThatComesToAnotherServer:
+    @pytest.mark.slow
+    async def test_has_its_session_there(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """The server that had the session lets it go; its question is asked again where the agent is."""
+        here, there = two
+        before = await asked(here, there)
+        await resumed(there, rules=RULES)
+        with pytest.raises(UnknownSessionError):
+            await before
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+        async def asks() -> bool:
+            return bool(await here.approvals())
+
+        await becomes(asks)
+        [request] = await here.approvals()
+        outcome = await here.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        assert here.server_of("robin-1")
+
+
+class TestServerThatEnds:
+    @pytest.mark.slow
+    async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Nothing is closed, and what was asked is asked again where the agent goes on."""
+        here, there = two
+        before = await asked(here, there)
+        await here.close()
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await before
+
+        async def taken() -> bool:
+            return (await there.recorded("robin-1"))[-1].body.type == "session.status"
+
+        await becomes(taken)
+        await resumed(there, rules=RULES)
+        task = asyncio.ensure_future(there.call("robin-1", "d1", "deploy", {"env": "prod"}))
+        await becomes(lambda: Hub.approvals(there))
+        [request] = await there.approvals()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.ok, outcome.message
+        assert (await task).outcome == "allow"
+        bodies = [each.body for each in await there.recorded("robin-1")]
+        assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
+        assert not any(each.unknown for each in bodies if isinstance(each, CallResult))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("first", ["server", "agent"])
+    async def test_leaves_what_an_agent_runs_as_it_is(
+        self, two: tuple[SharedHub, SharedHub], first: str
+    ) -> None:
+        """A call that was allowed runs on, whether the other server or the agent comes first."""
+        here, there = two
+        await opened(here, RULES)
+        assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
+        if first == "agent":
+            there._orphans_due = inf
+        await here.close()
+
+        async def ended() -> bool:
+            return fold(await there.recorded("robin-1")).error == HANDED_OVER
+
+        await becomes(ended)
+        if first == "server":
+            await there.take_over()
+        assert fold(await there.recorded("robin-1")).calls["b1"].status == "running"
+        await resumed(there, rules=RULES)
+        assert (await there.session("robin-1")).calls["b1"].status == "running"
+        await there.result("robin-1", "b1", output="built", is_error=False)
+        assert (await there.session("robin-1")).calls["b1"].status == "done"
+        events = await there.recorded("robin-1")
+        assert fold(events) == await there.session("robin-1")
+        assert not any("unknown" in headline(each) for each in events)
+
+    @pytest.mark.slow
+    async def test_waits_for_tools_that_it_runs(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A tool of an agent hosted here comes to its end, and what the agent wants next waits."""
+        here, there = two
+        running, done = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def build() -> str:
+            """Build."""
+            running.set()
+            await done.wait()
+            return "built"
+
+        model = ScriptedModel([C(b1=("build", {})), C(b2=("build", {}))])
+        agent = Agent(model, name="bot", tools=[build])
+        session = await here.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+        await here.send(session, "go")
+        await running.wait()
+        ending = asyncio.create_task(here.close())
+        await becomes(lambda: closing(here))
+        assert not ending.done()
+        done.set()
+        await ending
+        bodies = [each.body for each in await there.recorded(session)]
+        [result] = [each for each in bodies if isinstance(each, CallResult)]
+        assert (result.call_id, result.unknown) == ("b1", False)
+        assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("first", ["the drain", "the agent"])
+    async def test_while_an_agent_has_its_session_fetched(
+        self, two: tuple[SharedHub, SharedHub], first: str
+    ) -> None:
+        """An agent that comes to another server amid the drain has its session ended once, not twice."""
+        here, there = two
+        lost = await asked(here, there)
+        ways = [here._live.hand_over(), here._hand_over_session("robin-1")]
+        await asyncio.gather(*(ways if first == "the drain" else reversed(ways)))
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await lost
+        events = await there.recorded("robin-1")
+        ends = [each.body for each in events if isinstance(each.body, SessionStatus)]
+        assert [each.status in ("done", "failed") for each in ends].count(True) == 1
+        assert [each.body.type for each in events].count("approval.withdrawn") == 1
+        fold(events)
+        await resumed(there, rules=RULES)
+
+    @pytest.mark.slow
+    async def test_where_the_database_does_not_say_who_else_runs(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sessions are left to whoever takes them, not closed, where it cannot find out just then."""
+        here, there = two
+        await opened(here, RULES)
+
+        def fail(_: PostgresLocation) -> list[object]:
+            raise JournalError("the connection was lost")
+
+        monkeypatch.setattr(shared_hub, "list_servers", fail)
+        await here.close()
+        bodies = [each.body for each in await there.recorded("robin-1")]
+        assert "done" not in [each.status for each in bodies if isinstance(each, SessionStatus)]
+        monkeypatch.undo()
+        await resumed(there, rules=RULES)
+
+    @pytest.mark.slow
+    async def test_that_is_killed_amid_the_drain(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What it had handed over goes on as it was, also where nothing after that happened."""
+        here, there = two
+        await opened(here, RULES)
+        assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
+        here._ends = True
+        here._live.freeze.hold()
+        await here._live.hand_over()
+        coming = asyncio.create_task(resumed(there, rules=RULES))
+        await stop_following(here)
+        await silent(here, postgresql)
+        assert await asyncio.wait_for(coming, 20) == "robin-1"
+        assert (await there.session("robin-1")).calls["b1"].status == "running"
+        await there.result("robin-1", "b1", output="built", is_error=False)
+        assert not any("unknown" in headline(each) for each in await there.recorded("robin-1"))
+        fold(await there.recorded("robin-1"))
+        here._following = None
+
+    @pytest.mark.slow
+    async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """It says at once what it waits for, and hands over at once when it is told to leave now."""
+        here, there = two
+        running = asyncio.Event()
+
+        @tool
+        async def build() -> str:
+            """Build."""
+            running.set()
+            await asyncio.Event().wait()
+            return "built"
+
+        agent = Agent(ScriptedModel([C(b1=("build", {}))]), name="bot", tools=[build])
+        session = await here.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+        await here.send(session, "go")
+        await running.wait()
+        said: list[str] = []
+        here.say_wait = said.append
+        ending = asyncio.create_task(here.close())
+        await becomes(lambda: asyncio.sleep(0, bool(said)))
+        assert said == [f"waiting up to 30 s for build of {session}"]
+        assert not ending.done()
+        here.leave_now()
+        async with asyncio.timeout(10):
+            await ending
+
+        async def unknown() -> bool:
+            return fold(await there.recorded(session)).calls["b1"].status == "unknown"
+
+        await becomes(unknown)
+
+    @pytest.mark.slow
+    async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """An agent that comes while its server ends has its session as soon as that has let it go."""
+        here, there = two
+        await opened(here, RULES)
+        await stop_following(here)
+        coming = asyncio.create_task(resumed(there, rules=RULES))
+        await becomes(lambda: asked_for(there, "robin-1"))
+        here._following = None
+        await here.close()
+        assert await asyncio.wait_for(coming, 10) == "robin-1"
+
+    @pytest.mark.slow
+    async def test_as_the_last_one_closes_them(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Where no other server is left a session ends as it does without a database."""
+        here, there = two
+        await opened(here, RULES)
+        await there.close()
+        await here.close()
+        with reading(postgresql) as connection:
+            assert connection.execute("SELECT status FROM session").fetchall() == [("done",)]
+
+
+class TestServerThatWasEnded:
+    @pytest.mark.slow
+    async def test_says_so_to_whoever_runs_it(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """`interlock serve` ends with that error, for whatever starts it again."""
+        here, _ = two
+        with reading(postgresql) as connection:
+            connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
+        with pytest.raises(JournalError, match="start it again"):
+            await asyncio.wait_for(here.lost(), 20)

@@ -1,0 +1,253 @@
+"""Limits over sessions at several servers: exact, whichever server a call is made at."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from interlock.engine.core.shared_limit import Reservation
+from interlock.engine.gate.types import Step, ToolResult
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.batches.rows import Written
+from interlock.engine.history.batches.writer import Refusal
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.hub.hub import Hub
+from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ...support.external_agent import AGENT, opened
+from .support.hubs import (
+    becomes,
+    silent,
+    stop_following,
+    transition,
+)
+
+ONE_REFUND = "limit refund to 1 per 1d across everyone"
+
+
+async def refunding(
+    two: tuple[SharedHub, SharedHub], rules: str = ONE_REFUND
+) -> tuple[SharedHub, SharedHub]:
+    """Agents at two servers under one limit; neither server hears of the other from now on."""
+    here, there = two
+    await opened(here, rules)
+    config = SessionConfig(compile_rules(rules).registry, by="ada")
+    await there.open_external(AGENT, config, session_id="robin-2")
+    for hub in two:
+        await stop_following(hub)
+    return here, there
+
+
+class TestLimitsOverSessions:
+    @pytest.mark.slow
+    async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A use at one server counts at the other, which has heard nothing of it."""
+        here, there = await refunding(two)
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+        answer = await there.call("robin-2", "r2", "refund", {})
+        assert answer.outcome == "block", answer
+        assert "refund" in (answer.reason or "")
+
+    @pytest.mark.slow
+    async def test_the_last_use_is_taken_once(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of two servers that both find one use left exactly one takes it; the other judges again."""
+        here, there = await refunding(two)
+        counters = there._live._uses.reservations._store
+        reserve, tries = counters.reserve, []
+
+        def second(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            if not tries:  # the other server takes it between the look and the reservation
+                done = asyncio.run_coroutine_threadsafe(here.call("robin-1", "r1", "refund", {}), loop)
+                assert done.result(20).outcome == "allow"
+            tries.append(reserve(wanted, versions))
+            return tries[-1]
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(counters, "reserve", second)
+        answer = await there.call("robin-2", "r2", "refund", {})
+        assert answer.outcome == "block"
+        assert tries == [False]
+
+    @pytest.mark.slow
+    async def test_many_at_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Of calls at both servers in one moment as many are allowed as there are uses."""
+        here, there = await refunding(two, "limit refund to 5 per 1d across everyone")
+        answers = await asyncio.gather(
+            *(here.call("robin-1", f"a{n}", "refund", {}) for n in range(6)),
+            *(there.call("robin-2", f"b{n}", "refund", {}) for n in range(6)),
+        )
+        assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
+
+    @pytest.mark.slow
+    async def test_calls_of_one_moment_reserve_together(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those that come while one reserves cost one statement, with no more than what is left."""
+        rules = "limit refund to 5 per 1d across everyone"
+        here, _ = await refunding(two, rules)
+        config = SessionConfig(compile_rules(rules).registry, by="ada")
+        names = [await here.open_external(AGENT, config, session_id=f"wren-{n}") for n in range(8)]
+        counters = here._live._uses.reservations._store
+        reserve, asked = counters.reserve, []
+
+        def noted(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            asked.append(len(wanted))
+            return reserve(wanted, versions)
+
+        assert (await here.call("robin-1", "r", "refund", {})).outcome == "allow"  # it knows the counter
+        monkeypatch.setattr(counters, "reserve", noted)
+        answers = await asyncio.gather(*(here.call(name, "r", "refund", {}) for name in names))
+        assert sorted(each.outcome for each in answers) == ["allow"] * 4 + ["block"] * 4
+        assert asked == [1, 3]
+
+    @pytest.mark.slow
+    async def test_a_session_reserves_for_one_call_at_a_time(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a session's own limit refuses never seems used to other servers."""
+        rules = "limit refund to 3 per 1d across everyone\nlimit refund to 1 per session"
+        here, there = await refunding(two, rules)
+        counters = here._live._uses.reservations._store
+        reserve, asked = counters.reserve, []
+
+        def noted(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            asked.extend(wanted)
+            return reserve(wanted, versions)
+
+        monkeypatch.setattr(counters, "reserve", noted)
+        answers = await asyncio.gather(*(here.call("robin-1", f"r{n}", "refund", {}) for n in range(4)))
+        assert sorted(each.outcome for each in answers) == ["allow", "block", "block", "block"]
+        assert len(asked) == 1
+        assert (await there.call("robin-2", "r", "refund", {})).outcome == "allow"
+
+    @pytest.mark.slow
+    async def test_a_call_whose_agent_goes_holds_up_nobody(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A call that is cancelled while it reserves gives its use back, and the next one gets it."""
+        here, _ = await refunding(two)
+        reservations = here._live._uses.reservations
+        store, begun, goes_on = reservations._store, threading.Event(), threading.Event()
+        reserve = store.reserve
+
+        def slow(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            begun.set()
+            assert goes_on.wait(20)
+            return reserve(wanted, versions)
+
+        monkeypatch.setattr(store, "reserve", slow)
+        gate = here._live.hosted("robin-1").manager
+        gone = asyncio.ensure_future(gate.handle_tool_call(ToolCall("r1", "refund", {})))
+        assert await asyncio.to_thread(begun.wait, 20)
+        gone.cancel()
+        await asyncio.wait([gone])
+        goes_on.set()
+        assert (await here.call("robin-1", "r2", "refund", {})).outcome == "allow"
+
+        async def given_back() -> bool:
+            return not reservations._work
+
+        await becomes(given_back)
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT call_id, kept FROM reservation").fetchall()
+        assert found == [("r2", True)]
+
+    @pytest.mark.slow
+    async def test_an_approved_call_is_not_asked_about_again(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """A call that waited for a person takes a use when it is released, though others used some."""
+        rules = "limit refund to 2 per 1d across everyone\nrequire human-approval before refund"
+        here, there = await refunding(two, rules)
+
+        async def approved(hub: SharedHub, session: str, call_id: str = "c") -> str:
+            call = asyncio.ensure_future(hub.call(session, call_id, "refund", {}))
+            await becomes(lambda: Hub.approvals(hub))
+            [request] = await Hub.approvals(hub)
+            await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+            return (await call).outcome
+
+        assert await approved(here, "robin-1") == "allow"
+        assert await approved(there, "robin-2") == "allow"
+        assert await approved(here, "robin-1", "d") == "block"
+
+    @pytest.mark.slow
+    async def test_that_cannot_be_reserved_block(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where the database does not answer nothing is let through, and nothing is used up."""
+        here, there = await refunding(two)
+
+        def fails(*_: object) -> bool:
+            raise JournalError("the database does not answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(here._live._uses.reservations._store, "reserve", fails)
+            answer = await here.call("robin-1", "r1", "refund", {})
+        assert answer.outcome == "block"
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+
+    @pytest.mark.slow
+    async def test_a_use_without_a_record_ends_with_its_server(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """What a server reserved and did not record is free once it has ended; it is never recorded."""
+        here, there = await refunding(two)
+        written: list[asyncio.Future[object]] = []
+        committed = here._journal._writer.commit
+        held = threading.Event()
+
+        def late(batch: Sequence[Written]) -> Mapping[str, Refusal]:
+            if any(each.event.body.type == "call.decided" for each in batch):
+                written.append(asyncio.Future(loop=loop))
+                assert held.wait(20)
+            return committed(batch)
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(here._journal._writer, "commit", late)
+        lost = asyncio.ensure_future(here.call("robin-1", "r1", "refund", {}))
+
+        async def reserved() -> bool:
+            return bool(written)
+
+        await becomes(reserved)
+        blocked = await there.call("robin-2", "r2", "refund", {})
+        assert blocked.outcome == "block"
+        await silent(here, postgresql)
+        assert (await there.call("robin-2", "r3", "refund", {})).outcome == "allow"
+        held.set()
+        with pytest.raises(JournalError):
+            await lost
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT session, kept FROM reservation").fetchall()
+        assert found == [("robin-2", True)]
+
+    @pytest.mark.slow
+    async def test_what_never_ran_is_given_back(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A use whose call is recorded as one that never ran is free at every server."""
+        here, there = await refunding(two)
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+        hosted = here._live.hosted("robin-1")
+        decided = hosted.calls.index.decided["r1"]
+        steps = tuple(Step(each.net, transition(hosted, each), each.tool) for each in decided.steps)
+        await hosted.settle(ToolResult("r1", "refund", {}, True, steps), "it did not run", 0.0)
+        with reading(postgresql) as connection:
+            assert connection.number("SELECT count(*) FROM reservation") == 0
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
