@@ -1,7 +1,7 @@
 """Durable decisions of several servers in one PostgreSQL, beside the bare statement and beside SQLite.
 
-`python -m tests.bench.cluster ours|raw|sqlite LOCATION` is one server: it says `ready`, waits for a line,
-and prints how many decisions it wrote and in what time.
+`python -m tests.bench.cluster ours|raw|grouped|sqlite LOCATION` is one server: it says `ready`, waits for
+a line, and prints how many decisions it wrote and in what time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,11 +26,12 @@ from interlock.engine.history.postgres.server import ServerLease
 
 from ..engine.history.support.recording import opening
 from ..support.postgres import PostgresServer, programs
-from .journal import CALLERS, _decision, _ready
+from .journal import CALLERS, _decision, _ready, _release
 
-ROUNDS = 30
+ROUNDS = 60
 TURNS = 3
 SERVERS = (1, 2, 3)
+WAYS = ("ours", "raw", "grouped")
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
@@ -37,7 +39,9 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
     "raw" executes the journal's own statement with rows that are ready, as many at a time as there are
     callers, on as many connections as there are servers: beside it, what the journal costs is everything
-    else. The database and the servers share this machine's processors.
+    else. "grouped" does so for callers that each wait for their own, as those of a server do: beside it,
+    the cost is what a journal knows and checks. The database and the servers share this machine's
+    processors.
     """
     if programs() is None:
         print("cluster: needs PostgreSQL's server: apt install postgresql", file=sys.stderr)
@@ -54,7 +58,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
             for turn in range(TURNS):
                 rates.setdefault(("sqlite", 1), []).append(_run("sqlite", [directory / f"{turn}.db"]))
                 for servers in SERVERS:
-                    for way in ("ours", "raw"):
+                    for way in WAYS:
                         place = PostgresLocation(database.url, f"{way}_{servers}_{turn}")
                         rate = _run(way, [f"{place}"] * servers)
                         rates.setdefault((way, servers), []).append(rate)
@@ -62,10 +66,12 @@ def measure() -> Iterator[tuple[str, float, str]]:
             database.stop()
         yield f"durable decisions, SQLite, {CALLERS} callers", median(rates["sqlite", 1]), "1/s"
         for servers in SERVERS:
-            ours, raw = rates["ours", servers], rates["raw", servers]
+            ours, raw, grouped = (rates[way, servers] for way in WAYS)
             yield f"PostgreSQL, {servers} × {CALLERS} callers", median(ours), "1/s"
             yield "the statement alone, rows ready", median(raw), "1/s"
+            yield "the same with as many callers", median(grouped), "1/s"
             yield "ours / the statement", _ratio(ours, raw), "ratio (goal ≥ 0.8)"
+            yield "ours / the statement with callers", _ratio(ours, grouped), "ratio"
         yield "two servers / one", _ratio(rates["ours", 2], rates["ours", 1]), "ratio (goal ≥ 1.3)"
         yield "three servers / one", _ratio(rates["ours", 3], rates["ours", 1]), "ratio"
         yield "one server / SQLite", _ratio(rates["ours", 1], rates["sqlite", 1]), "ratio"
@@ -102,10 +108,13 @@ def _run(way: str, places: Sequence[object]) -> float:
 
 
 def _serve(way: str, place: str, number: int) -> None:
-    if way == "raw":
-        _raw(place, number)
-    else:
-        asyncio.run(_ours(place, number))
+    match way:
+        case "raw":
+            _raw(place, number)
+        case "grouped":
+            asyncio.run(_grouped(place, number))
+        case _:
+            asyncio.run(_ours(place, number))
 
 
 def _begin() -> float:
@@ -130,55 +139,108 @@ async def _ours(place: str, number: int) -> None:
     await asyncio.to_thread(journal.close)
 
 
-def _raw(place: str, number: int) -> None:
-    location = PostgresLocation.of(place)
-    with Journal.open(location) as journal:
-        names = [f"s{number}-{each}" for each in range(CALLERS)]
-        for each in names:
-            journal.write(each, opening())
-    lease = ServerLease.take(location)
-    connection = connect(location)
-    connection.execute("UPDATE owner SET server = ? WHERE session LIKE ?", (lease.id, f"s{number}-%"))
-    last = lease.last_number(connection)
-    owned = {
-        session: (epoch, seq, head)
-        for session, epoch, seq, head in connection.execute(
-            "SELECT session, epoch, seq, hash FROM owner WHERE server = ?", (lease.id,)
+class _Statement:
+    """The journal's own statement with rows that are ready, for the sessions of one server."""
+
+    def __init__(self, place: str, number: int) -> None:
+        location = PostgresLocation.of(place)
+        self.names = [f"s{number}-{each}" for each in range(CALLERS)]
+        with Journal.open(location) as journal:
+            for each in self.names:
+                journal.write(each, opening())
+        self.lease = ServerLease.take(location)
+        self._connection = connection = connect(location)
+        connection.execute(
+            "UPDATE owner SET server = ? WHERE session LIKE ?", (self.lease.id, f"s{number}-%")
         )
-    }
-    lines = {
-        row[0]: list(row)
-        for row in connection.execute(
-            "SELECT id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, "
-            "error, kind, parent, parent_seq, source, imported FROM session WHERE id LIKE ?",
-            (f"s{number}-%",),
-        )
-    }
-    ready = [[_ready(each, turn) for each in range(CALLERS)] for turn in range(ROUNDS)]
-    begun = _begin()
-    for turn in ready:
-        before = last
+        self._last = self.lease.last_number(connection)
+        self._owned = {
+            session: (epoch, seq, head)
+            for session, epoch, seq, head in connection.execute(
+                "SELECT session, epoch, seq, hash FROM owner WHERE server = ?", (self.lease.id,)
+            )
+        }
+        self._lines = {
+            row[0]: list(row)
+            for row in connection.execute(
+                "SELECT id, agent, model, mode, status, opened, updated, events, calls, blocked, "
+                "waiting, error, kind, parent, parent_seq, source, imported FROM session WHERE id LIKE ?",
+                (f"s{number}-%",),
+            )
+        }
+        self._ready = [[_ready(each, turn) for each in range(CALLERS)] for turn in range(ROUNDS)]
+
+    def append(self, batch: Sequence[tuple[int, int]]) -> None:
+        """Write the decisions of some callers, each with the number of its turn."""
+        before = self._last
         moves: list[Any] = []
         events: list[Any] = []
         decisions: list[Any] = []
-        for session, (event, decision) in zip(names, turn, strict=True):
-            last += 1
-            epoch, seq, head = owned[session]
-            event[0] = decision[0] = lease.base() + last
+        for caller, turn in batch:
+            session, (event, decision) = self.names[caller], self._ready[turn][caller]
+            self._last += 1
+            epoch, seq, head = self._owned[session]
+            event[0] = decision[0] = self.lease.base() + self._last
             event[1] = decision[1] = session
             moves.append((session, epoch, seq, head, seq + 1, event[-1]))
-            owned[session] = epoch, seq + 1, event[-1]
-            lines[session][7] += 1
+            self._owned[session] = epoch, seq + 1, event[-1]
+            self._lines[session][7] += 1
             events.append(event)
             decisions.append(decision)
-        values = arrays(
-            m=moves, s=[lines[each] for each in names], e=events, d=decisions, r=[], g=[], u=[], x=[]
-        )
-        own = {"server": lease.id, "lane": lease.lane, "before": before, "last": last}
-        found = connection.execute_named(APPEND, {**own, **values}).fetchall()
-        assert len(found) == CALLERS + 1
+        lines = [self._lines[self.names[caller]] for caller, _ in batch]
+        values = arrays(m=moves, s=lines, e=events, d=decisions, r=[], g=[], u=[], x=[])
+        own = {"server": self.lease.id, "lane": self.lease.lane, "before": before, "last": self._last}
+        found = self._connection.execute_named(APPEND, {**own, **values}).fetchall()
+        assert len(found) == len(batch) + 1
+
+
+def _raw(place: str, number: int) -> None:
+    """All callers at once, turn by turn."""
+    statement = _Statement(place, number)
+    begun = _begin()
+    for turn in range(ROUNDS):
+        statement.append([(each, turn) for each in range(CALLERS)])
     print(CALLERS * ROUNDS, time.perf_counter() - begun)
-    lease.release()
+    statement.lease.release()
+
+
+async def _grouped(place: str, number: int) -> None:
+    """Callers that each wait for theirs, and a thread that writes what has been handed over meanwhile."""
+    statement = _Statement(place, number)
+    loop = asyncio.get_running_loop()
+    arrived = threading.Condition()
+    queue: list[tuple[int, int, asyncio.Future[None]]] = []
+    closing = False
+
+    def write() -> None:
+        while True:
+            with arrived:
+                while not queue and not closing:
+                    arrived.wait()
+                batch, queue[:] = queue[:], []
+            if not batch:
+                return
+            statement.append([(caller, turn) for caller, turn, _ in batch])
+            loop.call_soon_threadsafe(_release, [future for _, _, future in batch])
+
+    async def call(caller: int) -> None:
+        for turn in range(ROUNDS):
+            future: asyncio.Future[None] = loop.create_future()
+            with arrived:
+                queue.append((caller, turn, future))
+                arrived.notify()
+            await future
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    begun = _begin()
+    await asyncio.gather(*(call(each) for each in range(CALLERS)))
+    print(CALLERS * ROUNDS, time.perf_counter() - begun)
+    with arrived:
+        closing = True
+        arrived.notify()
+    await asyncio.to_thread(thread.join)
+    statement.lease.release()
 
 
 if __name__ == "__main__":

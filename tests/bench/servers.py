@@ -8,16 +8,19 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median, quantiles
+from typing import TypeAlias
 
 from interlock.engine.gateway.client.agent import AgentClient, AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.cluster.shared_hub import EVERY
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import CallDecided, EventBody, MessageAdded
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.history.postgres.connection import connect
 from interlock.engine.history.postgres.server import LEASE_SECONDS
@@ -120,9 +123,10 @@ async def _request(console: ConsoleClient, number: int) -> ApprovalState:
 async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list[Line]:
     """Calls of agents at one server, in turns with a journal alone; and calls of a shared limit.
 
-    That journal has tables of its own: the server would read what another one records beside it.
+    That journal has tables of its own: the server would read what another one records beside it. It takes
+    decisions, and then the very events of the agents' calls, a proposal and a decision for each.
     """
-    seen: dict[str, list[float]] = {"journal": [], "agents": [], "counted": []}
+    seen: dict[str, list[float]] = {"journal": [], "agents": [], "same": [], "counted": []}
     worked = {"agents": 0.0, "counted": 0.0}
     with ExitStack() as processes:
         (to,) = _servers(processes, place, 1)
@@ -132,20 +136,26 @@ async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list
             await asyncio.gather(*(journal.append(each, opening()) for each in names))
             async with clients(to, AT_ONCE) as agents:
                 for turn in range(TURNS):
-                    seen["journal"].append(await _alone(journal, names, turn))
+                    seen["journal"].append(await _taken(journal, names, _decisions(turn)))
                     for name, tool in (("agents", "work"), ("counted", "order")):
                         before = to.worked()
                         seen[name].append(await rate(agents, TRIPS, tool=tool))
                         worked[name] += to.worked() - before
+                        if name == "agents":
+                            same = [_last_calls(place, each.session) for each in agents]
+                            seen["same"].append(await _taken(journal, names, same))
         finally:
             await asyncio.to_thread(journal.close)
     ratios = [a / b for a, b in zip(seen["agents"], seen["journal"], strict=True)]
+    same = [a / b for a, b in zip(seen["agents"], seen["same"], strict=True)]
     counted = [a / b for a, b in zip(seen["counted"], seen["agents"], strict=True)]
     cost = {name: seconds / (TURNS * TRIPS) * 1e6 for name, seconds in worked.items()}
     return [
         (f"the journal alone, {AT_ONCE} callers", median(seen["journal"]), "decisions per s"),
         (f"one server, {AT_ONCE} agents", median(seen["agents"]), "round trips per s"),
         ("of the journal alone", median(ratios), "ratio (goal ≥ 0.4)"),
+        ("the journal alone with the events of these calls", median(seen["same"]), "calls per s"),
+        ("round trips of that", median(same), "ratio"),
         ("the server's processor time", cost["agents"], "µs a round trip"),
         ("the same where a limit counts over all servers", median(seen["counted"]), "round trips per s"),
         ("of those without", median(counted), "ratio"),
@@ -153,18 +163,34 @@ async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list
     ]
 
 
-async def _alone(journal: Journal, names: list[str], turn: int) -> float:
-    """Decisions a second that a server's journal takes from as many callers."""
-    rounds = TRIPS // len(names)
-    bodies = [[_decision(each, turn * rounds + n) for n in range(rounds)] for each in range(len(names))]
+_Batches: TypeAlias = Sequence[Sequence[Sequence[EventBody]]]
+"""Of each caller what it hands over, one batch after the other."""
 
-    async def call(each: int) -> None:
-        for body in bodies[each]:
-            await journal.append(names[each], body)
+
+def _decisions(turn: int) -> _Batches:
+    rounds = TRIPS // AT_ONCE
+    return [[[_decision(each, turn * rounds + n)] for n in range(rounds)] for each in range(AT_ONCE)]
+
+
+def _last_calls(place: PostgresLocation, session: str | None) -> Sequence[Sequence[EventBody]]:
+    """The events of the calls of a turn: for each the call as the agent made it, and its decision."""
+    assert session is not None
+    bodies = [event.body for event in open_reader(place).events(session)][-2 * TRIPS // AT_ONCE :]
+    calls = list(zip(bodies[::2], bodies[1::2], strict=True))
+    assert all(isinstance(a, MessageAdded) and isinstance(b, CallDecided) for a, b in calls)
+    return calls
+
+
+async def _taken(journal: Journal, names: list[str], batches: _Batches) -> float:
+    """Batches a second that a server's journal takes from as many callers."""
+
+    async def call(name: str, own: Sequence[Sequence[EventBody]]) -> None:
+        for each in own:
+            await journal.append(name, *each)
 
     begun = time.perf_counter()
-    await asyncio.gather(*(call(each) for each in range(len(names))))
-    return rounds * len(names) / (time.perf_counter() - begun)
+    await asyncio.gather(*(call(*each) for each in zip(names, batches, strict=True)))
+    return sum(map(len, batches)) / (time.perf_counter() - begun)
 
 
 async def _beside(place: PostgresLocation) -> list[Line]:

@@ -21,7 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestWays:
-    @pytest.mark.parametrize("way", ["ours", "raw"])
+    @pytest.mark.parametrize("way", cluster.WAYS)
     def test_in_postgresql(
         self, way: str, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
