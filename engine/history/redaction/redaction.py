@@ -40,9 +40,12 @@ _SIGNS = ("curl", "key", "secret")
 """Parts, in small letters, of texts in which values are given in other ways."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
 _SHORT = 1_000
-"""Characters of a text whose masked form is kept for the next events that have it."""
+"""Characters of a text or command whose masked form is kept for the next events that have it."""
 _KEPT = 512
 """Number of such texts. A call's input is in its proposal, its request and its decision."""
+_LONG = 100_000
+"""Characters of a text that is kept for the events that follow at once."""
+_KEPT_LONG = 4
 _WORDS = 16
 """Words of a command before an option in which its program is looked for."""
 _HELD = ("value", "Value")
@@ -82,21 +85,30 @@ class Redaction:
         self._names = TellingNames(also)
         self.telling = self._names.telling
         self._signs = tuple({*self._names.sights, *KEY_SIGNS, *_SIGNS})
-        self._reader = reader
         self._masked_short = lru_cache(_KEPT)(self._masked)
+        self._masked_long = lru_cache(_KEPT_LONG)(self._masked)
         self._field = lru_cache(_KEPT)(self._look_at)
+        self._read_with(reader)
 
     def reading(self, reader: ShellReader) -> Redaction:
         """The same with a reader of shell commands, unless there is one."""
         if self._reader is not None:
             return self
         found = copy(self)
-        found._reader = reader
+        found._read_with(reader)
         return found
+
+    def _read_with(self, reader: ShellReader | None) -> None:
+        self._reader = reader
+        self._masked_command = lru_cache(_KEPT)(self._command)
 
     def text(self, text: str) -> str:
         """`text` with the secrets in it masked; the same object where there are none."""
-        shown = self._masked_short(text) if len(text) <= _SHORT else self._masked(text)
+        size = len(text)
+        mask = (
+            self._masked_short if size <= _SHORT else self._masked_long if size <= _LONG else self._masked
+        )
+        shown = mask(text)
         return text if shown == text else shown
 
     def _masked(self, text: str) -> str:
@@ -104,6 +116,10 @@ class Redaction:
 
     def command(self, text: str) -> str:
         """A shell command with the secrets in its words masked; the same object where there are none."""
+        shown = self._masked_command(text) if len(text) <= _SHORT else self._command(text)
+        return text if shown == text else shown
+
+    def _command(self, text: str) -> str:
         return masked(text, shell_spans(text, self._spans, self._reader))
 
     def _spans(self, text: str) -> list[Span]:
