@@ -56,10 +56,9 @@ def encoded(body: EventBody) -> Encoded:
         if text.isascii():
             shown = _dumps(facts, _members, _SORTED)
             hidden = _dumps(content, _members, _SORTED)
-            if (
-                (_are_plain(facts, loose) or _is_exact(shown, facts.values()))
-                and (_has_scalars(content.values()) or _is_exact(hidden, content.values()))
-                and _is_shallow(hidden)
+            if (_are_plain(facts, loose) or _is_exact(shown, facts.values())) and (
+                _has_scalars(content.values())
+                or (_is_exact(hidden, content.values()) and _is_shallow(hidden))
             ):
                 return construct_tuple(Encoded, (text.decode(), (shown, hidden)))
     except TypeError:

@@ -102,6 +102,10 @@ class TestQuickWay:
         body = decided("c1", "test", step(NET, "do-test", "test", deferred=True), rule=RULE)
         assert encoded(body).parts is not None
 
+    def test_brackets_in_a_text_are_no_levels(self) -> None:
+        """A file with a thousand brackets is written as quickly as one without."""
+        assert encoded(decided("c1", "write", input={"text": "[{" * 1000})).parts is not None
+
     @pytest.mark.parametrize(
         "values", [{"n": float("nan")}, {"n": 1.0}, {"n": [0.05]}, {"n": 2**64}, {"é": 1, "n": 2}]
     )
