@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from interlock.app.cli.lark_import import keep_lark_small
+from interlock.app.hosting.arenas import share_one_arena
 from interlock.app.terminal.gc import settle_collector
 from interlock.engine.core.clock import Clock
 from interlock.engine.gateway.cluster.shared_hub import open_hub
@@ -92,6 +93,7 @@ def run(main: Coroutine[None, None, None], loop: str) -> None:
 async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
     # As the `interlock` command.
     keep_lark_small()
+    share_one_arena()
     tokens = TokenFile((secrets or directory) / "tokens.json")
     agent = tokens.issue("agent", f"bench-{os.getpid()}")
     operator = tokens.issue("operator", f"ada-{os.getpid()}")

@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.operators import operators
     from ...config.trust import rule_texts
     from ...hosting import server
+    from ...hosting.arenas import share_one_arena
     from ...hosting.certificate import server_certificate
 
     try:
@@ -149,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"consoles with the one in {console}: interlock console --connect {url}")
             print(f"Ctrl+C ends it{idle}.", flush=True)
 
+        share_one_arena()
         limits = serving.settings.limits
         server.raise_file_limit(limits.connections + limits.strangers)
         with asyncio.Runner(loop_factory=server.loop_factory()) as runner:
