@@ -120,6 +120,7 @@ class ApprovalRequests:
         try:
             with self._requests.counted(opener):
                 await self._host.record(asked, on_written=waits.note)
+                del asked  # as large as all that is shown of it, and the wait may last for days
                 self.deadlines.arm(waits)
                 self.deadlines.arm_escalation(waits)
                 if about in table.claims:

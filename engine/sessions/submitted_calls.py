@@ -429,9 +429,7 @@ class SubmittedCalls:
     async def _decide(self, open_call: OpenCall, question: PendingQuestion | None) -> None:
         """Returns once the decision on a call is durable. The gate is left alone once it has decided."""
         call = open_call.call
-        # The decision follows it in the record, or is lost with it: they need not be waited for singly.
-        if (proposed := self._proposed(call)) is not None:
-            open_call.proposed = self._host.hand_over(proposed)
+        self._propose(open_call)
         problem = await self._pass_gate(open_call, question)
         # Nobody ends it before this: an id whose first call is not in the record could get another one.
         if open_call.proposed is not None:
@@ -444,6 +442,14 @@ class SubmittedCalls:
             raise JournalError(
                 f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem
+
+    def _propose(self, open_call: OpenCall) -> None:
+        """Hand the call over to be recorded as its agent made it.
+
+        The decision follows it in the record, or is lost with it: they need not be waited for singly.
+        """
+        if (proposed := self._proposed(open_call.call)) is not None:
+            open_call.proposed = self._host.hand_over(proposed)
 
     async def _pass_gate(self, open_call: OpenCall, question: PendingQuestion | None) -> Exception | None:
         """Have the gate decide, unless the call is ended early; returns the error, if any."""

@@ -112,24 +112,26 @@ class PendingCalls:
         if not is_new:
             self._hub.note_connection(session.id, call.call, connected=True)
 
+        call_id = call.call  # the call itself may be large, and its answer far away
+
         def done(answer: asyncio.Future[CallAnswer]) -> None:
             session.used = self._clock()
             del pending.answers[answer]
             is_cancelled = answer.cancelled()
             failed = not is_cancelled and answer.exception() is not None
             if not is_cancelled and not failed and answer.result().outcome != "waiting":
-                self._forget(session, call.call)
-            elif pending.answers or session.pending.get(call.call) is not pending:
+                self._forget(session, call_id)
+            elif pending.answers or session.pending.get(call_id) is not pending:
                 return
             elif is_new and failed:
-                self._forget(session, call.call)
+                self._forget(session, call_id)
             else:
                 pending.withdrawal = asyncio.get_running_loop().call_later(
-                    self._limits.absent, self._withdraw, session, call.call, pending
+                    self._limits.absent, self._withdraw, session, call_id, pending
                 )
                 if is_cancelled:
                     # Its connection is gone. One that was told to wait may ask again at any time.
-                    self._hub.note_connection(session.id, call.call, connected=False)
+                    self._hub.note_connection(session.id, call_id, connected=False)
 
         answer.add_done_callback(done)
         if call.wait is not None:
