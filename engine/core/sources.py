@@ -22,6 +22,8 @@ ITEMS = ("*",)
 """The path of the texts and numbers that a result itself lists: `* of get_channels`."""
 
 _OF = " of "
+_NO_SOURCES: frozenset[str] = frozenset()
+"""One for all the sessions whose rules look for no values."""
 
 MOST_WORDS = 200_000
 MOST_CHARACTERS = 8_000_000
@@ -109,9 +111,9 @@ class SourceTexts:
             path, tool = source_parts(source)
             if path:
                 self._members.setdefault(tool, {})[path] = texts
-        self.sources = frozenset(kept)
+        self.sources = frozenset(kept) if kept else _NO_SOURCES
         """Those that are listened to."""
-        self.speakers = frozenset(source_parts(source)[1] for source in kept)
+        self.speakers = frozenset(source_parts(source)[1] for source in kept) if kept else _NO_SOURCES
         """Those whose texts are listened to: `user` and tools, of which perhaps only members count."""
 
     def listen(self, sources: Iterable[str]) -> None:

@@ -49,7 +49,13 @@ def rule_record(rule: Rule | None) -> RuleRecord | None:
     """Source of a rule as the journal keeps it; `None` for hand-built nets."""
     if rule is None or rule.source is None:
         return None
-    return RuleRecord(file=rule.source.file, line=rule.source.line, text=rule.source.text.strip())
+    return _rule_record(rule.source.file, rule.source.line, rule.source.text.strip())
+
+
+@lru_cache(maxsize=1024)
+def _rule_record(file: str, line: int, text: str) -> RuleRecord:
+    """The record of a rule, which thousands of requests have in common."""
+    return RuleRecord(file=file, line=line, text=text)
 
 
 def plan_records(forecast: Iterable[StepForecast]) -> tuple[PlanStepRecord, ...]:

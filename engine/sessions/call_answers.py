@@ -50,18 +50,18 @@ class CallIndex:
     `latest` is by an agent's own id the id of the last call made under it, where that is another;
     `renamed` are those ids. `settled` are the calls that have a result. `late` are those whose client has
     gone: undecided, or denied by a person in the meantime. `holders` are the agent's own ids of late
-    calls that were made again.
+    calls that were made again. The sets of what is rare are replaced, so that most sessions have none.
     """
 
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
     latest: dict[str, str] = field(default_factory=dict[str, str])
-    renamed: set[str] = field(default_factory=set[str])
+    renamed: frozenset[str] = frozenset()
     settled: set[str] = field(default_factory=set[str])
     late: dict[str, LateCall] = field(default_factory=dict[str, LateCall])
     holders: dict[str, str] = field(default_factory=dict[str, str])
-    _denied: set[str] = field(default_factory=set[str])
-    _approved: set[str] = field(default_factory=set[str])
+    _denied: frozenset[str] = frozenset()
+    _approved: frozenset[str] = frozenset()
 
     def current(self, own: str) -> str:
         """The id in the record of the last call that an agent made under its `own` id."""
@@ -114,7 +114,7 @@ class CallIndex:
 
     def _name(self, own: str, call_id: str) -> None:
         self.latest[own] = call_id
-        self.renamed.add(call_id)
+        self.renamed |= {call_id}
 
     def take(self, body: EventBody) -> None:
         """Move on by one event."""
@@ -132,13 +132,11 @@ class CallIndex:
                 self.late.pop(body.call_id, None)
                 self.hand_over(body.call_id, body.made_as)
             case ApprovalDecided(approved=False) if body.call_id in self.late:
-                self._denied.add(body.call_id)
+                self._denied |= {body.call_id}
             case ApprovalFused():
-                self._approved.add(body.call_id)
-            case ApprovalTakenBack():
-                self._approved.discard(body.call_id)
-            case ApprovalWithdrawn(again=True):
-                self._approved.discard(body.call_id)
+                self._approved |= {body.call_id}
+            case ApprovalTakenBack() | ApprovalWithdrawn(again=True):
+                self._approved -= {body.call_id}
             case ApprovalWithdrawn(again=False):
                 self.late.pop(body.call_id, None)
             case SessionResumed():

@@ -169,6 +169,7 @@ class Connection:
                 if self._ending is not None:
                     break
                 await self._take(frame, handlers)
+                del frame  # it may be large, and the next one far away
         except ConnectionClosed:
             pass
         finally:

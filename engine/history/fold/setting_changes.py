@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ..model.events import (
@@ -74,6 +75,12 @@ class SettingChange(NamedTuple):
     call_id: str = ""
 
 
+@lru_cache(maxsize=1024)
+def _net_keys(active: tuple[str, ...]) -> frozenset[str]:
+    """Keys of nets as a set, which most sessions have in common."""
+    return frozenset(active)
+
+
 @dataclass(slots=True)
 class RecordedSettings:
     """The settings of a session, as of the last event that was taken.
@@ -92,7 +99,7 @@ class RecordedSettings:
     @classmethod
     def opened(cls, body: SessionOpened) -> RecordedSettings:
         """Those that a session begins with."""
-        settings = cls(mode=body.mode, active=frozenset(body.active), max_cost=body.max_cost)
+        settings = cls(mode=body.mode, active=_net_keys(body.active), max_cost=body.max_cost)
         settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
         settings._add_rules(body.nets)
         return settings
@@ -182,7 +189,7 @@ class RecordedSettings:
         ]
 
     def _take_nets(self, body: SessionResumed | RulesReplaced) -> None:
-        self.active = frozenset(body.active)
+        self.active = _net_keys(body.active)
         for key in body.dropped:
             self.rules.pop(key, None)
         self._add_rules(body.nets)

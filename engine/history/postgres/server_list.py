@@ -63,4 +63,7 @@ def newer_sessions(location: PostgresLocation, limit: int = 1000) -> list[NewerS
 def live_elsewhere(location: PostgresLocation, server: str) -> list[PeerSession]:
     """The sessions that are live at other servers than `server`. Raises `JournalError`."""
     with reading(location) as connection:
-        return [PeerSession(*row) for row in connection.execute(_LIVE, (server,))]
+        rows = connection.execute(_LIVE, (server,)).fetchall()
+    # The servers are few, and their sessions hundreds.
+    servers = {(place := tuple(row[1:])): place for row in rows}
+    return [PeerSession(row[0], *servers[tuple(row[1:])]) for row in rows]
