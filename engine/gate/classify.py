@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Protocol, TypeAlias, cast, runtime_checkable
+from weakref import WeakValueDictionary
 
 from ..core.condition import NOWHERE, Surroundings
 from ..core.rule import ANYTHING_ELSE, RESERVED, UNCLEAR
@@ -69,21 +70,92 @@ class Classification:
 class _NamingGroup:
     """The active nets that take a call's names from the same function, and which of them know a name.
 
-    `named` are the names that take a call out of `anything-else` (G-66).
+    Nets are meant by their places in the active order. `named` are the names that take a call out of
+    `anything-else` (G-66).
     """
 
     call_names: CallNames | None
     reads: ReadsCalls | None
-    members: list[Member] = field(default_factory=list[Member])
-    by_name: dict[str, list[Member]] = field(default_factory=dict[str, list[Member]])
+    nets: list[int] = field(default_factory=list[int])
+    by_name: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     named: set[str] = field(default_factory=set[str])
 
-    def add(self, member: Member) -> None:
-        self.members.append(member)
+    def add(self, at: int, member: Member) -> None:
+        self.nets.append(at)
         if not member.net.wish:
             self.named.update(member.knows.keys() - RESERVED)
         for name in member.knows:
-            self.by_name.setdefault(name, []).append(member)
+            self.by_name.setdefault(name, []).append(at)
+
+
+class _KnownNames:
+    """The names that some nets know, in one active order: the same for all sessions under these nets.
+
+    Nets are meant by their places in that order. `mapped` are those that say by themselves which name a
+    call has, `known` and `lanes` those that know a tool and that gate it, see `Roster`.
+    """
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        nets = self.nets = tuple(member.net for member in members)
+        self.mapped = [at for at, net in enumerate(nets) if net.tool_mapper is not None]
+        groups: dict[CallNames | None, _NamingGroup] = {}
+        for at, member in enumerate(members):
+            if member.net.tool_mapper is not None:
+                continue
+            call_names = member.net.call_names
+            group = groups.get(call_names)
+            if group is None:
+                group = groups[call_names] = _NamingGroup(call_names, as_unclear_reader(call_names))
+            group.add(at, member)
+        self.groups = list(groups.values())
+        self.namers = tuple(nets[group.nets[0]] for group in self.groups)
+        renamed = [renamed_by(call_names) for call_names in groups]
+        self.opaque = bool(self.mapped) or None in renamed
+        self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
+        names = {name for group in self.groups for name in group.by_name}
+        names.update(name for at in self.mapped for name in members[at].knows)
+        self.named_else = ANYTHING_ELSE in names
+        self.mentioned = names.union(self.renamed) - RESERVED
+        self.named = self.mentioned
+        if self.named_else and any(net.wish for net in nets):
+            named = [named_tools(net) for net in nets]
+            self.named = frozenset[str]().union(*(tools for tools in named if tools is not None))
+            self.renamed |= self.mentioned - self.named
+        self._folded: dict[str, tuple[str, ...]] | None = None
+        self.known: dict[str, list[int]] = {}
+        self.lanes: dict[str, list[int]] = {}
+        if not self.opaque:
+            for at, member in enumerate(members):
+                for name in member.knows.keys() - RESERVED:
+                    self.known.setdefault(name, []).append(at)
+            self.lanes = {
+                name: [at for at in places if not members[at].knows[name].free]
+                for name, places in self.known.items()
+                if name not in self.renamed and not any(members[at].knows[name].consults for at in places)
+            }
+
+    def similar(self, tool: str) -> tuple[str, ...]:
+        """The names in the rules that a tool's name folds to without being one of them (G-66)."""
+        if tool in self.mentioned:
+            return ()
+        if self._folded is None:
+            folded: dict[str, tuple[str, ...]] = {}
+            for name in sorted(self.mentioned | RESERVED):
+                folded[folded_name(name)] = (*folded.get(folded_name(name), ()), name)
+            self._folded = folded
+        return tuple(name for name in self._folded.get(folded_name(tool), ()) if name != tool)
+
+
+_known_names: WeakValueDictionary[tuple[int, ...], _KnownNames] = WeakValueDictionary()
+"""By the identities of the nets, which are their own while an entry has them."""
+
+
+def _names_known_to(members: Sequence[Member]) -> _KnownNames:
+    key = tuple([id(member.net) for member in members])
+    known = _known_names.get(key)
+    if known is None:
+        known = _known_names[key] = _KnownNames(members)
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,67 +223,46 @@ class Lane:
 class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `decision.pass_at_once`, and
-    `unknown_tools` those seen so far that no net knows. A call has its tool's own name only, unless the
-    tool is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the
-    nets that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have
-    more. `namers` are nets with all the functions that name calls.
+    `lanes` holds the tools for which nothing but markings counts, see `decision.pass_at_once`, once they
+    were used, and `unknown_tools` those seen so far that no net knows. A call has its tool's own name
+    only, unless the tool is among `renamed`, is known to no net, or has a reserved name. Where nets do
+    not say whose names they know, `opaque`, any call may have more. `namers` are nets with all the
+    functions that name calls.
     """
 
     def __init__(self, members: Iterable[Member], *, quotes_calls: bool = False) -> None:
         self.members = tuple(members)
         self.quotes_calls = quotes_calls
-        self._mapped: list[Member] = []
-        groups: dict[CallNames | None, _NamingGroup] = {}
         for order, member in enumerate(self.members):
             member.order = order
-            if member.net.tool_mapper is not None:
-                self._mapped.append(member)
-                continue
-            call_names = member.net.call_names
-            group = groups.get(call_names)
-            if group is None:
-                group = groups[call_names] = _NamingGroup(call_names, as_unclear_reader(call_names))
-            group.add(member)
-        self._groups = list(groups.values())
-        self.namers = tuple(group.members[0].net for group in self._groups)
-        renamed = [renamed_by(call_names) for call_names in groups]
-        self.opaque = bool(self._mapped) or None in renamed
-        self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
-        self.known: dict[str, list[Member]] = {}
+        names = self._names = _names_known_to(self.members)
+        self.namers = names.namers
+        self.opaque = names.opaque
+        self.renamed = names.renamed
         self.lanes: dict[str, Lane] = {}
         self.unknown_tools: set[str] = set()
-        names = {name for group in self._groups for name in group.by_name}
-        names.update(name for member in self._mapped for name in member.knows)
-        self._named_else = ANYTHING_ELSE in names
-        self._mentioned = names.union(self.renamed) - RESERVED
-        self._named = self._mentioned
-        if self._named_else and any(member.net.wish for member in self.members):
-            named = [named_tools(member.net) for member in self.members]
-            self._named = frozenset[str]().union(*(tools for tools in named if tools is not None))
-            self.renamed |= self._mentioned - self._named
-        self._folded: dict[str, tuple[str, ...]] | None = None
-        if not self.opaque:
-            for member in self.members:
-                for name in member.knows.keys() - RESERVED:
-                    self.known.setdefault(name, []).append(member)
-            self.lanes = {
-                name: Lane((name,), [(m, m.knows[name].gated) for m in members if not m.knows[name].free])
-                for name, members in self.known.items()
-                if name not in self.renamed and not any(m.knows[name].consults for m in members)
-            }
+
+    def lane(self, tool: str) -> Lane | None:
+        """The lane of a tool, which is among `lanes` from then on; `None` for a tool that has none."""
+        gating = self._names.lanes.get(tool)
+        if gating is None or self.opaque:
+            return None
+        members = [self.members[at] for at in gating]
+        lane = self.lanes[tool] = Lane((tool,), [(m, m.knows[tool].gated) for m in members])
+        return lane
 
     def classify(self, call: ToolCall, context: EvaluationContext) -> Classification:
         """The verdicts on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
             return self._classify_named(call, context)
-        members = self.known.get(tool)
-        if members is None:
+        places = self._names.known.get(tool)
+        if places is None:
             return self._classify_unknown(call, context)
         found: list[MemberVerdict] = []
         plain = True
-        for member in members:
+        for at in places:
+            member = self.members[at]
             if member.plain:
                 found.append((member, member.knows[tool].verdict(member.state.marking)))
             else:
@@ -232,33 +283,24 @@ class Roster:
         """Tell whether no active net knows a tool's calls, with any input."""
         if tool in self.unknown_tools:
             return True
-        if self.opaque or self._named_else or tool in self._mentioned or tool in RESERVED:
+        names = self._names
+        if self.opaque or names.named_else or tool in names.mentioned or tool in RESERVED:
             return False
-        if self._similar_names(tool):
+        if names.similar(tool):
             return False
         if len(self.unknown_tools) >= MOST_UNKNOWN_TOOLS:
             self.unknown_tools.clear()
         self.unknown_tools.add(tool)
         return True
 
-    def _similar_names(self, tool: str) -> tuple[str, ...]:
-        """The names in the rules that a tool's name folds to without being one of them (G-66)."""
-        if tool in self._mentioned:
-            return ()
-        if self._folded is None:
-            folded: dict[str, tuple[str, ...]] = {}
-            for name in sorted(self._mentioned | RESERVED):
-                folded[folded_name(name)] = (*folded.get(folded_name(name), ()), name)
-            self._folded = folded
-        return tuple(name for name in self._folded.get(folded_name(tool), ()) if name != tool)
-
     def _collect_names(self, call: ToolCall) -> _CollectedNames:
         """Collect the names that every naming function gives a call, and those that the gate adds."""
         tool = call.tool_name
-        alike = self._similar_names(tool)
+        known = self._names
+        alike = known.similar(tool)
         collected = _CollectedNames(tool, alike)
-        mentioned = tool in self._named or not self._named.isdisjoint(alike)
-        for group in self._groups:
+        mentioned = tool in known.named or not known.named.isdisjoint(alike)
+        for group in known.groups:
             try:
                 names, unclear = names_and_reason(call, group.call_names, group.reads)
             except Exception as problem:
@@ -267,7 +309,7 @@ class Roster:
             collected.unclear = collected.unclear or unclear
             mentioned = mentioned or not group.named.isdisjoint(names)
             collected.groups.append((group, _with_more_names(tool, names, alike)))
-        for member in self._mapped:
+        for member in map(self.members.__getitem__, known.mapped):
             try:
                 name = resolve_tool(member.net, call)
             except Exception as problem:
@@ -275,7 +317,7 @@ class Roster:
                 continue
             mentioned = mentioned or (name in member.knows and name not in RESERVED)
             collected.mapped.append((member, (name,)))
-        if self._named_else and not mentioned:
+        if known.named_else and not mentioned:
             collected.groups = [
                 (
                     group,
@@ -290,7 +332,7 @@ class Roster:
         collected = self._collect_names(call)
         by_net = {member.order: names for member, names in collected.mapped}
         for group, names in collected.groups:
-            by_net.update((member.order, names) for member in group.members)
+            by_net.update((at, names) for at in group.nets)
         return Naming([by_net[order] for order in range(len(self.members))], collected.unlocks)
 
     def _classify_named(self, call: ToolCall, context: EvaluationContext) -> Classification:
@@ -298,14 +340,14 @@ class Roster:
         found: dict[int, MemberVerdict] = {}
         for group, names in collected.groups:
             if isinstance(names, CallbackError):
-                found.update(
-                    (m.order, (m, _blocked_by_error(m, names, collected.tool))) for m in group.members
-                )
+                for at in group.nets:
+                    member = self.members[at]
+                    found[at] = (member, _blocked_by_error(member, names, collected.tool))
                 continue
             for name in names:
-                for member in group.by_name.get(name, ()):
-                    if member.order not in found:
-                        found[member.order] = apply_condition(member, names, call, context)
+                for at in group.by_name.get(name, ()):
+                    if at not in found:
+                        found[at] = apply_condition(self.members[at], names, call, context)
         for member, names in collected.mapped:
             if isinstance(names, CallbackError):
                 found[member.order] = (member, _blocked_by_error(member, names, collected.tool))

@@ -361,7 +361,7 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     tool = call.tool_name
     if tool == PLAN:
         return None
-    lane = roster.lanes.get(tool)
+    lane = roster.lanes.get(tool) or roster.lane(tool)
     if lane is None:
         if tool not in roster.unknown_tools and not roster.is_unknown_tool(tool):
             return None

@@ -305,7 +305,7 @@ class TestWrappedTools:
         """G-59: a call that the gate fails on at once does not run."""
         ran: list[str] = []
         session = create_gate(LIMIT).wrap_tools({"x": lambda: ran.append("x")})
-        session.manager._roster.lanes["x"] = cast("Any", None)
+        session.manager._roster.lanes = cast("Any", None)
         session.manager._roster.unknown_tools = cast("Any", None)
         with pytest.raises(ToolCallBlockedError):
             session.tools["x"]()
