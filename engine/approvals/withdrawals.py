@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container, Coroutine
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalWithdrawn
@@ -28,8 +28,8 @@ class WithdrawalHost(EventRecorder, Protocol):
 class Tasks:
     """Background work that is not awaited, kept until it is done."""
 
-    def __init__(self) -> None:
-        self._working: set[asyncio.Task[None]] = set()
+    __slots__ = ()
+    _working: ClassVar[set[asyncio.Task[None]]] = set()
 
     def start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -72,10 +72,14 @@ def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class KnownTools:
-    """Tools of a net, by name. Gates that hold the same net under one key have them in common."""
+    """Tools of a net, by name, and the questions about them that were asked so far.
+
+    Gates that hold the same net under one key have them in common.
+    """
 
     net: SkillNet
     by_name: dict[str, KnownTool]
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])
 
 
 _common: WeakValueDictionary[tuple[str, int], KnownTools] = WeakValueDictionary()
@@ -100,14 +104,11 @@ class Member:
     plain: bool = field(init=False)
     knows: dict[str, KnownTool] = field(init=False)
     _known: KnownTools = field(init=False, repr=False)
-    _questions: dict[str, Question] = field(init=False, default_factory=dict[str, Question])
-    _by_value: MutableMapping[str, Member] = field(init=False)
+    _by_value: MutableMapping[str, Member] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        per_value = self.net.per_value is not None
-        looks = self.net.timed or per_value or self.net.measured
+        looks = self.net.timed or self.net.per_value is not None or self.net.measured
         self.plain = self.net.condition is None and not looks
-        self._by_value = WeakValueDictionary() if per_value else {}
         # A net of one value, or as it is for one call, is no other gate's.
         alone = self.template is not None or self.net.measured
         known = None if alone else _common.get((self.key, id(self.net)))
@@ -125,6 +126,8 @@ class Member:
 
     def of_value(self, digest: str) -> Member:
         """The net of one value; it is forgotten again unless something moves it, see `keep`."""
+        if self._by_value is None:
+            self._by_value = WeakValueDictionary()
         member = self._by_value.get(digest)
         if member is None:
             state = self.state.values.get(digest) or initial_state(self.net)
@@ -177,12 +180,12 @@ class Member:
     def forget_values(self) -> None:
         """Let the nets of all values begin anew."""
         self.state.values.clear()
-        self._by_value.clear()
+        self._by_value = None
 
     def take_state(self, state: GateState) -> None:
         """Go on from another state."""
         self.state = state
-        self._by_value.clear()
+        self._by_value = None
 
     def _tools(self) -> dict[str, KnownTool]:
         names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
@@ -204,10 +207,10 @@ class Member:
 
     def question(self, tool: str) -> Question:
         """Question that the net asks a person about a name."""
-        asked = self._questions.get(tool)
+        asked = self._known.questions.get(tool)
         if asked is None:
             asked = question_of(self.registered, self.net, tool, self.digest)
-            self._questions[tool] = asked
+            self._known.questions[tool] = asked
         return asked
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, Protocol, TypeAlias
@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from ..approvals.requests import ApprovalRequests
-from ..approvals.withdrawals import RETRY
+from ..approvals.withdrawals import RETRY, Tasks
 from ..core.sanitize import visible
 from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
@@ -133,7 +133,7 @@ class SubmittedCalls:
         self._unasked: set[str] = set()
         self._ungated: set[str] = set()
         self._late: dict[str, asyncio.TimerHandle] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work = Tasks()
         self._closed: str | None = None
 
     def note_written(self, body: EventBody) -> None:
@@ -228,7 +228,7 @@ class SubmittedCalls:
             self._rejoin(call_id, call.call_id, answer, submit_again)
         elif late is not None and open_call is not None:
             # Timers stop while the machine sleeps.
-            self._start(self._end_late(call.call_id))
+            self._work.start(self._end_late(call.call_id))
             open_call.decided.add_done_callback(submit_again)
         elif call.call_id in self.index.decided:
             answer.set_result(self._answer(call.call_id, repeated=True))
@@ -313,13 +313,13 @@ class SubmittedCalls:
             else:
                 resubmit()
 
-        self._start(work())
+        self._work.start(work())
 
     def _end_late_in(self, seconds: float, call_id: str) -> None:
         if (timer := self._late.pop(call_id, None)) is not None:
             timer.cancel()
         self._late[call_id] = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._start(self._end_late(call_id))
+            max(0.0, seconds), lambda: self._work.start(self._end_late(call_id))
         )
 
     async def _end_late(self, call_id: str) -> None:
@@ -350,7 +350,7 @@ class SubmittedCalls:
                 self._late[call_id] = timer
             return False
         timer.cancel()
-        self._start(self._drop(open_call))
+        self._work.start(self._drop(open_call))
         return True
 
     async def _drop(self, open_call: OpenCall) -> None:
@@ -359,11 +359,6 @@ class SubmittedCalls:
         except JournalError:
             log.exception("Call '%s' makes no room, as the journal refused it", open_call.call.call_id)
             self._end_late_in(RETRY, open_call.call.call_id)
-
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
 
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.index.decided[call_id], repeated=repeated)

@@ -20,6 +20,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from shlex import quote
@@ -46,15 +47,14 @@ class TokenError(ValueError):
     """A token file that cannot be trusted, or an invalid change to it."""
 
 
-class Identity(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's.
 
     `labels` are those of the sessions that an agent opens or resumes with it.
     `groups` are the operator's by the server's configuration and by the login, `role` the one there that
     allows less than the token. `login` is the person at the provider whose login the token is of.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     kind: Kind
     name: str
@@ -89,7 +89,7 @@ class Identity(BaseModel):
         rights = lesser(self.rights, listed.rights)
         role = None if rights == self.rights else rights
         groups = tuple(dict.fromkeys((*self.groups, *listed.groups)))
-        return self.model_copy(update={"rights": rights, "groups": groups, "role": role})
+        return replace(self, rights=rights, groups=groups, role=role)
 
 
 class TokenEntry(BaseModel):

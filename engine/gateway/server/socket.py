@@ -50,6 +50,7 @@ class Peer(ServerConnection):
     """
 
     __slots__ = ("_parts", "_peers", "_unsent", "identity", "recv_messages", "transport")
+    transport: asyncio.Transport
 
     def __init__(self, protocol: ServerProtocol, server: Server, peers: Peers, **options: Any) -> None:  # pyright: ignore[reportExplicitAny]
         super().__init__(protocol, server, **options)

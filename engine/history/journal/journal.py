@@ -506,6 +506,7 @@ class Journal:
                     future.set_result(None)
             if closing and not batch and not tasks:
                 break
+            del batch, tasks  # as large as their events, and the next ones may be far away
         if self._connections is not None:
             self._connections.close()
         self._writer.close()
