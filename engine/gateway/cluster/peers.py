@@ -22,7 +22,7 @@ from ...recording.session_end import ENDED
 
 NO_SERVER = "no server: a newer version has to go on with it"
 """Name of the server of a session that no server of this version takes."""
-AT_ONCE = 1000
+AT_ONCE = 100
 """Events of one lane that are read at once."""
 LISTED_SECONDS = 5.0
 """Time after which live sessions are listed anew though none began, went on or ended."""
