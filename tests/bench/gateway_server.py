@@ -8,13 +8,12 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 from interlock.app.cli.lark_import import keep_lark_small
 from interlock.app.hosting.arenas import share_one_arena
 from interlock.app.terminal.gc import settle_collector
-from interlock.engine.core.clock import Clock
 from interlock.engine.gateway.cluster.shared_hub import open_hub
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import TokenFile
@@ -22,9 +21,6 @@ from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.lock import WriteLock
-from interlock.engine.history.journal.writer import Writer, Written
 from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
@@ -36,35 +32,6 @@ require look before change
 require human-approval before deploy
 """
 """`work` is counted and allowed at once, `order` is counted over all sessions, `deploy` waits."""
-
-
-class Unsynced(Writer):
-    """Writes as the real one and leaves it to the system when that is on the disk."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._connection.execute("PRAGMA synchronous = OFF")
-
-
-class Unwritten(Writer):
-    """Says that it has written."""
-
-    def commit(self, batch: Sequence[Written]) -> None:
-        pass
-
-
-WRITERS: Mapping[str, type[Writer]] = {"durable": Writer, "unsynced": Unsynced, "unwritten": Unwritten}
-
-
-def journal_of(path: Path, writer: type[Writer]) -> Journal:
-    """A journal whose commits are as `writer` makes them."""
-
-    class Measured(Journal):
-        def __init__(self, path: Path, lock: WriteLock, usual: Writer, clock: Clock) -> None:
-            usual.close()
-            super().__init__(path, lock, writer(path), clock)
-
-    return Measured.open(path)
 
 
 def resident() -> int:
@@ -97,10 +64,13 @@ async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
     tokens = TokenFile((secrets or directory) / "tokens.json")
     agent = tokens.issue("agent", f"bench-{os.getpid()}")
     operator = tokens.issue("operator", f"ada-{os.getpid()}")
-    if writer in WRITERS:
-        hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
-    else:
+    if writer.startswith("postgresql:"):
         hub = open_hub(PostgresLocation.of(writer))
+    else:
+        # With the library of its database, which the other server does not have in memory.
+        from .journal_writers import WRITERS, journal_of
+
+        hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
     rules = RuleSets.of(compile_rules(RULES).registry)
     # All clients share one token here, which has a limit of its own.
     most = 1 << 20

@@ -36,7 +36,7 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .gate import CYCLE, ruleset
-from .gateway_server import Unwritten, journal_of
+from .journal_writers import Unwritten, journal_of
 
 TURNS = 31
 GATE_TURNS = 301

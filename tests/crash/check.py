@@ -13,8 +13,9 @@ from typing import TypeVar, cast
 from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.fold import FoldError, fold
+from interlock.engine.history.journal.file_schema import connect_readonly
 from interlock.engine.history.journal.reader import HistoryReader, open_reader
-from interlock.engine.history.journal.schema import connect_readonly, inspect
+from interlock.engine.history.journal.schema import inspect
 from interlock.engine.history.journal.session_index import SessionLine
 from interlock.engine.history.model.events import (
     ApprovalDecided,

@@ -37,7 +37,8 @@ HUB = (
     "alembic.command",
     "alembic.config",
     "interlock.engine.hub.hub",
-    "interlock.engine.history.journal.schema",
+    "interlock.engine.history.journal.file_schema",
+    "interlock.engine.history.journal.writer",
     "interlock.rules",
     "sqlalchemy",
 )

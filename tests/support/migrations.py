@@ -22,9 +22,9 @@ from interlock.engine.history.database.location import Location, PostgresLocatio
 from interlock.engine.history.database.revisions import MIGRATIONS, Schema, run_migrations
 from interlock.engine.history.errors import FoldError, JournalError
 from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.file_schema import prepare as prepare_file
 from interlock.engine.history.journal.reader import HistoryReader
 from interlock.engine.history.journal.schema import CURRENT
-from interlock.engine.history.journal.schema import prepare as prepare_file
 from interlock.engine.history.postgres.schema import prepare as prepare_database
 
 DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"

@@ -13,7 +13,8 @@ from pathlib import Path
 from ...core.sanitize import visible
 from ..database.location import Location, absolute
 from ..errors import JournalError
-from ..journal.schema import connect_readonly, name_of
+from ..journal.file_schema import connect_readonly
+from ..journal.schema import name_of
 from ..logs.line_log import LOGS
 from .verify import check_file, require_journal, verify_journal
 

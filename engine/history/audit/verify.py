@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +26,7 @@ from ..errors import JournalError
 from ..journal.rows import in_pages
 from ..journal.schema import inspect, name_of, reading
 from ..logs.key_log import KeyLog
+from ..postgres.connection import PostgresConnection
 from .attestation import Vouch, is_vouched, vouch_in
 from .hash_chain import ChainPosition, event_hash, event_hash_of_body
 from .passkeys import KeyEntry
@@ -174,6 +174,8 @@ def check_session(
 
     `known` are the passkeys of the journal's log; those of an imported session were enrolled elsewhere.
     """
+    import sqlite3
+
     own, keys = not imported, None if imported else known
     try:
         found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
@@ -295,7 +297,7 @@ def _stored(connection: Connection, session: str) -> Iterator[LinkedEvent]:
     def page(after: float, size: int) -> list[LinkedRow]:
         return connection.execute(sql.SELECT_LINKED, (session, after, size)).fetchall()
 
-    before = _BEFORE_ALL if isinstance(connection, sqlite3.Connection) else _LEAST
+    before = _LEAST if isinstance(connection, PostgresConnection) else _BEFORE_ALL
     return map(linked, in_pages(page, before))
 
 

@@ -13,14 +13,13 @@ steps are smaller then.
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from ...core.people import person_key
 from ..database import compiled as sql
@@ -36,6 +35,9 @@ from ..model.listed_values import Listed, known_values, unknown_value
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from ..postgres.connection import PostgresConnection
+
+if TYPE_CHECKING:
+    import sqlite3
 from .filter import RESULTS, VERDICTS, DecisionFilter, Result, Verdict
 
 PAGE_SIZE = 200
@@ -118,17 +120,16 @@ def decision_connection(
     """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
     is set."""
     with reading(path) as connection:
-        if isinstance(connection, sqlite3.Connection):
-            connection.create_function("input_of", 1, _input_of, deterministic=True)
-            connection.create_function("unclear_in", 1, _unclear_in, deterministic=True)
-            if stop is not None:
-                connection.set_progress_handler(stop.is_set, STOP_EVERY)
-            yield connection
-        elif isinstance(connection, PostgresConnection) and stop is not None:
-            with connection.stopped_by(stop):
+        if isinstance(connection, PostgresConnection):
+            with nullcontext() if stop is None else connection.stopped_by(stop):
                 yield connection
-        else:
-            yield connection
+            return
+        file = cast("sqlite3.Connection", connection)
+        file.create_function("input_of", 1, _input_of, deterministic=True)
+        file.create_function("unclear_in", 1, _unclear_in, deterministic=True)
+        if stop is not None:
+            file.set_progress_handler(stop.is_set, STOP_EVERY)
+        yield file
 
 
 @dataclass(slots=True)

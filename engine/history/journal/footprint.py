@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from .schema import connect_readonly, name_of
+from .file_schema import connect_readonly
+from .schema import name_of
 
 
 class FileState(NamedTuple):

@@ -7,7 +7,6 @@ callers cost few commits and a single caller does not wait for others.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
@@ -32,11 +31,12 @@ from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
 from .encoding import Encoded, encoded
 from .lock import WriteLock
-from .read_connections import Connections
 from .reader import HistoryReader
 from .rows import known_event
-from .schema import CURRENT, Schema, inspect, name_of, prepare
-from .writer import Writer
+from .schema import CURRENT, Schema, inspect, name_of
+
+if TYPE_CHECKING:
+    from .read_connections import Connections
 
 __all__ = ["Journal", "JournalError"]
 
@@ -95,7 +95,7 @@ class Journal:
         self._lock = lock
         self._writer = writer
         self._clock = clock
-        self._connections = Connections(path) if isinstance(path, Path) else None
+        self._connections = _connections_to(path)
         self._reader = HistoryReader(path, self._connections, made=known_event)
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
@@ -136,6 +136,15 @@ class Journal:
         path = absolute(path)
         if not isinstance(path, Path):
             return cls._open_database(path, clock, schema)
+        return cls._open_file(path, clock, schema)
+
+    @classmethod
+    def _open_file(cls, path: Path, clock: Clock, schema: Schema) -> Journal:
+        import sqlite3
+
+        from .file_schema import prepare
+        from .writer import Writer
+
         shown = name_of(path)
         try:
             path = path.resolve()
@@ -579,6 +588,15 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _connections_to(path: Location) -> Connections | None:
+    """Connections that read the journal in a file; another database has a pool of its own."""
+    if not isinstance(path, Path):
+        return None
+    from .read_connections import Connections
+
+    return Connections(path)
 
 
 def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:

@@ -28,9 +28,10 @@ from ..model.events import JournalEvent
 from ..postgres.connection import PostgresConnection, stored_row
 from ..postgres.maintenance import changing_database, lock_sessions
 from ..postgres.schema import prepare as prepare_database
+from .file_schema import prepare
 from .lock import WriteLock
 from .rows import session_events
-from .schema import inspect, name_of, prepare, reading
+from .schema import inspect, name_of, reading
 from .session_index import SessionLine
 from .writer import connect_writing
 

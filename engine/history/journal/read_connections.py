@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import JournalError
-from .schema import connect_readonly, damaged
+from .file_schema import connect_readonly, damaged
 
 POOL_SIZE = 4
 """Connections that wait for a question at most; any number can be in use."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -29,10 +30,12 @@ from ..postgres.connection import PostgresConnection
 from ..postgres.server import owner_of
 from .lazy_events import LazyEvents
 from .lock import is_written
-from .read_connections import Connections
 from .rows import PAGE, EventMaker, event_of, shown_event
 from .schema import CURRENT, Schema, inspect, name_of, reading
 from .session_index import SessionLine
+
+if TYPE_CHECKING:
+    from .read_connections import Connections
 
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 

@@ -1,32 +1,26 @@
-"""Identity, age and upgrade of a journal's file.
+"""Identity and age of a journal, and connections that read it, whichever database it is in.
 
-A file is looked at read-only first. Only a file that is ours, and not newer than we are, is ever written.
+The parts for a file are in `file_schema`, those for PostgreSQL in `postgres.schema`: each is imported,
+with the library of its database, where there is such a journal.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ...core.sanitize import visible
-from ..database import compiled as sql
 from ..database.connection import Connection
 from ..database.location import Location, absolute
-from ..database.revisions import VERSION_TABLE, Revision, Schema, read_revision, run_migrations
+from ..database.revisions import Revision, Schema
 from ..errors import JournalError
-
-BUSY_SECONDS = 5.0
-"""Time to wait for another program that has the file locked."""
 
 RETIRED = ("0001", "0002", "0003", "0004", "0005")
 """Revisions from before the first release, which are not upgraded."""
 
 MAGIC = b"SQLite format 3\x00"
-
 
 CURRENT = Schema()
 
@@ -50,67 +44,9 @@ def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
         from ..postgres.schema import inspect as inspect_schema
 
         return inspect_schema(path, schema)
-    shown = name_of(path)
-    try:
-        if not path.exists():
-            return "fresh", None
-        if not path.is_file():
-            raise JournalError(f"'{shown}' is not a file. Choose a file for the journal.")
-        with path.open("rb") as file:
-            magic = file.read(len(MAGIC))
-    except OSError as error:
-        raise JournalError(
-            f"Cannot read journal '{shown}': {error.strerror}. Check its permissions."
-        ) from error
-    if not magic:
-        return "fresh", None
-    if magic != MAGIC:
-        raise JournalError(
-            f"'{shown}' is not a journal: it is not an SQLite database. "
-            "It was left as it is; choose another file."
-        )
-    try:
-        with closing(connect_readonly(path)) as connection:
-            return _age(connection, shown, schema)
-    except sqlite3.Error as error:
-        raise JournalError(damaged(path, error)) from error
+    from .file_schema import inspect_file
 
-
-def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Age, str | None]:
-    tables = [
-        str(name)
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
-            "ORDER BY name"
-        )
-    ]
-    if not tables:
-        return "fresh", None
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if application != sql.APPLICATION_ID:
-        listed = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
-        raise JournalError(
-            f"'{shown}' is another program's SQLite file (tables: {listed}). "
-            "It was left as it is; choose another file for the journal."
-        )
-    if "alembic_version" not in tables:
-        raise JournalError(
-            f"Journal '{shown}' does not say which version wrote it. "
-            "It was left as it is; restore a backup, or choose another file."
-        )
-    found = read_revision(connection)
-    if found.number in RETIRED:
-        raise JournalError(
-            f"Journal '{shown}' has schema {found.number}, of a version before the first release, "
-            "which this version does not read. It was left as it is; use the version that wrote it, or "
-            "choose another file."
-        )
-    age = age_of(found, shown, schema)
-    if age == "older" and schema.changes_file(found.number):
-        return age, found.number
-    for statement in sql.FIRST_ROWS:
-        connection.execute(statement).fetchall()
-    return "current", found.number
+    return inspect_file(path, schema)
 
 
 def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "current"]:
@@ -127,176 +63,6 @@ def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "cur
     )
 
 
-def damaged(path: Path, error: sqlite3.Error) -> str:
-    """The message for a file SQLite cannot read."""
-    if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-        return (
-            f"Journal '{name_of(path)}' is locked by another program. Try again when that has finished."
-        )
-    return (
-        f"Cannot read journal '{name_of(path)}': {error}. It was left as it is; restore a backup, "
-        "or choose another file."
-    )
-
-
-def connect_readonly(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, for any thread. Raises `sqlite3.Error`.
-
-    SQLite keeps an index next to a journal in use. On a read-only medium it cannot; a file without
-    unfinished writes is then read as immutable.
-    """
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    try:
-        return _probe(uri)
-    except sqlite3.OperationalError:
-        log = path.with_name(f"{path.name}-wal")
-        effective = os.access in os.supports_effective_ids
-        if os.access(path.parent, os.W_OK, effective_ids=effective) or (
-            log.exists() and log.stat().st_size
-        ):
-            raise
-        return _probe(f"{uri}&immutable=1")
-
-
-def _probe(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
-    )
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def prepare(path: Path, schema: Schema = CURRENT) -> None:
-    """Create the journal at `path`, or upgrade an older one after copying it to `<file>.<revision>.bak`.
-
-    Only for the process that holds the write lock. Raises `JournalError`; the file is then as it was.
-    One that a newer version wrote, and lets this one go on with, stays as it is. For one in PostgreSQL:
-    `postgres.schema.prepare`.
-    """
-    age, found = inspect(path, schema)
-    if age == "current":
-        return
-    shown = name_of(path)
-    backup: Path | None = None
-    try:
-        if age == "older":
-            backup = _copy(path, found or "")
-            _migrate(path, schema)
-        else:
-            _create(path, schema)
-        _sync_directory(path.parent)
-    except (OSError, sqlite3.Error) as error:
-        action = "upgrade" if age == "older" else "create"
-        raise JournalError(
-            f"Cannot {action} journal '{shown}': {_reason(error)}. "
-            "Check the permissions of the file and its directory and the free space."
-        ) from error
-    except JournalError as error:
-        kept = f" A copy from before is in '{name_of(backup)}'." if backup else ""
-        raise JournalError(f"{error}{kept}") from error
-
-
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Fill an empty database, in one transaction. Raises `sqlite3.Error`; the database is then empty.
-
-    The migrations would take most of the time of a first start.
-    """
-    version = f"INSERT INTO alembic_version VALUES ('{sql.REVISION}')"
-    connection.executescript(
-        ";\n".join(("BEGIN IMMEDIATE", VERSION_TABLE, *sql.SCHEMA, version, "COMMIT;"))
-    )
-
-
-def _create(path: Path, schema: Schema) -> None:
-    """Make the journal next to its path, and move it there when it is whole and on disk.
-
-    A process that dies meanwhile leaves nothing there that a later start would take for damage. The
-    write-ahead log is switched on here: later that would need a rollback journal, too. Until the one sync
-    at the end nothing has to be durable.
-    """
-    new = path.with_name(f"{path.name}.new")
-    for file in (path, new):
-        for ending in ("-journal", "-wal", "-shm"):
-            file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
-    new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    try:
-        with closing(sqlite3.connect(new, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute("PRAGMA journal_mode = MEMORY").fetchone()
-            if schema == CURRENT:
-                make_tables(connection)
-            else:
-                _migrate(new, schema)
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    new.replace(path)
-
-
-def _reason(error: OSError | sqlite3.Error) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-
-
-def _copy(path: Path, revision: str) -> Path:
-    """A durable copy next to the file; never over an existing one."""
-    number = 0
-    while True:
-        suffix = f".{revision}.bak" if not number else f".{revision}.{number}.bak"
-        target = path.with_name(path.name + suffix)
-        try:
-            handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        except FileExistsError:
-            number += 1
-            continue
-        try:
-            with closing(connect_readonly(path)) as source, closing(sqlite3.connect(target)) as copy:
-                source.backup(copy)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        return target
-
-
-def _migrate(path: Path, schema: Schema) -> None:
-    """Run alembic in one transaction: all of the upgrade happens, or none."""
-    from sqlalchemy import NullPool, create_engine, event
-    from sqlalchemy.engine import Connection as EngineConnection
-    from sqlalchemy.exc import DBAPIError
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
-
-    def begin(connection: EngineConnection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    event.listen(engine, "begin", begin)
-    try:
-        with engine.begin() as connection:
-            run_migrations(connection, schema, name_of(path))
-    except DBAPIError as error:
-        cause = error.orig
-        raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error
-    finally:
-        engine.dispose()
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a file's name durable, not only its content."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
 def reading(path: Location) -> Generator[Connection, None, None]:
     """A read-only connection for one question. Raises `JournalError` for whatever the database says."""
@@ -307,8 +73,7 @@ def reading(path: Location) -> Generator[Connection, None, None]:
         with reading_database(path) as connection:
             yield connection
         return
-    try:
-        with closing(connect_readonly(path)) as file:
-            yield file
-    except sqlite3.Error as error:
-        raise JournalError(damaged(path, error)) from error
+    from .file_schema import reading_file
+
+    with reading_file(path) as file:
+        yield file

@@ -18,8 +18,9 @@ from ..database.insert import insert
 from ..decisions.index import write_changes
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent
+from .file_schema import BUSY_SECONDS
 from .footprint import Footprint, disturbance, remedy
-from .schema import BUSY_SECONDS, name_of
+from .schema import name_of
 from .session_index import SessionLine
 
 _PROOFS = 1 << 30

@@ -188,7 +188,7 @@ class TestDamage:
 class TestLockedFiles:
     def test_another_program_holds_it(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A journal that another program has locked is not called damaged."""
-        monkeypatch.setattr("interlock.engine.history.journal.schema.BUSY_SECONDS", 0.01)
+        monkeypatch.setattr("interlock.engine.history.journal.file_schema.BUSY_SECONDS", 0.01)
         with closing(sqlite3.connect(database)) as other:
             other.execute("PRAGMA locking_mode = EXCLUSIVE")
             other.execute("BEGIN EXCLUSIVE")

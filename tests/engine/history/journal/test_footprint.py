@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T
-from interlock.engine.history.journal import footprint, schema
+from interlock.engine.history.journal import file_schema, footprint
 from interlock.engine.history.journal import read_connections as connections
+from interlock.engine.history.journal.file_schema import connect_readonly
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import SessionNotFound
-from interlock.engine.history.journal.schema import connect_readonly
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
@@ -141,7 +141,7 @@ class TestDisturbed:
             return as_root(path)
 
         with checkpointed(tmp_path / "journal.db") as journal:
-            for module in (schema, connections):
+            for module in (file_schema, connections):
                 monkeypatch.setattr(module, "connect_readonly", as_root)
             monkeypatch.setattr(footprint, "connect_readonly", check)
             for number in range(5):
