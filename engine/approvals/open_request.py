@@ -227,6 +227,9 @@ class OpenRequest:
                 timer.cancel()
 
 
+_NONE_VOIDED: frozenset[tuple[str, str]] = frozenset()
+
+
 class RequestTable:
     """The open requests of one session by id, and their events in the record.
 
@@ -250,7 +253,7 @@ class RequestTable:
         """Deadlines of requests that are asked again, by call and net."""
         self.claims: dict[tuple[str, str], Claim] = {}
         """Claims on requests that are asked again, likewise."""
-        self.voided: set[tuple[str, str]] = set()
+        self.voided: frozenset[tuple[str, str]] = _NONE_VOIDED
         """Those of them that were voided here, which no agent can bring about."""
         self.withdrawals = Withdrawals(host, self.tasks, self.open)
 
@@ -354,7 +357,7 @@ class RequestTable:
         if shown is not None:
             about = waits.about
             self.deadlines[about] = Deadline(waits.since, shown.expires, waits.latest_expiry)
-            self.voided.add(about)
+            self.voided |= {about}
             if shown.claim is not None:
                 self.claims[about] = Claim(shown.claim.by, shown.claim.until, waits.console)
         chosen, by = edit

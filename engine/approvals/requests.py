@@ -94,7 +94,7 @@ class ApprovalRequests:
         time = before or self.deadlines.of_new(request)
         opener = self._host.bounded_by
         if about in table.voided:
-            table.voided.discard(about)
+            table.voided -= {about}
         elif (refusal := self._requests.refusal(opener)) is not None:
             return ApprovalAnswer(False, refusal, asked=False)
         asked = copy_with(

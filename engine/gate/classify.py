@@ -92,7 +92,8 @@ class _KnownNames:
     """The names that some nets know, in one active order: the same for all sessions under these nets.
 
     Nets are meant by their places in that order. `mapped` are those that say by themselves which name a
-    call has, `known` and `lanes` those that know a tool and that gate it, see `Roster`.
+    call has, `known` and `lanes` those that know a tool and that gate it, see `Roster`; `unknown_tools`
+    are some that none knows.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -122,6 +123,7 @@ class _KnownNames:
             self.named = frozenset[str]().union(*(tools for tools in named if tools is not None))
             self.renamed |= self.mentioned - self.named
         self._folded: dict[str, tuple[str, ...]] | None = None
+        self.unknown_tools: set[str] = set()
         self.known: dict[str, list[int]] = {}
         self.lanes: dict[str, list[int]] = {}
         if not self.opaque:
@@ -240,7 +242,7 @@ class Roster:
         self.opaque = names.opaque
         self.renamed = names.renamed
         self.lanes: dict[str, Lane] = {}
-        self.unknown_tools: set[str] = set()
+        self.unknown_tools = names.unknown_tools
 
     def lane(self, tool: str) -> Lane | None:
         """The lane of a tool, which is among `lanes` from then on; `None` for a tool that has none."""

@@ -40,11 +40,12 @@ class OperatorMessages:
     A message is recognised by its identity: agents pass on the very object that was sent.
     """
 
+    _ending: frozenset[str] = frozenset()
+
     def __init__(self, hosted: MessageReceiver) -> None:
         self._hosted = hosted
         self._one_at_a_time = asyncio.Lock()
         self._waiting: dict[str, UserMessage] = {}
-        self._ending: set[str] = set()
         self._expected: list[tuple[UserMessage, asyncio.Future[None]]] = []
 
     async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
@@ -149,10 +150,10 @@ class OperatorMessages:
         """Record `bodies`, by which the messages of `ids` wait no more."""
         if not bodies:
             return
-        self._ending.update(ids)
+        self._ending = self._ending.union(ids)
 
         def note(durable: bool) -> None:
-            self._ending.difference_update(ids)
+            self._ending = self._ending.difference(ids)
             for message_id in ids if durable else ():
                 self._waiting.pop(message_id, None)
             if on_written is not None:
@@ -161,5 +162,5 @@ class OperatorMessages:
         try:
             await self._hosted.record(*bodies, on_written=note)
         except JournalError:
-            self._ending.difference_update(ids)
+            self._ending = self._ending.difference(ids)
             raise

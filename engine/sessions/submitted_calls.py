@@ -124,14 +124,16 @@ class CallHost(EventRecorder, Protocol):
 class SubmittedCalls:
     """Calls of one session of an external agent, from the gate's decision to the result."""
 
+    # Rare in any session, so that most have no sets of their own.
+    _unasked: frozenset[str] = frozenset()
+    _ungated: frozenset[str] = frozenset()
+
     def __init__(self, host: CallHost) -> None:
         self._host = host
         self.index = CallIndex()
         self._open: dict[str, OpenCall] = {}
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
-        self._unasked: set[str] = set()
-        self._ungated: set[str] = set()
         self._late: dict[str, asyncio.TimerHandle] = {}
         self._work = Tasks()
         self._closed: str | None = None
@@ -150,7 +152,7 @@ class SubmittedCalls:
     def note_lost(self, body: EventBody) -> None:
         """The record could not take this event."""
         if isinstance(body, ApprovalRequested):
-            self._unasked.add(body.approval_id)
+            self._unasked |= {body.approval_id}
 
     def check(self, bodies: Iterable[EventBody]) -> None:
         """Nothing may be recorded of a call or request that could not be recorded itself.
@@ -597,7 +599,7 @@ class SubmittedCalls:
         """
         if call_id in self._ungated or len(self._ungated) >= MOST_ALARMS:
             return
-        self._ungated.add(call_id)
+        self._ungated |= {call_id}
         text = UNGATED.format(visible(call_id))
         log.warning("session '%s': %s", self._host.id, text)
         result = CallResult(call_id=call_id, tool="", output=output, is_error=is_error, anomaly=text)

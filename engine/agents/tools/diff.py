@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import difflib
 import inspect
 import logging
 import re
@@ -43,8 +42,10 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
         return "\n".join([*header, "(no change)" if before is not None else "(an empty file)"])
     lead, trail = max(0, start - CONTEXT), min(end, CONTEXT)
     if max(len(changed_old), len(changed_new)) <= MAX_COMPARED_LINES:
+        from difflib import unified_diff  # 0.2 MB, which a server that runs no tools has no use for
+
         last_old, last_new = len(old) - end + trail, len(new) - end + trail
-        hunks = list(difflib.unified_diff(old[lead:last_old], new[lead:last_new], n=CONTEXT, lineterm=""))
+        hunks = list(unified_diff(old[lead:last_old], new[lead:last_new], n=CONTEXT, lineterm=""))
         body = [_shifted_header(line, lead) for line in hunks[2:]]
     else:
         kept_before, kept_after = old[lead:start], old[len(old) - end :][:trail]

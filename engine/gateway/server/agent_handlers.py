@@ -42,11 +42,12 @@ class AgentHandlers:
     `claimed` are the sessions and tools about which hints were reported on it.
     """
 
+    claimed: frozenset[tuple[str, str]] = frozenset()
+
     def __init__(self, sessions: AgentSessions, identity: Identity, listener: Listener) -> None:
         self.sessions = sessions
         self.identity = identity
         self.listener = listener
-        self.claimed: set[tuple[str, str]] = set()
         self._handlers: dict[str, RequestHandler] = {}
 
     def handler(self, method: str) -> RequestHandler | None:
@@ -87,7 +88,7 @@ def _note_hints(agent: AgentHandlers) -> _NamedHandler:
     async def answer(params: ToolClaims) -> Nothing:
         found = await agent.sessions.note_hints(agent.identity, params)
         if params.hints:
-            agent.claimed.add((params.session, params.tool))
+            agent.claimed |= {(params.session, params.tool)}
         return found
 
     return handler(NOTE_HINTS, answer)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import median
 from typing import Literal, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -134,6 +133,8 @@ class _Count:
         self.times.extend(other.times)
 
     def tally(self) -> Tally:
+        from statistics import median
+
         quick = sum(ms < QUICK * 1000 for ms in self.times)
         seconds = median(self.times) / 1000 if self.times else None
         return Tally(**self.numbers, quick=quick, seconds=seconds)
