@@ -65,6 +65,7 @@ MOST_FRAMES = 8
 log = logging.getLogger(__name__)
 _socket_log = socket_log(__name__)
 
+_VERSION = version("interlock")
 _AGENTS = frozenset(method.name for method in AGENT_METHODS)
 _CONSOLES = frozenset(method.name for method in CONSOLE_METHODS)
 
@@ -291,7 +292,7 @@ class Gateway:
         connection.read_only = hello.read_only
         welcome = Welcome(
             version=VERSION,
-            server=version("interlock"),
+            server=_VERSION,
             kind=connection.identity.kind,
             name=connection.identity.name,
             frame=self.limits.frame,

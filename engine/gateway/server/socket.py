@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from logging import LoggerAdapter
 from typing import Any, cast
 
 from websockets.asyncio.server import Server, ServerConnection
@@ -115,3 +116,13 @@ class Peer(ServerConnection):
         self._peers.strangers.pop(self, None)
         self._peers.inside.pop(self, None)
         super().connection_lost(exc)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Refer to itself no longer, so that no collection is needed to free it.
+
+        Each client has one for the proof of its server, and they would be 4 MB of some hundred that come.
+        """
+        if isinstance(self.logger, LoggerAdapter):
+            self.logger = self.protocol.logger = self.logger.logger
+        self.protocol.parser.close()
