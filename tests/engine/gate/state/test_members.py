@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from weakref import ref
 
+from interlock.engine.gate.classify import Roster
 from interlock.engine.gate.member import Member
 from interlock.engine.net.net import SkillNet, initial_state
 from interlock.rules import compile_rules
@@ -45,3 +46,25 @@ class TestKnownTools:
         del held
         gc.collect()
         assert [each() for each in known] == [None] * len(known)
+
+
+class TestRosters:
+    def test_know_names_together(self) -> None:
+        """Rosters of the same nets have one index of names, and lanes with their own nets."""
+        nets = compile_rules("limit deploy to 2 per session").registry
+        one, other = Roster(members(nets)), Roster(members(nets))
+        assert one._names is other._names
+        lanes = [roster.lane("deploy") for roster in (one, other)]
+        for roster, lane in zip((one, other), lanes, strict=True):
+            assert lane is not None
+            assert [id(member) for member, _ in lane.nets] == [id(member) for member in roster.members]
+
+    def test_of_another_order_know_others(self) -> None:
+        """What comes first is another net there."""
+        first, second = members(compile_rules(RULES).registry)
+        assert Roster([first, second])._names is not Roster([second, first])._names
+
+    def test_end_with_their_gates(self) -> None:
+        """The index is gone with the last roster of its nets."""
+        names = ref(Roster(members(compile_rules(RULES).registry))._names)
+        assert names() is None

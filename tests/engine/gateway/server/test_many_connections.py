@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
+from interlock.engine.gateway.protocol import server_proof
 from interlock.engine.gateway.protocol.framing import Code
 from interlock.engine.gateway.server.limits import Limits
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.gateway.server.socket import Peer
 
 from ..served import raw, served, until
 from .test_attacks_inside import ASKS, ask, code, request
@@ -123,3 +130,35 @@ class TestManyConnections:
                 for socket in agents:
                     assert [json.loads(await socket.recv())["id"] for _ in (1, 2)] == [1, 2]
             assert most == 2
+
+
+class TestSockets:
+    """Each client has one for the proof of its server, so that hundreds come and go in a second."""
+
+    async def test_are_freed_by_themselves(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """One that was answered does not stay in memory until a collection looks for it."""
+        # What is kept of the log has its sockets.
+        caplog.set_level(logging.ERROR, f"{Gateway.__module__}.sockets")
+
+        def peers() -> list[Peer]:
+            return [each for each in gc.get_objects() if isinstance(each, Peer)]
+
+        async def none_is_left() -> bool:
+            return not {id(each) for each in peers()} - {id(each) for each in others}
+
+        async with served(tmp_path) as server:
+            assert server.gateway.address is not None
+            gc.collect()
+            others = peers()  # of other tests
+            gc.disable()
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.gateway.address.port)
+                writer.write(f"GET {server_proof.PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                assert (await reader.read()).startswith(b"HTTP/1.1 ")
+                writer.close()
+                async with asyncio.timeout(20):
+                    await until(none_is_left)
+            finally:
+                gc.enable()

@@ -50,6 +50,16 @@ class TestCompiled:
         done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
         assert done.stdout == "set()\n"
 
+    @pytest.mark.slow
+    def test_a_hub_of_several_servers_has_no_sqlite(self) -> None:
+        """The library of files comes with the first file: a server on PostgreSQL has none."""
+        probe = (
+            "import sys; import interlock.engine.gateway.cluster.shared_hub; "
+            "from interlock.engine.gateway.server.server import Gateway; print('sqlite3' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        assert done.stdout == "False\n"
+
     @pytest.mark.parametrize("name", SQL)
     @pytest.mark.sqlite("its statements")
     def test_each_statement_is_known_to_sqlite(self, tmp_path: Path, name: str) -> None:
