@@ -56,7 +56,7 @@ class CallIndex:
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
     latest: dict[str, str] = field(default_factory=dict[str, str])
-    renamed: frozenset[str] = frozenset()
+    renamed: set[str] = field(default_factory=set[str])
     settled: set[str] = field(default_factory=set[str])
     late: dict[str, LateCall] = field(default_factory=dict[str, LateCall])
     holders: dict[str, str] = field(default_factory=dict[str, str])
@@ -114,7 +114,7 @@ class CallIndex:
 
     def _name(self, own: str, call_id: str) -> None:
         self.latest[own] = call_id
-        self.renamed |= {call_id}
+        self.renamed.add(call_id)
 
     def take(self, body: EventBody) -> None:
         """Move on by one event."""
