@@ -361,10 +361,12 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     tool = call.tool_name
     if tool == PLAN:
         return None
-    lane = roster.lanes.get(tool) or roster.lane(tool)
-    if lane is None:
-        if tool not in roster.unknown_tools and not roster.is_unknown_tool(tool):
+    lane = roster.lanes.get(tool)
+    if lane is None and tool not in roster.unknown_tools:
+        lane = roster.lane(tool)
+        if lane is None and not roster.is_unknown_tool(tool):
             return None
+    if lane is None:
         return _decision(call, "allow", "enforce", None, None, None, (tool,))
     moves: list[tuple[Member, Step, Marking | None]] = []
     steps: tuple[Step, ...] = ()
