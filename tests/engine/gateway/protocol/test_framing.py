@@ -72,6 +72,8 @@ class TestRequests:
             (frame(params={"x": 1}).replace("1}", "1e999}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "[-0.1E+0310]}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "9" * 400 + ".0}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "9" * 210 + "e99}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "9" * 308 + ".5E+1}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "9" * 9999 + "}"), Code.PARSE),
             (frame(params={"x": 1}).replace("1}", "NaN}"), Code.PARSE),
             (frame(params=[1]), Code.REQUEST),
@@ -86,7 +88,7 @@ class TestRequests:
         """No JSON, no request, numbers that are none, fields that nobody knows."""
         assert refused(text).code == code
 
-    @pytest.mark.parametrize("number", ["1e0308", "1E+100", "2.5e-999", "1" * 309])
+    @pytest.mark.parametrize("number", ["1e0308", "1E+100", "2.5e-999", "1" * 309, "9" * 209 + "e99"])
     def test_large_and_small_numbers_that_are_some(self, number: str) -> None:
         """Long texts of numbers are looked at, and most of them are numbers."""
         found = read_request(frame(params={"x": 1}).replace("1}", f"{number}}}")).params["x"]
