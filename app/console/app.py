@@ -256,7 +256,7 @@ class InterlockConsole(RecordedApp):
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._dialogs = DialogManager(self, self._operator_context, dialog)
-        self._connection = ConnectionDisplay(self, hub.location)
+        self._connection = ConnectionDisplay(self, lambda: hub.location)
         self._freeze = FreezeDisplay(self, hub, self.permission)
 
     def get_default_screen(self) -> Screen[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from textual.app import App
 from textual.content import Content
 from textual.timer import Timer
@@ -40,9 +42,12 @@ class ConnectionLine(Widget):
 
 
 class ConnectionDisplay:
-    """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
+    """Keeps that line on the screens of `app`, those included that are opened meanwhile.
 
-    def __init__(self, app: App[None], server: str) -> None:
+    `server` tells which one it is whose connection is lost: a console may have gone to another one.
+    """
+
+    def __init__(self, app: App[None], server: Callable[[], str]) -> None:
         self._app = app
         self._server = server
         self._trouble: str | None = None
@@ -69,6 +74,6 @@ class ConnectionDisplay:
         """Every screen that has no line gets one."""
         for screen in self._app.screen_stack if self._trouble is not None else ():
             if screen.is_mounted and not screen.query(ConnectionLine):
-                line = ConnectionLine(self._server, self._trouble or "")
+                line = ConnectionLine(self._server(), self._trouble or "")
                 self._lines.append(line)
                 await screen.mount(line)

@@ -268,7 +268,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         waiting, pending = self._waiting, len(state.pending) if state else 0
         unread = self._unread.sessions
         _entitle(self.query_one("#sessions"), f"Sessions · {unread} to read" if unread else "Sessions")
-        self.query_one(TitleBar).waiting = waiting
+        title = self.query_one(TitleBar)
+        title.waiting, title.place = waiting, self._hub.location
         self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
         self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
         name = names.get(state.id, "") if state else ""

@@ -66,7 +66,8 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
             self._pane.say(f"The hub does not answer: {error}")
             return
         self._pane.show(queue, sessions, unread)
-        self.query_one(TitleBar).waiting = len(queue) + unread.requests
+        title = self.query_one(TitleBar)
+        title.waiting, title.place = len(queue) + unread.requests, self._hub.location
 
     def tell(self, outcome: Outcome) -> None:
         """Say what came of a decision in a dialog over this."""

@@ -180,16 +180,18 @@ class TitleBar(ScreenBar):
     """The screens and, at the right, what waits, who decides and where it is kept.
 
     `elsewhere` is the server on which sessions go on, if they do: whoever decides there has to see whose
-    sessions these are, so its address goes after the operator's name.
+    sessions these are, so its address goes after the operator's name. The `place` changes where a console
+    goes on at another server.
     """
 
     gap = 1
     waiting: reactive[int] = reactive(0)
+    place: reactive[str] = reactive("")
 
     def __init__(self, operator: str, place: str, elsewhere: str, here: str = "live") -> None:
         super().__init__(here)
         self._operator = shown(operator)
-        self._place = shown(place)
+        self.set_reactive(TitleBar.place, place)
         self._elsewhere = elsewhere
 
     def topic(self) -> Topic:
@@ -203,7 +205,7 @@ class TitleBar(ScreenBar):
         if limited is not None:
             badge += Content.styled(f" · {limited}", "bold $text-warning")
         who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
-        where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
+        where = Content.styled(f" · {shown(self.place)}" if self.place else "", MUTED)
         short = badge + (where if self._elsewhere else who)
         least = min(short.cell_length, badge.cell_length + LEAST)
         return Topic((badge + who + where, short), badge, least)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.common.help import Help
 from interlock.app.screens.history.screen import HistoryScreen
 from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.triage.screen import TriageScreen
 from interlock.engine.gateway.client.console import LOST, NOT_IN
 
 from .seats import attached, between, served
@@ -62,6 +64,22 @@ class TestLine:
             await ada.press("a")
             await ada.shows("Not decided")
             deploy.cancel()
+
+    @pytest.mark.slow
+    async def test_of_the_server_that_it_is(self, tmp_path: Path) -> None:
+        """A console that went to another server names that one in its title, and when it is lost."""
+        async with AsyncExitStack() as near, served(tmp_path) as server, between(server) as (_, second):
+            _, first = await near.enter_async_context(between(server))
+            here, there = (each.removeprefix("ws://") for each in (first, second))
+            async with attached(server, url=f"{first},{second}") as ada:
+                await ada.shows("0 waiting", here)
+                await near.aclose()
+                await ada.shows("0 waiting", there)
+                await ada.press("5")
+                await ada.at(TriageScreen)
+                await ada.shows("0 waiting", there)
+                await server.gateway.close()
+                await ada.shows(f"{there}: {LOST}")
 
 
 class TestBack:
