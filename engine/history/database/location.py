@@ -13,6 +13,9 @@ from ..errors import JournalError
 
 SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_ONE_SLASH = re.compile(r"postgres(ql)?:/(?!/)", re.IGNORECASE)
+_NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})|@")
+"""In a user's name or a password only as a code: libpq ends them there, or its error has what follows."""
 _SCHEMA = "schema"
 _POOLER = "pooler"
 _WHICH = "target_session_attrs"
@@ -47,15 +50,14 @@ class PostgresLocation:
         """
         try:
             parts = urlsplit(text)
-            hosts = parts.netloc.rpartition("@")[2].split(",")
+            user, _, place = parts.netloc.rpartition("@")
+            hosts = place.split(",")
             found = [urlsplit(f"//{each}") for each in hosts]
             named = any(each.hostname is not None or each.port is not None for each in found)
         except ValueError as error:  # its text may have a part of a password
-            raise JournalError(
-                f"'{visible(_shown(text))}' is no URL of a database: its host or port cannot be read. "
-                "Write it like postgresql://user@host:5432/database, and what is no letter or digit of a "
-                "password as %XX."
-            ) from error
+            raise _unreadable(text, "its host or port") from error
+        if _NO_CODE.search(user) or parts.fragment:
+            raise _unreadable(text, "its user or password")
         if not parts.path.strip("/") and not named and not parts.query:
             raise JournalError(
                 f"'{visible(_shown(text))}' names no database. "
@@ -96,11 +98,13 @@ Location: TypeAlias = Path | PostgresLocation
 def location_of(text: str | Path | PostgresLocation) -> Location:
     """The location that a text names: a URL, or else a file.
 
-    Raises `JournalError` for a URL of another kind.
+    Raises `JournalError` for a URL of another kind, and for one that lacks a slash.
     """
     if isinstance(text, PostgresLocation):
         return text
     found = _URL.match(str(text))
+    if isinstance(text, str) and _ONE_SLASH.match(text):
+        raise _unreadable(text, "its host")
     if isinstance(text, Path) or found is None:
         return Path(text)
     if found[1].lower() in SCHEMES:
@@ -126,9 +130,18 @@ def resolved(location: str | Path | PostgresLocation) -> Location:
     return found.resolve() if isinstance(found, Path) else found
 
 
+def _unreadable(text: str, part: str) -> JournalError:
+    return JournalError(
+        f"'{visible(_shown(text))}' is no URL of a database: {part} cannot be read. "
+        "Write it like postgresql://user@host:5432/database, and what is no letter or digit of a "
+        "password as %XX."
+    )
+
+
 def _shown(url: str) -> str:
     """A URL without what is secret in it."""
-    head, separator, rest = url.partition("://")
+    separator = "://" if "://" in url else ":/"
+    head, separator, rest = url.partition(separator)
     place, mark, query = rest.partition("?")
     user, at, host = place.rpartition("@")
     kept = "&".join(each for each in query.split("&") if each.partition("=")[0].lower() not in _SECRET)

@@ -36,6 +36,21 @@ class TestLocationOf:
         with pytest.raises(JournalError, match="Name a file, or a database: postgresql://user@host"):
             location_of(text)
 
+    @pytest.mark.parametrize("text", ["postgresql:/ada@db/lock", "Postgres:/ada@db/lock"])
+    def test_refuses_a_database_with_one_slash(self, text: str) -> None:
+        """It is meant for a database: it makes no folder of that name."""
+        with pytest.raises(JournalError, match="its host cannot be read"):
+            location_of(text)
+
+    @pytest.mark.parametrize("password", ["x@y", "100%", "%zz", "@"])
+    def test_refuses_a_password_that_libpq_reads_otherwise(self, password: str) -> None:
+        """libpq would take a part of it for the host, or say it in an error."""
+        with pytest.raises(JournalError, match="its user or password cannot be read"):
+            location_of(f"postgresql://ada:{password}@db/lock")
+        assert location_of("postgresql://ada%40b:x%25@db/lock") == PostgresLocation(
+            "postgresql://ada%40b:x%25@db/lock"
+        )
+
     @pytest.mark.parametrize("schema", ["", "A", "1a", 'a"b', "a-b", "x" * 64])
     def test_refuses_names_of_schemas_that_need_quotes(self, schema: str) -> None:
         """A schema's name is written into statements: only plain ones are taken."""
@@ -69,6 +84,10 @@ class TestShownLocation:
             "postgresql://ada:hunter2@db:port/lock",
             "postgresql://ada:hunter2/lock@db/lock",
             "postgresql://ada:x/hunter2@db/lock",
+            "postgresql://ada:x@hunter2@db/lock",
+            "postgresql://ada:x%hunter2@db/lock",
+            "postgresql://ada:1#hunter2@db/lock",
+            "postgresql:/ada:hunter2@db/lock",
         ],
     )
     def test_has_no_password(self, text: str) -> None:
