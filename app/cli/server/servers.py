@@ -32,13 +32,15 @@ def run(args: argparse.Namespace) -> int:
     """List them. Returns the exit code; 1 where no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
+    from ....engine.history.postgres.schema import inspect
     from ....engine.history.postgres.server_list import list_servers, newer_sessions
 
     try:
         journal = database(args)
         if isinstance(journal, Path):
             return refuse("servers", ValueError(ONLY_ONE.format(journal)), BAD_INPUT)
-        servers, newer = list_servers(journal), newer_sessions(journal)
+        is_made = inspect(journal)[0] != "fresh"
+        servers, newer = (list_servers(journal), newer_sessions(journal)) if is_made else ([], [])
     except JournalError as error:
         return refuse("servers", error)
     if args.json:

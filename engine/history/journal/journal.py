@@ -43,9 +43,6 @@ __all__ = ["Journal", "JournalError"]
 _PING_SECONDS = 0.5
 """Time between two questions whether a database that is away answers again."""
 _REMEDY = "Nothing was recorded; check the free space and the permissions."
-_DATABASE_REMEDY = (
-    "Nothing rests on it, and nothing is allowed; check that the database runs and is reached from here."
-)
 
 
 class _Waiter(NamedTuple):
@@ -569,7 +566,7 @@ class Journal:
         else:
             failure = JournalError(
                 f"Journal '{name_of(self.path)}' could not be written: {visible(str(error))}. "
-                f"{_REMEDY if isinstance(self.path, Path) else _DATABASE_REMEDY}"
+                f"{_REMEDY if isinstance(self.path, Path) else _database_remedy(error)}"
             )
             failure.__cause__ = error
         with self._queued:
@@ -580,6 +577,12 @@ class Journal:
             self._heads.clear()
             self._cursor = None
         return batch, failure
+
+
+def _database_remedy(error: Exception) -> str:
+    from ..postgres.connection import remedy
+
+    return f"Nothing rests on it, and nothing is allowed. {remedy(error)}"
 
 
 def _is_text(value: str) -> bool:

@@ -217,7 +217,8 @@ def _require_schema(connection: Any, location: PostgresLocation) -> None:
     raise JournalError(
         f"Journal '{location}': behind a pooler the role's own schema counts, and that of role "
         f"'{visible(row[1])}' is '{visible(row[0])}'. Say it once in the database: "
-        f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}"
+        f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}; then have the pooler connect "
+        "again (RECONNECT in its console): connections that it has go on as they were."
     )
 
 
@@ -270,7 +271,27 @@ def driver() -> Any:
 def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
     """The error for a question or a write that PostgreSQL did not take."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return JournalError(
-        f"Journal '{location}': PostgreSQL says: {visible(said)}. Check that the database runs, that it "
-        "is reached from here, and that the role may use the schema."
+    return JournalError(f"Journal '{location}': PostgreSQL says: {visible(said)}. {remedy(error)}")
+
+
+def remedy(error: Exception) -> str:
+    """A sentence on what to do about an error of PostgreSQL."""
+    found = _REMEDIES.get(getattr(error, "sqlstate", None) or "")
+    return found or (
+        "Check that the database runs, that it is reached from here, and that the role may use the "
+        "schema."
     )
+
+
+_REMEDIES = {
+    "42501": (
+        "The role lacks a right: give it those of a server, as docs/how-to/many-servers.md lists them, "
+        "or name the role that owns the tables."
+    ),
+    "42P01": (
+        "There is no journal in this schema, or the role may not use it (GRANT USAGE ON SCHEMA), or a "
+        "pooler between does not pass on which schema is meant, as where the URL names another pool_mode."
+    ),
+    "25006": "It takes no writes, as a standby: name the database that does, or all of its hosts.",
+}
+"""Remedies by the codes of errors."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from interlock.app.cli.main import main
@@ -39,6 +40,17 @@ class TestList:
         assert main(["servers", "--json", "--db", named(postgresql)]) == 1
         [found] = json.loads(capsys.readouterr().out)
         assert found["ended"] is not None
+
+    def test_of_no_journal(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A schema that is not there has no servers; one with other tables is no journal."""
+        assert main(["servers", "--db", named(postgresql)]) == 1
+        assert "Start one with: interlock serve" in capsys.readouterr().out
+        with psycopg.connect(postgresql.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {postgresql.schema} CREATE TABLE orders (id int)".encode())
+        assert main(["servers", "--db", named(postgresql)]) != 0
+        assert "holds other tables (orders)" in capsys.readouterr().err
 
     def test_of_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A file has one process that writes it, which the error says with the remedy."""

@@ -115,6 +115,24 @@ class TestServersRole:
         connection.close()
 
 
+class TestMissingRight:
+    def test_of_the_schema(self, postgresql: PostgresLocation, role: str) -> None:
+        """A role that may not look into the schema is told that, not only that there is no table."""
+        Journal.open(postgresql).close()
+        with pytest.raises(JournalError, match="GRANT USAGE ON SCHEMA"):
+            Journal.open(of(postgresql, role))
+
+    def test_of_a_table(self, postgresql: PostgresLocation, role: str) -> None:
+        """A write that is refused names what is missing and nothing that is not."""
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        with Journal.open(of(postgresql, role)) as journal:
+            rows(postgresql, f"REVOKE INSERT ON {postgresql.schema}.event FROM {role}")
+            with pytest.raises(JournalError, match="The role lacks a right") as failed:
+                journal.write("s", opening())
+        assert "reached from here" not in str(failed.value)
+
+
 class TestPooler:
     def test_nothing_of_a_session_is_used(self, postgresql: PostgresLocation, role: str) -> None:
         """Behind a pooler nothing is prepared, and the schema is the role's own."""
@@ -140,7 +158,7 @@ class TestPooler:
         granted(postgresql, role)
         location = of(postgresql, role, "&pooler=transaction")
         with pytest.raises(
-            JournalError, match=f"ALTER ROLE {role} SET search_path = {postgresql.schema}"
+            JournalError, match=f"ALTER ROLE {role} SET search_path = {postgresql.schema}; .*RECONNECT"
         ):
             Journal.open(location)
 
