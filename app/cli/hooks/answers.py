@@ -29,12 +29,12 @@ from ....engine.gateway.hooks.events import (
     session_name,
 )
 from ....engine.gateway.hooks.transcript import exit_code
-from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
+from ....engine.gateway.hooks.websocket import GoneError, HookError, LateError, NoServerError
 from ....engine.gateway.protocol.late_calls import late_answer
 from ....engine.gateway.protocol.probe import PROBE, refusal_of_probe
 from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
-from .server import Connected, StartingError, connect
+from .server import Connected, StartingError, connect, others
 
 NO_SERVER_RULES = (
     "Interlock records this session but judges nothing: its server has no rules. Name some in "
@@ -161,6 +161,21 @@ def _is_unfinished(event: HookEvent) -> bool:
 
 
 def _answer_with_server(hook: _Hook, event: HookEvent) -> str:
+    """The answer of a server; where its connection is lost, of the next one that is named.
+
+    Whatever is asked or reported again under the same ids counts once.
+    """
+    more = others(hook.environ)
+    while True:
+        try:
+            return _answer_with_one(hook, event)
+        except GoneError:
+            if not more or time.monotonic() > hook.until:
+                raise
+            more -= 1
+
+
+def _answer_with_one(hook: _Hook, event: HookEvent) -> str:
     try:
         connected = connect(
             hook.line,

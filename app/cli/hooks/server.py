@@ -116,6 +116,13 @@ def connect(
             return Connected(client, url, time.monotonic() - began)
 
 
+def others(environ: Mapping[str, str]) -> int:
+    """The number of servers that INTERLOCK_URL names besides the first."""
+    with suppress(ValueError):
+        return len(each_url(server_url(None, environ))) - 1
+    return 0
+
+
 def _first_client(urls: str, until: float, environ: Mapping[str, str]) -> HookClient:
     """A connection to the first of several servers that answers. Raises what the last one does."""
     *others, last = each_url(urls)

@@ -24,6 +24,7 @@ from interlock.engine.gateway.protocol import server_proof as proof
 from interlock.engine.gateway.server.limits import Limits
 from tests.engine.gateway.served import served, until
 
+from ...connect.seats import between
 from .running import INTERLOCK, Hook, Ran, ended, recorded
 
 RULES = "require human-approval before deploy"
@@ -127,6 +128,24 @@ class TestServers:
             ran = await hook.run(recorded("pre_bash", tool_name="deploy"))
             assert ran.decision["permissionDecision"] == "deny"
             assert "deploy" in str(ran.decision["permissionDecisionReason"])
+
+    @pytest.mark.slow
+    async def test_goes_on_at_the_next_of_several(self, tmp_path: Path) -> None:
+        """A call that waits when its server's connection is lost waits on at the next one, once."""
+        async with (
+            served(tmp_path, rules=RULES) as server,
+            server.console() as console,
+            AsyncExitStack() as first,
+        ):
+            _, url = await first.enter_async_context(between(server))
+            hook = Hook.at(tmp_path / "home", server, INTERLOCK_URL=f"{url},{server.url}")
+            running = await hook.start(recorded("pre_bash", tool_name="deploy"))
+            [request] = await until(console.approvals)
+            await first.aclose()
+            assert [each.id for each in await console.approvals()] == [request.id]
+            outcome = await console.decide(request.id, approved=True, digest=request.digest)
+            assert outcome.ok, outcome.message
+            assert (await ended(running)).decision["permissionDecision"] == "allow"
 
     @pytest.mark.parametrize("url", ["http://x", "ws://", "unix:", "ws://a:b", "ws://u:p@h"])
     async def test_no_url(self, tmp_path: Path, url: str) -> None:
