@@ -210,7 +210,7 @@ class News:
     """`ended` says how the request ended, `again` is the id of the one that is asked in its place.
 
     `meanwhile` says who decided it while a decision from here is under way, be it that one or another.
-    `changed` says that it stays open and is not what it was, `queue` that others have come.
+    `changed` says that it stays open and is not what it was, `queue` that others have come or ended.
     """
 
     ended: str | None = None
@@ -246,6 +246,7 @@ def news_of(
         if not isinstance(event, JournalEvent):
             continue
         end = end_of(event.body)
+        news.queue |= end is not None
         if end is not None and end[0] == request.id:
             said = end[1]
             if isinstance(event.body, ApprovalDecided) and operator and event.body.by == operator.strip():

@@ -316,6 +316,9 @@ class TestNewRequests:
             assert on.app.screen is dialog
             assert dialog.request.id == "ap1"
             assert "1 more waiting" in on.painted()
+            on.hub.decided_elsewhere("ap2", approved=False, by="jo")
+            await on.settle()
+            assert "more waiting" not in on.painted()
             await on.press("a")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
