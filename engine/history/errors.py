@@ -20,6 +20,10 @@ class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
     """Something else touched the files of a journal that is open for writing: it takes nothing more."""
 
 
+class ServerEnded(JournalDisturbed):
+    """Another server has, or may have, what this one had: whoever asked asks there."""
+
+
 class SessionRefused(JournalError):  # noqa: N818 - says what happened
     """Events of `session` were not taken, while those of others were."""
 

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from ...core.approvers import Operator, Operators
 from ...core.people import same_person
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
+from ...history.errors import ServerEnded
 from ..protocol.errors import wire_error
 from ..protocol.framing import (
     Code,
@@ -34,6 +35,7 @@ from .limits import Limits, TokenLoad, weight
 from .socket import Peer
 
 REVOKED = 1008, "the token is no longer valid"
+ELSEWHERE = 1012, "another server has the sessions; come back"
 CHANGED = 1012, "the token was changed; come back"
 """A reconnecting client gets the rights that the token has now."""
 CLOSING = 5.0
@@ -307,7 +309,7 @@ class Connection:
         try:
             answer = asyncio.ensure_future(found.answer(params))
         except Exception as error:
-            self._say(request_id, _failed(request_id, method, error))
+            self._refuse(request_id, method, error)
             return
         self._count(1)
         self._waiting.add(answer)
@@ -318,9 +320,17 @@ class Connection:
         if answer.cancelled():
             self._answering.discard(request_id)
         elif (failure := answer.exception()) is not None:
-            self._say(request_id, _failed(request_id, method, failure))
+            self._refuse(request_id, method, failure)
         else:
             self._say(request_id, result_frame(request_id, answer.result()))
+
+    def _refuse(self, request_id: Id, method: str, error: BaseException) -> None:
+        """Say what went wrong, unless another server knows the answer: then the client asks there."""
+        if isinstance(error, ServerEnded):
+            self._answering.discard(request_id)
+            self.end(*ELSEWHERE)
+        else:
+            self._say(request_id, _failed(request_id, method, error))
 
     def _say(self, request_id: Id, frame: bytes) -> None:
         """Send an answer without a task, unless its peer is slow: it then counts as waiting."""
@@ -369,6 +379,9 @@ class Connection:
         try:
             try:
                 frame = result_frame(request_id, await found.answer(params))
+            except ServerEnded:
+                self.end(*ELSEWHERE)
+                return
             except Exception as error:
                 frame = _failed(request_id, method, error)
             # A client that has the answer may reuse the id.

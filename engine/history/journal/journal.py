@@ -25,7 +25,7 @@ from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT
 from ..database.connection import Connection
 from ..database.location import Location, PostgresLocation, absolute
-from ..errors import JournalDisturbed, JournalError
+from ..errors import JournalDisturbed, JournalError, ServerEnded
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
@@ -103,7 +103,7 @@ class Journal:
         self._cursor: int | None = None
         self._now = 0, from_ms(0)
         self._closing = False
-        self._disturbed: str | None = None
+        self._disturbed: JournalDisturbed | None = None
         self._closed = threading.Event()
         self._written: float | None = None
         self.on_commit: Callable[[Commit], None] | None = None
@@ -205,7 +205,7 @@ class Journal:
     @property
     def disturbed(self) -> str | None:
         """Reason why nothing more is taken: files were touched, or another server ended this one."""
-        return self._disturbed
+        return None if self._disturbed is None else str(self._disturbed)
 
     @property
     def lock(self) -> JournalLock:
@@ -237,7 +237,7 @@ class Journal:
             if self._closing:
                 future.set_exception(JournalError(f"Journal '{name_of(self.path)}' is closed."))
             elif self._disturbed is not None:
-                future.set_exception(JournalDisturbed(self._disturbed))
+                future.set_exception(_again(self._disturbed))
             else:
                 self._tasks.append((task, future))
                 self._queued.notify()
@@ -311,7 +311,7 @@ class Journal:
         with self._queued:
             if self._closing or self._disturbed is not None:
                 return
-            self._disturbed = (
+            self._disturbed = ServerEnded(
                 f"Journal '{name_of(self.path)}': this server ends, and its sessions go on at another "
                 "one. Nothing more is recorded or allowed by it."
             )
@@ -333,7 +333,7 @@ class Journal:
 
     def _disturb(self, error: JournalDisturbed) -> None:
         with self._queued:
-            self._disturbed = str(error)
+            self._disturbed = error
 
     # Writing
 
@@ -398,7 +398,7 @@ class Journal:
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
                 )
             if self._disturbed is not None:
-                raise JournalDisturbed(self._disturbed)
+                raise _again(self._disturbed)
             head = self._heads.get(session) or self._head(session)
             if after is not None and head.seq > after and bodies:
                 raise JournalError(
@@ -571,12 +571,17 @@ class Journal:
             failure.__cause__ = error
         with self._queued:
             if isinstance(error, JournalDisturbed):
-                self._disturbed = str(error)
+                self._disturbed = error
             batch = batch + self._queue
             self._queue = []
             self._heads.clear()
             self._cursor = None
         return batch, failure
+
+
+def _again(error: JournalDisturbed) -> JournalDisturbed:
+    """The same error for somebody else."""
+    return type(error)(str(error))
 
 
 def _database_remedy(error: Exception) -> str:

@@ -23,7 +23,7 @@ from ..batches.writer import SessionOwner
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..database.revisions import Schema
-from ..errors import JournalDisturbed, JournalError
+from ..errors import JournalError, ServerEnded
 from ..journal.schema import CURRENT
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
 from .schema import enter, version_text
@@ -250,9 +250,9 @@ class ServerLease:
         if first:
             _call(self.on_ended)
 
-    def taken(self) -> JournalDisturbed:
+    def taken(self) -> ServerEnded:
         """The error for everything that is handed over once another server has ended this one."""
-        return JournalDisturbed(
+        return ServerEnded(
             f"Journal '{self.location}': this server was silent for longer than its lease of "
             f"{self.seconds:g} s, and another one may have taken its sessions. Nothing more is recorded "
             "or allowed by it; start it again."
@@ -261,7 +261,7 @@ class ServerLease:
     # What a writer asks
 
     def last_number(self, connection: PostgresConnection) -> int:
-        """The number of the lane's latest event. Raises `JournalDisturbed` for a lane of another one."""
+        """The number of the lane's latest event. Raises `ServerEnded` for a lane of another one."""
         row = connection.execute("SELECT server, last FROM lane WHERE lane = ?", (self.lane,)).fetchone()
         if row is None or row[0] != self.id:
             self.end()
@@ -272,7 +272,7 @@ class ServerLease:
         """The same, after whatever this server sent before has come to its end, and is durable.
 
         The row is written, and so waits for who has it, and for the standbys that have to have it. Raises
-        `JournalDisturbed` for a lane of another server.
+        `ServerEnded` for a lane of another server.
         """
         row = connection.execute(_LAST, (self.lane, self.id)).fetchone()
         if row is None:

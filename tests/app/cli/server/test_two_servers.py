@@ -13,6 +13,7 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.history.postgres.server_list import list_servers
 from tests.app.cli.server.test_serve import serving
 from tests.engine.gateway.served import until
 from tests.support.postgres import named
@@ -60,6 +61,30 @@ class TestTwoServers:
                 weak = ("interlock serve: fsync is", "interlock serve: full_page_writes is")
                 others = [line for line in said.splitlines() if not line.startswith(weak)]
                 assert others == []
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(180)
+    async def test_a_paused_one_answers_nothing(
+        self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
+    ) -> None:
+        """Calls that come to a server which was paused for too long are decided at the other one."""
+        async with (
+            serving(tmp_path, *LINE, real=True, **shared) as one,
+            serving(tmp_path, *LINE, **shared) as two,
+        ):
+            client = one.agent(f"ws://{one.where},ws://{two.where}")
+            gate = await client.open("bot")
+            assert (await gate.call("read", {}, call_id="r1")).outcome == "allow"
+            one.process.send_signal(signal.SIGSTOP)
+            for _ in range(600):
+                if any(each.ended is not None for each in list_servers(postgresql)):
+                    break
+                await asyncio.sleep(0.05)
+            asked = [asyncio.create_task(gate.call("read", {}, call_id=f"r{n}")) for n in range(2, 9)]
+            await asyncio.sleep(0.1)
+            one.process.send_signal(signal.SIGCONT)
+            assert [each.outcome for each in await asyncio.gather(*asked)] == ["allow"] * len(asked)
+            await client.close()
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
