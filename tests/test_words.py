@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("adapters", "app", "engine", "rules")
 
 RETIRED = tomllib.loads((ROOT / "tests" / "data" / "retired_names.toml").read_text("utf-8"))
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 MOST_ENTRIES = 20
 """Modules, packages and styles of a folder; about 15 is the aim."""
 
@@ -24,14 +25,27 @@ def modules() -> dict[Path, ast.Module]:
     return {path.relative_to(ROOT): ast.parse(path.read_text("utf-8")) for path in found}
 
 
+@cache
+def definitions() -> list[tuple[Path, Definition]]:
+    """Every module, class and function, with the path of its file."""
+    return [(path, node) for path, tree in modules().items() for node in defined_in(tree)]
+
+
+def defined_in(node: ast.AST) -> Iterator[Definition]:
+    """The definition that a node is, and those in the statements below it; expressions have none."""
+    if isinstance(node, Definition):
+        yield node
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, block, ()):
+            yield from defined_in(each)
+
+
 def documented() -> Iterator[tuple[str, str]]:
     """Where a docstring is, and its first line."""
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node)
-                if text:
-                    yield f"{path}:{getattr(node, 'lineno', 1)}", text.partition("\n")[0]
+    for path, node in definitions():
+        text = ast.get_docstring(node)
+        if text:
+            yield f"{path}:{getattr(node, 'lineno', 1)}", text.partition("\n")[0]
 
 
 class TestNames:
@@ -43,8 +57,7 @@ class TestNames:
         """No class has a name that the glossary replaced."""
         found = [
             f"{path}:{node.lineno} {node.name}"
-            for path, tree in modules().items()
-            for node in ast.walk(tree)
+            for path, node in definitions()
             if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in RETIRED["classes"]
         ]
         assert found == []
@@ -53,8 +66,7 @@ class TestNames:
         """No function and no parameter has a name that the glossary replaced, underscore or not."""
         found = [
             f"{path}:{node.lineno} {node.name}"
-            for path, tree in modules().items()
-            for node in ast.walk(tree)
+            for path, node in definitions()
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and (
                 node.name.strip("_") in RETIRED["functions"]
