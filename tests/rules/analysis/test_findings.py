@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from itertools import permutations
 from pathlib import Path
@@ -144,7 +143,7 @@ class TestSlidingLimits:
         assert (problem.line, problem.column, problem.length) == (3, 12, 1)
 
     @pytest.mark.parametrize(("one", "other"), permutations(LIMITS, 2))
-    def test_law(self, one: str, other: str) -> None:
+    async def test_law(self, one: str, other: str) -> None:
         """A limit that is called redundant beside another is never the only one to block a call."""
         rules = compile_rules([one, other])
         reported = {p.line - 1 for p in examine(rules).warnings if "redundant beside" in p.message}
@@ -159,7 +158,7 @@ class TestSlidingLimits:
                 verdicts = classify_nets(rules.nets, states, call, clock=lambda now=now: now[0])
                 blocking = {place for place, v in enumerate(verdicts) if v.kind == "blocked"}
                 assert len(blocking) != 1 or not blocking & reported
-                decision = asyncio.run(manager.handle_tool_call(call, GateContext()))
+                decision = await manager.handle_tool_call(call, GateContext())
                 if not decision.block:
                     result = ToolResult(call.tool_call_id, call.tool_name, call.input)
                     manager.handle_tool_result(result)

@@ -115,7 +115,7 @@ class TestPlaceAndMessage:
             ("require a before b c", "write: require <tool> before <tool>"),
             ("map a.b /(a/ as x", r"patterns are RE2; a \ before a character takes it literally"),
             (r"map a.b /(a)\1/ as x", "patterns are RE2: no look-around, no back-references"),
-            (map_of(r"\pL" * 9000), "write a shorter pattern, or several maps"),
+            (map_of(r"\pL" * 1000), "write a shorter pattern, or several maps"),
             ("map bash.command /a b/ as x", r"a pattern holds no blanks: write \s for one"),
             ("map bash.command /a#b/ as x", r"'#' starts a comment everywhere: write \x23 for it"),
             ("map bash rm as x", "name the tool's field to look in: bash.<field>"),

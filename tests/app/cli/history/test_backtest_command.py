@@ -19,6 +19,7 @@ from interlock.rules import compile_rules
 from tests.engine.backtest.recorder import Recorder
 from tests.engine.history.support.recording import decided, opening
 from tests.support.command import printed
+from tests.support.copies import copied
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 RECORDED_UNDER = (
@@ -56,14 +57,16 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journal of two sessions and a subagent's, and a rules file, in the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("new.rules").write_text(RULES)
-    path = tmp_path / "journal.db"
+    return copied(write_sessions, tmp_path / "journal.db")
+
+
+def write_sessions(path: Path) -> None:
     with Journal.open(path, clock=lambda: NOON) as journal:
         for name, play in (("bot-1", release), ("bot-2", quiet)):
             recorder = Recorder(compile_rules(RECORDED_UNDER, file="old.rules").registry)
             asyncio.run(play(recorder))
             journal.write(name, *recorder.bodies)
         journal.write("below-1", opening(kind="child", parent="bot-1"), decided("c9", "rm"))
-    return path
 
 
 def backtest(database: Path, **options: object) -> tuple[int, str, str]:

@@ -11,6 +11,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from tests.engine.history.support.keeping import recorded_at
 from tests.engine.history.support.recording import opening
+from tests.support.copies import copied
 
 from .journal_shell import ID, OLD, OTHER, Shell
 
@@ -24,7 +25,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("INTERLOCK_DB", "journal.db")
     monkeypatch.setenv("INTERLOCK_OPERATOR", "maria")
-    recorded_at(tmp_path / "journal.db", OLD, ID)
+    copied(write_old, tmp_path / "journal.db")
     with Journal.open(tmp_path / "journal.db") as journal:
         journal.write(OTHER, opening(), MessageAdded(role="user", text="hello"))
     return Shell(tmp_path, capsys)
+
+
+def write_old(path: Path) -> None:
+    recorded_at(path, OLD, ID)

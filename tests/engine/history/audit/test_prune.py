@@ -25,6 +25,7 @@ from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.model.times import to_ms
+from tests.support.copies import copied
 from tests.support.raw_database import raw_database
 
 from ..support.keeping import (
@@ -49,11 +50,13 @@ LARGE = MessageAdded(role="user", text="word " * 40_000)
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     """A journal with a session that is ten days old, one of a day, and one of today."""
-    path = tmp_path / "journal.db"
+    return copied(write_three, tmp_path / "journal.db")
+
+
+def write_three(path: Path) -> None:
     recorded_at(path, NOW - 10 * DAY, "old", *BODIES, LARGE)
     recorded_at(path, NOW - DAY, "late", opening(), MessageAdded(role="user", text="kept"))
     recorded_at(path, NOW, "new", opening(), MessageAdded(role="user", text="kept"))
-    return path
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.stream_positions import PostgresPositions
+from tests.support.copies import copied
 
 from ..postgres.support.servers import end, lease
 from ..support.keeping import BODIES, MASK, MASKED, NOW, SECRET, recorded_at, tamper
@@ -57,10 +58,12 @@ def lines(events: list[StreamEvent], form: LineFormat = PLAIN) -> list[bytes]:
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     """Two sessions of ten events."""
-    path = tmp_path / "j.db"
+    return copied(write_two, tmp_path / "j.db")
+
+
+def write_two(path: Path) -> None:
     for session in ("s1", "s2"):
         recorded_at(path, NOW, session)
-    return path
 
 
 class TestEvents:

@@ -16,6 +16,7 @@ from interlock.engine.history.database.compiled import SessionRow
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.maintenance import Rebuilt, index_mismatches, rebuild
+from tests.support.copies import copied
 from tests.support.laws import examples
 
 from ..fold.test_laws import MOVES, Move, events_of
@@ -29,11 +30,13 @@ SOURCE = {"file": "agent.toml", "ä": [1.0, 1e100, 12345678901234567890, None, {
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     """A journal with two sessions, one of them the child of the other."""
-    path = tmp_path / "journal.db"
+    return copied(write_two, tmp_path / "journal.db")
+
+
+def write_two(path: Path) -> None:
     recorded_at(path, NOW, "s1", opening(source=SOURCE), *BODIES[1:2])
     recorded_at(path, NOW + DAY, "s2")
     recorded_at(path, NOW + DAY, "s3", opening(kind="child", parent="s1", parent_seq=2))
-    return path
 
 
 class TestMended:
