@@ -83,6 +83,7 @@ class TestRecorded:
         """There is a recording of every event that is answered."""
         assert {json.loads(path.read_text())["hook_event_name"] for path in RECORDED} == set(KINDS)
 
+    @pytest.mark.variants
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
     @settings(max_examples=examples(500, usual=10), deadline=None)
     @given(more=st.dictionaries(st.text(max_size=8).map("new_".__add__), VALUES, max_size=4))
