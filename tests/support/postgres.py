@@ -217,7 +217,8 @@ def shared_server() -> PostgresServer:
     global _pipe  # noqa: PLW0603 - it is open as long as this process lives
     if programs() is None:
         pytest.skip(REMEDY)
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    runs = map(os.environ.get, ("INTERLOCK_TEST_RUN", "PYTEST_XDIST_TESTRUNUID"))
+    run = next(filter(None, runs), str(os.getpid()))
     folder = (in_memory() or Path(tempfile.gettempdir())) / f"interlock-pg-{run[:12]}"
     lock = os.open(f"{folder}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
