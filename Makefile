@@ -101,15 +101,22 @@ screenshots: $(VENV)/dev
 
 # The stamps say which set of dependencies the environment holds; a changed pyproject.toml renews them. The
 # tests compile packages as they use them: most modules are never used, and to compile all takes half of the time.
+# The pip that comes with an older Python compares the tags of each file of an index one by one, which takes as
+# long as all else; where no newer one is to be had it does as well. Newer ones print what the build says of
+# folders without modules unless they are to be quiet twice.
+NEWER_PIP = -@$(BIN)/pip install --quiet --disable-pip-version-check 'pip>=25'
+
 $(VENV)/run: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Interlock into $(VENV); the first time takes a minute or two."
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(NEWER_PIP)
+	$(BIN)/pip install --quiet --quiet --disable-pip-version-check -e .
 	touch $@
 
 $(VENV)/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev,docs]'
+	$(NEWER_PIP)
+	$(BIN)/pip install --quiet --quiet --disable-pip-version-check --no-compile -e '.[dev,docs]'
 	touch $@ $(VENV)/run
 
 clean:
