@@ -27,6 +27,7 @@ from ..logs.key_log import KeyLog
 from ..logs.line_log import LOGS, LineLog, LogName, line_log
 from ..postgres.connection import PostgresConnection
 from ..postgres.maintenance import add_unowned, next_numbers
+from ..postgres.schema import end_silent
 from .verify import check_file, check_session, require_journal
 
 _PAGE = 500
@@ -74,7 +75,10 @@ def copy_journal(source: Location, target: Location) -> Copied:
 
 @contextmanager
 def _unwritten(source: Location) -> Generator[None, None, None]:
-    """Keep others from writing a file. Raises `JournalError` where somebody writes the journal."""
+    """Keep others from writing a file. Raises `JournalError` where somebody writes the journal.
+
+    A server that was killed, the last one of its database, writes no more: it has not said so.
+    """
     require_journal(source)
     if isinstance(source, Path):
         lock = WriteLock.acquire(source.resolve(), maintenance=True)
@@ -83,6 +87,7 @@ def _unwritten(source: Location) -> Generator[None, None, None]:
         finally:
             lock.release()
         return
+    end_silent(source)
     with reading(source) as connection:
         server = connection.execute(_LIVING).fetchone()
     if server is not None:

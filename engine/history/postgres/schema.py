@@ -179,7 +179,7 @@ def _upgrade(location: PostgresLocation, schema: Schema, age: Age) -> None:
 
     psycopg = driver()
     if age == "older":
-        _end_silent(location)
+        end_silent(location)
     engine = create_engine(
         "postgresql+psycopg://", creator=plain, poolclass=NullPool, use_native_hstore=False
     )
@@ -228,7 +228,7 @@ def _require_compatible(
         )
 
 
-def _end_silent(location: PostgresLocation) -> None:
+def end_silent(location: PostgresLocation) -> None:
     """Say of servers that do not renew their leases that they have ended.
 
     Only who looks on for a time can tell: where the database's clock went back, the lease of a dead one

@@ -23,6 +23,7 @@ from interlock.engine.history.logs.line_log import line_log
 from interlock.engine.history.model.events import SessionStatus
 from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.model.times import to_ms
+from interlock.engine.history.postgres import schema
 from tests.support.decisions import usual
 
 from ..support.keeping import NOW, recorded_at, tamper, verdicts
@@ -88,6 +89,19 @@ class TestCopy:
         assert len(verdicts(postgresql)) == 5
         assert check_file(postgresql).missing == 0
 
+    @pytest.mark.slow
+    def test_after_the_last_server_was_killed(
+        self, source: Path, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A server that has not said that it ended, and renews no lease, keeps nobody from copying."""
+        monkeypatch.setattr(schema, "SILENT_SECONDS", 0.3)
+        copy_journal(source, postgresql)
+        with reading(postgresql) as connection:
+            connection.execute(
+                "INSERT INTO server (id, name, version, started, lease) VALUES ('dead', 'it', '1', 1, 1)"
+            )
+        assert copy_journal(postgresql, source.parent / "copy.db").sessions == 4
+
 
 class TestRefused:
     def test_what_is_there(self, source: Path, postgresql: PostgresLocation) -> None:
@@ -131,6 +145,7 @@ class TestRefused:
         with pytest.raises(JournalError, match="has a log of freeze of its own"):
             copy_journal(source, postgresql)
 
+    @pytest.mark.slow
     @pytest.mark.slow
     def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
         """A journal that goes on meanwhile would end in two ways."""
