@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -22,10 +22,12 @@ from ..decisions.index import rebuild_decisions
 from ..errors import JournalError
 from ..journal.lock import WriteLock
 from ..journal.maintenance import changing
+from ..journal.rows import session_events
 from ..journal.schema import name_of, reading
+from ..journal.session_index import SessionLine
 from ..logs.key_log import KeyLog
 from ..logs.line_log import LOGS, LineLog, LogName, line_log
-from ..postgres.connection import PostgresConnection
+from ..postgres.connection import STANDS_FOR_NUL, PostgresConnection
 from ..postgres.maintenance import add_unowned, next_numbers
 from ..postgres.schema import end_silent
 from .verify import check_file, check_session, require_journal
@@ -128,6 +130,11 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
             add_unowned(connection, name, seq, head)
     elif numbered:
         connection.execute(sql.SET_LAST_CURSOR, (first + numbered - 1,))
+    for row in sessions:
+        if any(isinstance(each, str) and STANDS_FOR_NUL in each for each in row):
+            # Of texts that PostgreSQL cannot store its events have what was there.
+            line = SessionLine.of(session_events(connection, row[0], target))
+            connection.execute(sql.REPLACE_SESSION, replace(line, imported=bool(row[-1])).row())
     for name in names:
         rebuild_decisions(connection, name)
     _check(source, target, connection, names)

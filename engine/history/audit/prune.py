@@ -16,12 +16,12 @@ from ..database import compiled as sql
 from ..database.connection import ALL_ROWS, Connection
 from ..database.location import Location, resolved
 from ..errors import JournalError
-from ..journal.maintenance import changeable, changing
+from ..journal.maintenance import changeable, changing, stored
 from ..journal.rows import event_of
 from ..journal.schema import inspect, name_of, reading
 from ..journal.session_index import SessionLine
 from ..model.times import from_ms
-from ..postgres.connection import PostgresConnection
+from ..postgres.connection import PostgresConnection, storable
 from ..postgres.maintenance import remove_owners
 from .canonical_json import canonical
 from .signing import Signer, signed
@@ -161,7 +161,8 @@ def _chosen(
         if check.fault is None and check.head is not None:
             why = _unfit(connection, path, line)
             if why is None:
-                members = (line.id, line.agent, line.opened, line.updated, line.events)
+                # As both databases store it, so that its signature is good in a copy as well.
+                members = (line.id, storable(line.agent), line.opened, line.updated, line.events)
                 chosen.append(Stub(*members, check.head, at, by))
                 if line.waiting:
                     questions[line.id] = line.waiting
@@ -180,7 +181,7 @@ def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | N
         made = SessionLine.of(event_of(row, path) for row in rows)
     except (ValueError, JournalError):
         return "its events cannot be read; a newer Interlock may have written them"
-    if replace(made, imported=line.imported) != line:
+    if stored(connection, replace(made, imported=line.imported).row()) != line.row():
         return "its line is not what its events make; use: interlock history rebuild"
     return None
 

@@ -88,9 +88,12 @@ def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
     return _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement).encode(), names
 
 
+STANDS_FOR_NUL = "\N{SYMBOL FOR NULL}"
+
+
 def storable(text: str) -> str:
     """A text without the character that PostgreSQL does not store; a visible one stands for it."""
-    return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
+    return text.replace("\0", STANDS_FOR_NUL) if "\0" in text else text
 
 
 def stored_row(values: Iterable[object]) -> tuple[object, ...]:

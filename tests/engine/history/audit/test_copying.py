@@ -27,6 +27,7 @@ from interlock.engine.history.postgres import schema
 from tests.support.decisions import usual
 
 from ..support.keeping import NOW, recorded_at, tamper, verdicts
+from ..support.recording import opening
 
 pytestmark = pytest.mark.sqlite("from a file into a database")
 
@@ -101,6 +102,20 @@ class TestCopy:
                 "INSERT INTO server (id, name, version, started, lease) VALUES ('dead', 'it', '1', 1, 1)"
             )
         assert copy_journal(postgresql, source.parent / "copy.db").sessions == 4
+
+    def test_a_name_that_a_database_cannot_store(
+        self, postgresql: PostgresLocation, tmp_path: Path
+    ) -> None:
+        """Names with NUL are what the events say in a file again, and no sign of a change anywhere."""
+        source, back = tmp_path / "source.db", tmp_path / "back.db"
+        recorded_at(source, NOW.replace(year=2020), "old", opening(agent="o\0ld"))
+        prune(source, before=to_ms(NOW.replace(year=2021)), by="m", at=to_ms(NOW), key=tmp_path / "k.pem")
+        recorded_at(source, NOW, "s", opening(agent="a\0b"))
+        copy_journal(source, postgresql)
+        assert list(index_mismatches(postgresql)) == []
+        assert [each.good for each in stubs(postgresql)] == [True]
+        copy_journal(postgresql, back)
+        check_same(source, back)
 
 
 class TestRefused:

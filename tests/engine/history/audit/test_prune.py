@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from interlock.engine.history.audit.prune import Pruning, prune, stubs
 from interlock.engine.history.audit.signing import Signer, fingerprint, public_key
 from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
@@ -85,6 +86,18 @@ def pruned(
 
 def ids(path: Path) -> set[str]:
     return {session.id for session in open_reader(path).sessions()}
+
+
+class TestNames:
+    @pytest.mark.sqlite("a database")
+    def test_with_a_character_that_is_not_stored(self, postgresql: PostgresLocation, key: Path) -> None:
+        """A session goes whose agent has NUL in its name, which its line has not."""
+        recorded_at(postgresql, NOW - 10 * DAY, "old", opening(agent="a\0b"))
+        found = prune(
+            postgresql, before=to_ms(NOW - 5 * DAY), by="maria", at=to_ms(NOW), key=key, dry=False
+        )
+        assert ([each.session for each in found.pruned], found.kept) == (["old"], ())
+        assert [each.good for each in stubs(postgresql)] == [True]
 
 
 @pytest.mark.sqlite("positions are in files")
