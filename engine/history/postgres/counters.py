@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...core.shared_limit import CounterReading, Reservation, Use
-from .connection import NOW, storable
+from .connection import NOW, STANDS_FOR_NUL, storable
 from .pool import reading
 from .server import ServerLease
 
@@ -95,13 +95,21 @@ class UseCounters:
         uses: dict[str, list[Use]] = {}
         for counter, _, at, session, call_id, net in rows:
             if at is not None:
-                uses.setdefault(counter, []).append(Use(at, session, call_id, net))
+                uses.setdefault(counter, []).append(Use(at, session, _read_id(call_id), net))
         return CounterReading({counter: int(version) for counter, version, *_ in rows}, uses)
 
     def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
         """Reserve uses if all counters have these versions, which one more is then; else do nothing."""
         rows = [
-            (each.id, storable(net), counter, each.session, each.call_id, each.at, _ms(each.until))
+            (
+                each.id,
+                storable(net),
+                counter,
+                each.session,
+                stored_id(each.call_id),
+                each.at,
+                _ms(each.until),
+            )
             for each in wanted
             for net, counter in each.counters.items()
         ]
@@ -126,6 +134,15 @@ class UseCounters:
         with reading(self._location) as connection:
             connection.execute(_FORGET, (KEPT_MS,))
             connection.execute(_FORGET_COUNTERS, (KEPT_MS,))
+
+
+def stored_id(call_id: str) -> str:
+    """A call's id as a use has it: with NUL, and unlike every other id, as uses are given back by it."""
+    return call_id.replace(STANDS_FOR_NUL, f"{STANDS_FOR_NUL}1").replace("\0", f"{STANDS_FOR_NUL}0")
+
+
+def _read_id(stored: str) -> str:
+    return stored.replace(f"{STANDS_FOR_NUL}0", "\0").replace(f"{STANDS_FOR_NUL}1", STANDS_FOR_NUL)
 
 
 def _ms(seconds: float) -> int:

@@ -26,7 +26,7 @@ from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import PostgresConnection, connect, driver, storable, unreachable
-from .counters import UseCounters
+from .counters import UseCounters, stored_id
 from .orphans import Orphans
 from .server import Ownership, ServerLease, owner_of
 
@@ -322,7 +322,7 @@ class PostgresWriter(BatchWriter):
                     if (use := taken.get((session, body.call_id, net))) is not None:
                         taken[session, body.call_id, net] = use._replace(undone=True)
                     else:
-                        undone.append(UndoneUse(session, storable(body.call_id), storable(net)))
+                        undone.append(UndoneUse(session, stored_id(body.call_id), storable(net)))
         return {"u": [*taken.values()], "x": undone}
 
     def _kept(self, connection: PostgresConnection, moves: Sequence[Move]) -> set[str]:

@@ -56,6 +56,21 @@ class TestLimitsOverSessions:
         assert "refund" in (answer.reason or "")
 
     @pytest.mark.slow
+    async def test_ids_that_a_database_cannot_store(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A call whose id has NUL takes a use, and gives back its own, not that of an id like it."""
+        here, there = await refunding(two, "limit refund to 2 per 1d across everyone")
+        for call in ("r\0", "r\N{SYMBOL FOR NULL}"):
+            assert (await here.call("robin-1", call, "refund", {})).outcome == "allow"
+        assert (await there.call("robin-2", "a", "refund", {})).outcome == "block"
+        hosted = here._live.hosted("robin-1")
+        decided = hosted.calls.index.decided["r\0"]
+        steps = tuple(Step(each.net, transition(hosted, each), each.tool) for each in decided.steps)
+        await hosted.settle(ToolResult("r\0", "refund", {}, True, steps), "it did not run", 0.0)
+        assert (await there.call("robin-2", "b", "refund", {})).outcome == "allow"
+        assert (await there.call("robin-2", "c", "refund", {})).outcome == "block"
+        assert (await here.call("robin-1", "d", "refund", {})).outcome == "block"
+
+    @pytest.mark.slow
     async def test_the_last_use_is_taken_once(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
