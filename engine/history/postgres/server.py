@@ -8,6 +8,7 @@ clock whether it may still answer.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -27,6 +28,8 @@ from ..errors import JournalError, ServerEnded
 from ..journal.schema import CURRENT
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
 from .schema import enter, version_text
+
+log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
@@ -185,6 +188,7 @@ class ServerLease:
         self._seen: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._last_end: int | None = None
+        self._failure = ""
         self._stop = threading.Event()
         self._renewed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"lease {name}", daemon=True)
@@ -322,7 +326,9 @@ class ServerLease:
                 if connection is None:
                     connection = connect(self.location, name="interlock lease", patience=PATIENCE)
                 self._renew(connection)
-            except (psycopg.Error, JournalError):
+                self._failure = ""
+            except (psycopg.Error, JournalError) as error:
+                self._note_failure(error)
                 if connection is not None:
                     with suppress(psycopg.Error):
                         connection.close()
@@ -333,6 +339,13 @@ class ServerLease:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
+
+    def _note_failure(self, error: Exception) -> None:
+        """Say once why the lease is not renewed, where half of it is over: then calls begin to wait."""
+        said = str(error if isinstance(error, JournalError) else unreachable(self.location, error))
+        if said != self._failure and now() > self._valid_until - self.seconds / 2:
+            self._failure = said
+            log.warning("the lease of this server is not renewed: %s", said)
 
     def _renew(self, connection: PostgresConnection) -> None:
         begun = now()

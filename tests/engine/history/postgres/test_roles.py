@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres.connection import connect
 from interlock.engine.history.postgres.server import ServerLease
 from interlock.engine.history.postgres.stream_positions import PostgresPositions
@@ -131,6 +133,29 @@ class TestMissingRight:
             with pytest.raises(JournalError, match="The role lacks a right") as failed:
                 journal.write("s", opening())
         assert "reached from here" not in str(failed.value)
+
+    @pytest.mark.slow
+    def test_to_renew_the_lease(
+        self,
+        postgresql: PostgresLocation,
+        role: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """A server whose calls only wait says why, once."""
+        monkeypatch.setattr(server, "LEASE_SECONDS", 0.4)
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        with Journal.open(of(postgresql, role)) as journal:
+            assert isinstance(journal.lock, ServerLease)
+            rows(postgresql, f"REVOKE UPDATE ON {postgresql.schema}.server FROM {role}")
+            for _ in range(200):
+                if "is not renewed" in caplog.text:
+                    break
+                time.sleep(0.05)
+            time.sleep(0.5)
+            assert caplog.text.count("is not renewed") == 1
+            assert "The role lacks a right" in caplog.text
 
 
 class TestPooler:
