@@ -7,7 +7,7 @@ import logging
 from collections.abc import Container, Coroutine
 from typing import ClassVar, Protocol
 
-from ..history.errors import JournalError
+from ..history.errors import JournalError, ServerEnded
 from ..history.model.events import ApprovalWithdrawn
 from ..recording.ledger import EventRecorder
 
@@ -47,7 +47,10 @@ class Withdrawals:
         self._retries: dict[str, asyncio.TimerHandle] = {}
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
-        """Record a withdrawal with its reason; when that cannot be written, try again until it can."""
+        """Record a withdrawal with its reason; when that cannot be written, try again until it can.
+
+        Another server that has the session asks about the call again by itself.
+        """
 
         def note(written: bool) -> None:
             if not written:
@@ -56,6 +59,8 @@ class Withdrawals:
         gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
         try:
             await self._host.record(gone, on_written=note)
+        except ServerEnded:
+            log.info("Nobody waits for request '%s', which is another server's now", approval_id)
         except JournalError:
             log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
             self.retry(approval_id, call_id, reason)
