@@ -40,6 +40,8 @@ TESTS_2 := $(addprefix tests/engine/,backtest core flows history hub net recordi
 TESTS_3 := $(addprefix tests/app/,cli connect console web)
 TESTS_4 := tests $(addprefix --ignore=,$(TESTS_1) $(TESTS_2) $(TESTS_3))
 PARTS := tests-1 tests-2 tests-3 tests-4
+# Not every snapshot is compared with each change: `make full` finds those that nothing needs.
+SNAPSHOTS := $(if $(HYPOTHESIS_PROFILE),,--snapshot-warn-unused)
 .PHONY: $(PARTS)
 
 tests: export PYTHONDONTWRITEBYTECODE =
@@ -48,7 +50,7 @@ tests: $(VENV)/dev
 	@MAKEFLAGS= $(MAKE) --no-print-directory --jobs=4 --keep-going $(PARTS)
 
 $(PARTS): tests-%:
-	$(BIN)/pytest -q --no-header $(TESTS_$*)
+	$(BIN)/pytest -q --no-header $(SNAPSHOTS) $(TESTS_$*)
 
 # Some screens with Textual's caches as they ship, of which the tests above have their own.
 caches: export TEXTUAL_CACHES = shipped
