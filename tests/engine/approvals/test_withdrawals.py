@@ -1,15 +1,111 @@
-"""Withdrawals that the journal refuses: tried again, but where another server has the session."""
+"""Requests that nobody waits for any more: the record and the consoles say who or what ended that."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
+from interlock.engine import Agent, ScriptedModel, task_tool
+from interlock.engine.agents import C, T
 from interlock.engine.approvals.withdrawals import Tasks, Withdrawals
 from interlock.engine.history.errors import JournalError, ServerEnded
+from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import new_state
-from interlock.engine.history.model.events import EventBody
+from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn, EventBody
+from interlock.engine.hub.hub import CallWithdrawn, Hub, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ..support.external_agent import opened
+from ..support.shop import Shop, bodies, bot, until
+
+ASK = "require human-approval before deploy"
+
+
+async def asking(hub: Hub, agent: Agent) -> str:
+    """A session of which a call waits for a person."""
+    session = await hub.open_session(agent, SessionConfig(compile_rules(ASK).registry))
+    heard = hub.subscribe()
+    await hub.send(session, "go", by="maria")
+    await until(heard, ApprovalRequested)
+    return session
+
+
+async def ended(hub: Hub, session: str, how: str) -> None:
+    """End what a session waits for."""
+    match how:
+        case "stopped":
+            await hub.abort(session, "wrong branch", by="ada")
+        case "spoken to":
+            await hub.send(session, "wait", by="ben")
+        case "closed":
+            await hub.close_session(session, "ada")
+        case "shut down":
+            await hub.close()
+        case _:
+            await hub.withdraw_call(session, "d1", "the agent is gone: nobody waits for it")
+
+
+STOPPED = "the agent was stopped: stopped by ada: wrong branch"
+CLOSED = "the session was closed by ada"
+SHUT_DOWN = "the session was closed: Interlock was shut down"
+
+
+class TestTheReason:
+    @pytest.mark.parametrize(
+        ("how", "reason"),
+        [
+            ("stopped", STOPPED),
+            ("spoken to", "ben spoke to the agent"),
+            ("closed", CLOSED),
+            ("shut down", SHUT_DOWN),
+        ],
+    )
+    async def test_of_an_agent_here(self, hub: Hub, how: str, reason: str) -> None:
+        """Whoever stops, ends or speaks to the agent is named; what ended with the program says so."""
+        session = await asking(hub, bot(Shop(), C(deploy={}), T("done")))
+        heard = hub.subscribe()
+        await ended(hub, session, how)
+        assert reason in headline(await until(heard, ApprovalWithdrawn))
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
+
+    @pytest.mark.parametrize(
+        ("how", "reason"),
+        [
+            ("stopped", STOPPED),
+            ("gone", "the agent is gone: nobody waits for it"),
+            ("closed", CLOSED),
+            ("shut down", SHUT_DOWN),
+        ],
+    )
+    async def test_of_an_agent_elsewhere(self, hub: Hub, how: str, reason: str) -> None:
+        """The same holds for an agent elsewhere, whose connection may also be gone."""
+        session = await opened(hub, ASK)
+        heard = hub.subscribe()
+        call = asyncio.ensure_future(hub.call(session, "d1", "deploy", {"env": "prod"}))
+        await until(heard, ApprovalRequested)
+        await ended(hub, session, how)
+        if how == "stopped":
+            assert (await call).outcome == "block"
+        else:
+            with pytest.raises((CallWithdrawn, UnknownSessionError)):
+                await call
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize("which", ["boss", "helper"])
+    async def test_of_a_subagent(self, hub: Hub, which: str) -> None:
+        """Stopping a subagent, or the agent that set it to work, is the reason for its request."""
+        helper = Agent(ScriptedModel([C(deploy={})]), name="helper", tools=Shop().tools())
+        model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")])
+        session = await asking(hub, Agent(model, name="boss", tools=[task_tool(helper)]))
+        stopped = next(each.id for each in await hub.sessions() if each.agent == which)
+        heard = hub.subscribe()
+        await hub.abort(stopped, "wrong branch", by="ada")
+        await until(heard, ApprovalWithdrawn)
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [STOPPED]
 
 
 class Host:
@@ -31,17 +127,21 @@ class Host:
         return "its client has gone"
 
 
-@pytest.mark.parametrize(
-    ("error", "again", "traces"),
-    [(JournalError("the disk is full"), True, True), (ServerEnded("its lease is over"), False, False)],
-)
-async def test_a_refused_withdrawal(
-    error: JournalError, again: bool, traces: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A server that was ended has nothing more to withdraw, and its log says so without a traceback."""
-    withdrawals = Withdrawals(Host(error), Tasks(), ())
-    await withdrawals.withdraw("a1", "c1", "its client has gone")
-    assert [*withdrawals._retries] == (["a1"] if again else [])
-    assert any(record.exc_info for record in caplog.records) is traces
-    for timer in withdrawals._retries.values():
-        timer.cancel()
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("error", "again", "traces"),
+        [
+            (JournalError("the disk is full"), True, True),
+            (ServerEnded("its lease is over"), False, False),
+        ],
+    )
+    async def test_is_tried_again_here_only(
+        self, error: JournalError, again: bool, traces: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A server that was ended has nothing more to withdraw, and its log has no traceback for it."""
+        withdrawals = Withdrawals(Host(error), Tasks(), ())
+        await withdrawals.withdraw("a1", "c1", "its client has gone")
+        assert [*withdrawals._retries] == (["a1"] if again else [])
+        assert any(record.exc_info for record in caplog.records) is traces
+        for timer in withdrawals._retries.values():
+            timer.cancel()
