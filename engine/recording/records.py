@@ -26,6 +26,7 @@ from ..history.model.records import (
     RuleRecord,
     StepRecord,
     TransitionRecord,
+    shared_rule,
 )
 from ..net.net import Input, KnowsMaps, NameMaps, SkillNet
 
@@ -49,13 +50,7 @@ def rule_record(rule: Rule | None) -> RuleRecord | None:
     """Source of a rule as the journal keeps it; `None` for hand-built nets."""
     if rule is None or rule.source is None:
         return None
-    return _rule_record(rule.source.file, rule.source.line, rule.source.text.strip())
-
-
-@lru_cache(maxsize=1024)
-def _rule_record(file: str, line: int, text: str) -> RuleRecord:
-    """The record of a rule, which thousands of requests have in common."""
-    return RuleRecord(file=file, line=line, text=text)
+    return shared_rule(rule.source.file, rule.source.line, rule.source.text.strip())
 
 
 def plan_records(forecast: Iterable[StepForecast]) -> tuple[PlanStepRecord, ...]:

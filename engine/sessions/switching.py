@@ -439,10 +439,7 @@ class Switching:
 
         Timers stop while the machine sleeps, so the clock is read whenever a call is decided.
         """
-        state = self._host.state
-        if not state.off and state.shadowed is None:
-            return False
-        return any(end <= self._clock() for end in _ends(state))
+        return any(end <= self._clock() for end in _ends(self._host.state))
 
     async def catch_up(self) -> None:
         """Switch back temporary switches that are over, and drop expired proposals.

@@ -186,8 +186,6 @@ class TokenFile:
         self._clock = clock
         self._seen: tuple[int, ...] | None = None
         self._content = TokenContent()
-        self._identities: dict[str, tuple[TokenEntry, Identity]] = {}
-        """Identities that were asked for, of entries of the content."""
 
     def tokens(self) -> tuple[TokenEntry, ...]:
         """Tokens in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
@@ -244,13 +242,7 @@ class TokenFile:
 
         Raises `TokenError` as `tokens` does.
         """
-        entry = next((each for each in self.tokens() if each.id == token), None)
-        if entry is None:
-            return None
-        made = self._identities.get(token)
-        if made is None or made[0] is not entry:
-            made = self._identities[token] = entry, entry.identity
-        return made[1]
+        return next((each.identity for each in self.tokens() if each.id == token), None)
 
     def issue(
         self,
@@ -388,7 +380,6 @@ class TokenFile:
                 seen = _look_of(os.fstat(file.fileno()))
                 if seen != self._seen:
                     self._content, self._seen = _parse(self.path, file.read()), seen
-                    self._identities.clear()
         except FileNotFoundError:
             self._seen, self._content = None, TokenContent()
         except (OSError, UnicodeDecodeError) as error:

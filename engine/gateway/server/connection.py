@@ -146,7 +146,7 @@ class Connection:
         usage: TokenLoad,
         others: frozenset[str] = frozenset(),
     ) -> None:
-        self.identity = self._unchanged = identity
+        self.identity = identity
         self.read_only = False
         self._socket = socket
         self._limits = limits
@@ -212,13 +212,10 @@ class Connection:
     def may_stay(self) -> bool:
         """Check that the token's identity has not changed since this connection opened; else end it."""
         now = self._tokens.identity(self.identity.token)
-        if now is self._unchanged:
+        if now == self.identity:
             return True
-        if now != self.identity:
-            self.end(*(REVOKED if now is None else CHANGED))
-            return False
-        self._unchanged = now
-        return True
+        self.end(*(REVOKED if now is None else CHANGED))
+        return False
 
     def in_force(self, token: str, needed: Rights) -> bool:
         """Tell whether an operator's token, by its id, suffices for what needs `needed`."""

@@ -35,10 +35,10 @@ from ..model.listed_values import Listed, known_values, unknown_value
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from ..postgres.connection import PostgresConnection
+from .filter import RESULTS, VERDICTS, DecisionFilter, Result, Verdict
 
 if TYPE_CHECKING:
     import sqlite3
-from .filter import RESULTS, VERDICTS, DecisionFilter, Result, Verdict
 
 PAGE_SIZE = 200
 FIRST_STEP = 2_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from typing import TypeAlias
-from weakref import WeakValueDictionary
 
 from ..errors import impossible
 from ..model.events import (
@@ -30,7 +29,7 @@ from ..model.events import (
     JournalEvent,
 )
 from ..model.fast_models import construct_model, copy_with
-from ..model.records import ClaimRecord, CommentRecord, ExtensionRecord, FuseRecord, RuleRecord
+from ..model.records import ClaimRecord, CommentRecord, ExtensionRecord, FuseRecord, shared_rule
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
@@ -56,7 +55,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         "id": body.approval_id,
         "session": state.id,
         "agent": state.agent,
-        "rule": body.rule and _shared(body.rule),
+        "rule": body.rule and shared_rule(body.rule.file, body.rule.line, body.rule.text),
         "since": event.at,
         "original": original,
         "opener": state.opened_by if state.kind == "outside" else None,
@@ -70,14 +69,6 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         call,
         copy_with(call, {"status": "waiting", "names": body.names, "via": body.via, "waits_for": ()}),
     )
-
-
-_rules: WeakValueDictionary[tuple[str, int, str], RuleRecord] = WeakValueDictionary()
-
-
-def _shared(rule: RuleRecord) -> RuleRecord:
-    """The record that other requests have of the same rule: thousands are of the same few."""
-    return _rules.setdefault((rule.file, rule.line, rule.text), rule)
 
 
 def answered(

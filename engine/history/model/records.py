@@ -6,6 +6,7 @@ A border like the events: fields are added, never renamed.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -109,6 +110,12 @@ class FreezeRecord(Record):
     def words(self) -> str:
         """The freeze as everybody reads it: `frozen by maria: the deploys look wrong`."""
         return f"frozen by {self.by}{f': {self.reason}' if self.reason else ''}"
+
+
+@lru_cache(maxsize=1024)
+def shared_rule(file: str, line: int, text: str) -> RuleRecord:
+    """The record of a rule, which thousands of requests and decisions have in common."""
+    return RuleRecord(file=file, line=line, text=text)
 
 
 class TransitionRecord(Record):

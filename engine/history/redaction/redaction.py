@@ -67,7 +67,7 @@ Body = TypeVar("Body", bound=BaseModel)
 Request = TypeVar("Request", ApprovalRequested, ApprovalState)
 
 
-class FieldName(NamedTuple):
+class _FieldName(NamedTuple):
     """A name of fields: its values are hidden, or hold shell commands; a `plain` one is no key itself."""
 
     telling: bool
@@ -249,8 +249,8 @@ class Redaction:
             named[label] = each
         return value if same and named.keys() == value.keys() else named
 
-    def _look_at(self, name: str) -> FieldName:
-        return FieldName(
+    def _look_at(self, name: str) -> _FieldName:
+        return _FieldName(
             self.telling(name), is_shell_field(name), name.isidentifier() and not may_hold_key(name)
         )
 

@@ -60,7 +60,7 @@ class TestRosters:
             assert [id(member) for member, _ in lane.nets] == [id(member) for member in roster.members]
 
     def test_of_another_order_know_others(self) -> None:
-        """What comes first is another net there."""
+        """Another net comes first there."""
         first, second = members(compile_rules(RULES).registry)
         assert Roster([first, second])._names is not Roster([second, first])._names
 

@@ -73,7 +73,7 @@ class TestFailover:
     async def test_lets_the_silent_one_answer_nothing(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """What it would allow is not recorded, so it allows nothing; the journal has one history."""
+        """It allows nothing, as nothing that it would allow is recorded; the journal has one history."""
         here, there = two
         await opened(here, RULES)
         await silent(here, postgresql)
@@ -327,7 +327,7 @@ class TestServerThatEnds:
     async def test_that_is_killed_amid_the_drain(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """What it had handed over goes on as it was, also where nothing after that happened."""
+        """Sessions that it had handed over go on as they were, also where nothing happened after that."""
         here, there = two
         await opened(here, RULES)
         assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
@@ -392,7 +392,7 @@ class TestServerThatEnds:
     async def test_as_the_last_one_closes_them(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Where no other server is left a session ends as it does without a database."""
+        """A session ends as it does without a database where no other server is left."""
         here, there = two
         await opened(here, RULES)
         await there.close()

@@ -128,7 +128,7 @@ class TestLimitsOverSessions:
     async def test_a_session_reserves_for_one_call_at_a_time(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What a session's own limit refuses never seems used to other servers."""
+        """A call that a session's own limit refuses never seems used to other servers."""
         rules = "limit refund to 3 per 1d across everyone\nlimit refund to 1 per session"
         here, there = await refunding(two, rules)
         counters = here._live._uses.reservations._store
@@ -202,7 +202,7 @@ class TestLimitsOverSessions:
     async def test_that_cannot_be_reserved_block(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where the database does not answer nothing is let through, and nothing is used up."""
+        """Nothing is let through or used up while the database does not answer."""
         here, there = await refunding(two)
 
         def fails(*_: object) -> bool:
@@ -221,7 +221,7 @@ class TestLimitsOverSessions:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """What a server reserved and did not record is free once it has ended; it is never recorded."""
+        """Uses that a server reserved and never recorded are free once it has ended."""
         here, there = await refunding(two)
         written: list[asyncio.Future[object]] = []
         committed = here._journal._writer.commit
