@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from interlock.engine.history.postgres.server import ServerLease
 
 from ..engine.history.support.recording import opening
 from ..support.postgres import PostgresServer, programs
-from .journal import CALLERS, _decision, _ready, _release
+from .journal import CALLERS, GroupCommit, _decision, _ready
 
 ROUNDS = 60
 TURNS = 3
@@ -207,39 +206,16 @@ def _raw(place: str, number: int) -> None:
 async def _grouped(place: str, number: int) -> None:
     """Callers that each wait for theirs, and a thread that writes what has been handed over meanwhile."""
     statement = _Statement(place, number)
-    loop = asyncio.get_running_loop()
-    arrived = threading.Condition()
-    queue: list[tuple[int, int, asyncio.Future[None]]] = []
-    closing = False
-
-    def write() -> None:
-        while True:
-            with arrived:
-                while not queue and not closing:
-                    arrived.wait()
-                batch, queue[:] = queue[:], []
-            if not batch:
-                return
-            statement.append([(caller, turn) for caller, turn, _ in batch])
-            loop.call_soon_threadsafe(_release, [future for _, _, future in batch])
+    commits = GroupCommit(statement.append)
 
     async def call(caller: int) -> None:
         for turn in range(ROUNDS):
-            future: asyncio.Future[None] = loop.create_future()
-            with arrived:
-                queue.append((caller, turn, future))
-                arrived.notify()
-            await future
+            await commits.append(caller, turn)
 
-    thread = threading.Thread(target=write)
-    thread.start()
     begun = _begin()
     await asyncio.gather(*(call(each) for each in range(CALLERS)))
     print(CALLERS * ROUNDS, time.perf_counter() - begun)
-    with arrived:
-        closing = True
-        arrived.notify()
-    await asyncio.to_thread(thread.join)
+    await commits.close()
     statement.lease.release()
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import fields
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
@@ -238,56 +239,70 @@ class _Ready:
         return line, event, decision
 
 
+class GroupCommit:
+    """A thread that has `write` take whatever callers have handed over since it did so last.
+
+    Of each caller it gets the number, and that of its turn.
+    """
+
+    def __init__(self, write: Callable[[Sequence[tuple[int, int]]], object]) -> None:
+        self._write = write
+        self._loop = asyncio.get_running_loop()
+        self._arrived = threading.Condition()
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._closing = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def append(self, caller: int, turn: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        with self._arrived:
+            self._queue.append((caller, turn, future))
+            self._arrived.notify()
+        return future
+
+    async def close(self) -> None:
+        with self._arrived:
+            self._closing = True
+            self._arrived.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while True:
+            with self._arrived:
+                while not self._queue and not self._closing:
+                    self._arrived.wait()
+                batch, self._queue = self._queue, []
+            if not batch:
+                return
+            self._write([(caller, turn) for caller, turn, _ in batch])
+            self._loop.call_soon_threadsafe(_release, [future for _, _, future in batch])
+
+
 async def _raw(path: Path, source: type[_Making | _Ready]) -> float:
-    """A thread that commits whatever has been handed over since its last commit."""
+    """The same statements by hand."""
     _opened(path).close()
-    loop = asyncio.get_running_loop()
-    arrived = threading.Condition()
-    queue: list[tuple[int, int, asyncio.Future[None]]] = []
-    closing = False
     connection = connect_writing(path)
     sources = [
         source(number, _line_of(connection, number), _head_of(connection, number))
         for number in range(CALLERS)
     ]
 
-    def write() -> None:
-        cursor = CALLERS
-        while True:
-            with arrived:
-                while not queue and not closing:
-                    arrived.wait()
-                batch, queue[:] = queue[:], []
-            if not batch:
-                break
-            at = time.time_ns() // 1_000_000
-            rows: list[_Rows] = []
-            for number, turn, _ in batch:
-                cursor += 1
-                rows.append(sources[number].rows(turn, cursor, at))
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(UPSERT_SESSION, [line for line, _, _ in rows])
-            connection.executemany(INSERT_EVENT, [event for _, event, _ in rows])
-            connection.executemany(INSERT_DECISION, [decision for _, _, decision in rows])
-            connection.execute("COMMIT")
-            loop.call_soon_threadsafe(_release, [future for _, _, future in batch])
-        connection.close()
+    cursors = count(CALLERS + 1)
 
-    thread = threading.Thread(target=write)
-    thread.start()
+    def write(batch: Sequence[tuple[int, int]]) -> None:
+        at = time.time_ns() // 1_000_000
+        rows = [sources[number].rows(turn, next(cursors), at) for number, turn in batch]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(UPSERT_SESSION, [line for line, _, _ in rows])
+        connection.executemany(INSERT_EVENT, [event for _, event, _ in rows])
+        connection.executemany(INSERT_DECISION, [decision for _, _, decision in rows])
+        connection.execute("COMMIT")
 
-    def append(number: int, turn: int) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = loop.create_future()
-        with arrived:
-            queue.append((number, turn, future))
-            arrived.notify()
-        return future
-
-    rate = await _callers(append)
-    with arrived:
-        closing = True
-        arrived.notify()
-    await asyncio.to_thread(thread.join)
+    commits = GroupCommit(write)
+    rate = await _callers(commits.append)
+    await commits.close()
+    connection.close()
     return rate
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,9 @@ from interlock.engine.hub.hub import CallAnswer, CallWithdrawn, FreezeChanged, H
 from interlock.engine.sessions.config import SessionConfig
 
 from ..support.external_agent import check_fold, opened, recorded, resumed
-from ..support.shop import Shop, bodies, check, start, until
+from ..support.shop import Shop, becomes, bodies, check, start, until
 
 WHY = "the deploys look wrong"
-
-
-async def becomes(found: Callable[[], Awaitable[object]]) -> None:
-    """Wait until something is so."""
-    for _ in range(4000):
-        if await found():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")
 
 
 async def frozen(hub: Hub) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from interlock.engine.agents import Agent, Reply, ScriptedModel, ToolContext, tool
 from interlock.engine.agents.rules_notice import RULES_SENDER
@@ -61,6 +61,15 @@ async def start(hub: Hub, shop: Shop, *replies: Reply, mode: str = "enforce", ru
     session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry, mode=mode))
     await hub.send(session, "go", by="maria")
     return session
+
+
+async def becomes(found: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something is so."""
+    for _ in range(4000):
+        if await found():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
 
 
 async def until(subscription: Subscription, kind: type) -> JournalEvent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
@@ -15,17 +14,9 @@ from interlock.engine.net.net import Transition
 from interlock.engine.sessions.hosted import HostedSession
 
 from ....support.external_agent import opened
+from ....support.shop import becomes
 
 RULES = "require human-approval before deploy"
-
-
-async def becomes(found: Callable[[], Awaitable[object]]) -> None:
-    """Wait until something is so."""
-    for _ in range(4000):
-        if await found():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")
 
 
 async def hub_on(location: PostgresLocation) -> SharedHub:
