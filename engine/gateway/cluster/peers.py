@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from ...approvals.request_order import longest_first
 from ...history.database.connection import ALL_ROWS
-from ...history.errors import FoldError
+from ...history.errors import FoldError, JournalError
 from ...history.fold.fold import new_state
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent, SessionOpened, SessionResumed, SessionStatus
@@ -25,7 +25,11 @@ NO_SERVER = "no server: a newer version has to go on with it"
 AT_ONCE = 100
 """Events of one lane that are read at once."""
 LISTED_SECONDS = 5.0
-"""Time after which live sessions are listed anew though none began, went on or ended."""
+"""Time after which all live sessions are listed anew, though none began, went on or ended."""
+LISTING_SHARE = 50
+"""Part of the time that may go into that: of many sessions it is done less often."""
+LOADED_AT_ONCE = 4
+"""Sessions whose records are read at a time."""
 
 log = logging.getLogger(__name__)
 
@@ -58,26 +62,43 @@ class PeerSessions:
         """
         if self._seen is None:
             self._seen = await asyncio.to_thread(self._reader.positions)
-        while True:
+        more = True
+        while more:
             behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
-            found, self._seen = await asyncio.to_thread(self._reader.since_positions, behind, AT_ONCE)
-            if time.monotonic() >= self._listing_due or any(map(_moves, found)):
-                await self._list()
+            since = self._reader.since_positions
+            found, seen, more = await asyncio.to_thread(since, behind, AT_ONCE)
+            await self._list({event.session for event in found if _moves(event)})
+            self._seen = seen  # none is told twice, and none is not told since the database was away
             for event in found:
                 tell(await self._take(event))
-            if not found:
-                break
-        for session in self._servers.keys() - self._views.keys():
-            await self._load(session)
+        absent = [each for each in self._servers if each not in self._views]
+        for first in range(0, len(absent), LOADED_AT_ONCE):
+            await asyncio.gather(*map(self._load, absent[first : first + LOADED_AT_ONCE]))
         for session in [each for each in self._views if each not in self._servers]:
             self.forget(session)
 
-    async def _list(self) -> None:
-        """Take note of which sessions are live at which servers. Raises `JournalError`."""
-        self._listing_due = time.monotonic() + LISTED_SECONDS
-        listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id)
-        newer = (PeerSession(each, "", NO_SERVER, None) for each in self._journal.newer_sessions)
-        self._servers = {each.session: each for each in (*newer, *listed)}
+    async def _list(self, moved: Set[str]) -> None:
+        """Note which sessions are live at which servers; `moved` are surely where they are now.
+
+        Raises `JournalError`.
+        """
+        began = time.monotonic()
+        every = began >= self._listing_due
+        if not every and not moved:
+            return
+        among = None if every else moved
+        listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id, among)
+        newer = self._journal.newer_sessions
+        found = {each: PeerSession(each, "", NO_SERVER, None) for each in among or newer if each in newer}
+        found |= {each.session: each for each in listed}
+        if every:
+            self._servers = found
+            took = time.monotonic() - began
+            self._listing_due = began + max(LISTED_SECONDS, LISTING_SHARE * took)
+        else:
+            for session in moved:
+                self._servers.pop(session, None)
+            self._servers |= found
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
         """Move a session on by an event, which is returned as it is shown."""
@@ -96,7 +117,10 @@ class PeerSessions:
                 return view.apply(event)
         except FoldError:
             log.exception("Event %d of session '%s' does not fit", event.seq, event.session)
-        await self._load(event.session)
+        try:
+            await self._load(event.session)
+        except JournalError:
+            self._views.pop(event.session)  # it is read with the next look
         return self._redaction.event(event)
 
     async def _load(self, session: str) -> None:

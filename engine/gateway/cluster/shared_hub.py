@@ -323,7 +323,7 @@ class SharedHub(Hub):
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
         reader = self._journal.reader().showing()
-        found, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
+        found, _, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
         return [self.redaction.event(event) for event in found]
 
     async def positions(self) -> Positions:

@@ -214,15 +214,15 @@ class HistoryReader:
 
     def since_positions(
         self, behind: Mapping[int, int], limit: int
-    ) -> tuple[list[JournalEvent], LaneCursors]:
-        """Events of all sessions behind positions, and the positions behind these events.
+    ) -> tuple[list[JournalEvent], LaneCursors, bool]:
+        """Events of all sessions behind positions, the positions behind these, and if there are more.
 
         There are at most `limit` of each lane, and none only where there is none yet. Who goes on from
         the positions that it gave misses no event, and has each session's in their order.
         """
         with self.connection() as connection:
-            rows, after, _ = rows_behind(connection, sql.SELECT_SINCE, behind, limit)
-        return [self._event(row, self.path) for row in rows], after
+            rows, after, more = rows_behind(connection, sql.SELECT_SINCE, behind, limit)
+        return [self._event(row, self.path) for row in rows], after, more
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from sys import intern
 from typing import NamedTuple
 
 from ..database.location import PostgresLocation
@@ -17,12 +19,14 @@ SELECT server.id, server.name, server.url, server.version, server.started, serve
         WHERE owner.server = server.id AND session.status NOT IN ('done', 'failed'))
 FROM server WHERE server.ended IS NULL OR server.ended > {NOW} - ? ORDER BY server.started, server.id
 """
-_LIVE = """
+_LIVE_AMONG = """
 SELECT session.id, server.id, server.name, server.url FROM session
 JOIN owner ON owner.session = session.id JOIN server ON server.id = owner.server
-WHERE session.status NOT IN ('done', 'failed') AND server.ended IS NULL AND server.id <> ?
+WHERE session.status NOT IN ('done', 'failed') AND server.ended IS NULL AND server.id <> ? {among}
 ORDER BY session.opened, session.rowid
 """
+_LIVE = _LIVE_AMONG.format(among="")
+_LIVE_OF = _LIVE_AMONG.format(among="AND session.id = ANY(?)")
 
 
 class ServerLine(NamedTuple):
@@ -60,10 +64,21 @@ def newer_sessions(location: PostgresLocation, limit: int = 1000) -> list[NewerS
         return [each for each in found if each is not None]
 
 
-def live_elsewhere(location: PostgresLocation, server: str) -> list[PeerSession]:
-    """The sessions that are live at other servers than `server`. Raises `JournalError`."""
+def live_elsewhere(
+    location: PostgresLocation, server: str, among: Set[str] | None = None
+) -> list[PeerSession]:
+    """The sessions, of all or `among` some, that are live at other servers than `server`.
+
+    Raises `JournalError`.
+    """
     with reading(location) as connection:
-        rows = connection.execute(_LIVE, (server,)).fetchall()
+        if among is None:
+            found = connection.execute(_LIVE, (server,))
+        else:
+            found = connection.execute(_LIVE_OF, (server, [*among]))
+        rows = found.fetchall()
     # The servers are few, and their sessions hundreds.
-    servers = {(place := tuple(row[1:])): place for row in rows}
-    return [PeerSession(row[0], *servers[tuple(row[1:])]) for row in rows]
+    return [
+        PeerSession(session, intern(id_), intern(name), None if url is None else intern(url))
+        for session, id_, name, url in rows
+    ]

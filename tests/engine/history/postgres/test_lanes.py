@@ -26,14 +26,14 @@ def status(word: str = "running") -> SessionStatus:
 
 
 def read_on(reader: HistoryReader, limit: int, begin: dict[int, int] | None = None) -> list[JournalEvent]:
-    """All events that a follower finds, read so many at a time."""
+    """All events that a follower finds, read so many at a time, while nobody writes."""
     found: list[JournalEvent] = []
-    at = begin or {}
-    while True:
-        page, at = reader.since_positions(at, limit)
-        if not page:
-            return found
+    at, more = begin or {}, True
+    while more:
+        page, at, more = reader.since_positions(at, limit)
         found += page
+    assert reader.since_positions(at, limit) == ([], at, False)
+    return found
 
 
 def check_order(found: list[JournalEvent]) -> None:
@@ -85,9 +85,9 @@ class TestSincePositions:
         first, second = servers.start(), servers.start()
         second.write("late", opened("bot"))
         reader = open_reader(servers.place)
-        [seen], at = reader.since_positions({}, 100)
+        [seen], at, _ = reader.since_positions({}, 100)
         first.write("early", opened("bot"))
-        [event], _ = reader.since_positions(at, 100)
+        [event], _, _ = reader.since_positions(at, 100)
         assert (seen.session, event.session) == ("late", "early")
         assert event.cursor < seen.cursor
 
@@ -130,7 +130,7 @@ class TestSincePositions:
             if turn % 12 == 11:
                 servers.restart(chance.randrange(3))
             servers.now += timedelta(milliseconds=chance.randrange(2))
-            page, at = reader.since_positions(at, chance.randrange(1, 6))
+            page, at, _ = reader.since_positions(at, chance.randrange(1, 6))
             found += page
         found += read_on(reader, 4, at)
         check_order(found)
