@@ -54,7 +54,7 @@ def add_journal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact",
         metavar="A,B",
-        help="fields whose values are masked, beside password, token and the like",
+        help="fields whose values are masked, in addition to password, token and the like",
     )
 
 
@@ -76,11 +76,11 @@ def add_read_only(parser: argparse.ArgumentParser) -> None:
 
 def add_hosting(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that hosts an agent."""
-    add_switch(parser, "--headless", "no screen: one line per event, and in full what is approved")
+    add_switch(parser, "--headless", "no screen: print one line per event, and all of what is approved")
     parser.add_argument(
         "--answer",
         choices=("approve", "deny"),
-        help="what a headless run answers when an approval is asked",
+        help="the answer that a headless run gives to requests for approval",
     )
     add_journal(parser)
     add_operator(parser)
@@ -105,7 +105,7 @@ def add_rules(parser: argparse.ArgumentParser, text: str = "rules files; all of 
     parser.add_argument("--rules", metavar="FILE", nargs="+", action="extend", help=text)
 
 
-def add_labels(parser: argparse.ArgumentParser, text: str = "a label of the session") -> None:
+def add_labels(parser: argparse.ArgumentParser, text: str = "a label for the session") -> None:
     """Add the option for labels of sessions."""
     parser.add_argument(
         "--label",
@@ -113,7 +113,7 @@ def add_labels(parser: argparse.ArgumentParser, text: str = "a label of the sess
         metavar="NAME",
         type=label,
         action="append",
-        help=f"{text}, for conditions of rules; may be given again",
+        help=f"{text}, for conditions in rules; may be repeated",
     )
 
 
@@ -128,7 +128,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o"
     )
     parser.add_argument(
-        "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
+        "--api-base", metavar="URL", help="URL of the model's API, if it is not the provider's own"
     )
     add_rules(parser)
     parser.add_argument(
@@ -147,18 +147,24 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         choices=("local", "sandbox", "just-bash", "vercel"),
-        help="what the agent's tools run in (default: local)",
+        help="the runtime of the agent's tools (default: local)",
     )
     parser.add_argument(
-        "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
+        "--workdir",
+        metavar="DIR",
+        type=Path,
+        help="directory in which the agent's tools run (default: here)",
     )
     parser.add_argument(
         "--network",
         action=argparse.BooleanOptionalAction,
-        help="whether the sandbox reaches the network (default: no)",
+        help="let the sandbox use the network (default: no)",
     )
     parser.add_argument(
-        "--max-steps", metavar="N", type=positive, help="a run's model calls at most (default: 100)"
+        "--max-steps",
+        metavar="N",
+        type=positive,
+        help="maximum number of model calls in a run (default: 100)",
     )
     parser.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
 
@@ -168,12 +174,12 @@ def add_resumption(parser: argparse.ArgumentParser) -> None:
     add_switch(
         parser,
         "--changed-nets",
-        "go on although its rules have changed: nets that differ start fresh",
+        "resume although its rules have changed; nets that differ start fresh",
     )
     parser.add_argument(
         "--reason",
         metavar="TEXT",
-        help="why it goes on under less than before, such as without a rule; recorded with your name",
+        help="why it resumes under less than before, such as without a rule; recorded with your name",
     )
 
 

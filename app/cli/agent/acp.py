@@ -26,24 +26,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG.replace("Every option", "Every option but --log and --unasked")
     parser.add_argument("agent", metavar="COMMAND", nargs="*", help="the agent's command, after --")
     add_rules(parser)
-    parser.add_argument("--task", metavar="TEXT", help="what the agent is told first")
+    parser.add_argument("--task", metavar="TEXT", help="the first task for the agent")
     parser.add_argument(
         "--resume",
         metavar="SESSION",
-        help="go on with a recorded session of this agent, where it offers that: its id, or the first "
-        "letters of it",
+        help="resume a recorded session of this agent, if it offers that: its id or the beginning of it",
     )
-    parser.add_argument("--cwd", metavar="DIR", type=Path, help="where the agent works (default: here)")
+    parser.add_argument(
+        "--cwd", metavar="DIR", type=Path, help="the agent's working directory (default: here)"
+    )
     add_mode(parser)
     add_labels(parser)
     parser.add_argument(
         "--unasked",
         choices=("cancel", "note"),
-        help="when it runs, without asking, what the rules do not allow: end its turn and say so in the "
-        "transcript (default), or only say so",
+        help="if it runs what the rules do not allow without asking: end its turn and say "
+        "so in the transcript (default), or only say so",
     )
     parser.add_argument(
-        "--log", metavar="FILE", type=Path, help="where its standard error goes (default: nowhere)"
+        "--log", metavar="FILE", type=Path, help="file for its standard error (default: none)"
     )
     add_hosting(parser)
 

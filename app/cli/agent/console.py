@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_operator_connection(
         parser, "show the sessions of a server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)"
     )
-    parser.add_argument("--session", metavar="SESSION", help="with --connect: begin at this session")
-    parser.add_argument("--approval", metavar="REQUEST", help="with --connect: begin at this request")
+    parser.add_argument("--session", metavar="SESSION", help="with --connect: open at this session")
+    parser.add_argument("--approval", metavar="REQUEST", help="with --connect: open at this request")
     add_journal(parser)
     add_operator(parser)
     add_read_only(parser)

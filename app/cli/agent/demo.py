@@ -18,7 +18,7 @@ SECONDS_PER_WORD = 0.04
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_switch(parser, "--flow", "a release flow instead: agents and people in steps")
+    add_switch(parser, "--flow", "run a release flow instead, with steps for agents and people")
     add_hosting(parser)
 
 

@@ -29,27 +29,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     run = add_command(parts, "run", "run a flow, each step recorded before the next begins")
     _add_name(run)
-    run.add_argument("--input", metavar="JSON", help="what it begins with (default: {})")
+    run.add_argument("--input", metavar="JSON", help="its input (default: {})")
     run.add_argument(
         "--input-file", metavar="FILE", type=Path, help="the same from a file; - is standard input"
     )
-    run.add_argument("--workdir", metavar="DIR", type=Path, help="where it works (default: here)")
+    run.add_argument("--workdir", metavar="DIR", type=Path, help="its working directory (default: here)")
     run.add_argument(
         "--allow-command",
         metavar="NAME",
         action="append",
-        help="a command that its functions may run; may be given again",
+        help="a command that its functions may run; may be repeated",
     )
     add_labels(run)
     _add_terms(run)
 
-    resume = add_command(parts, "resume", "go on with a run after its last recorded step")
-    resume.add_argument("session", metavar="RUN", help="its id, or the first letters of it")
+    resume = add_command(parts, "resume", "resume a run after its last recorded step")
+    resume.add_argument("session", metavar="RUN", help="its id or the beginning of it")
     add_resumption(resume)
     _add_terms(resume)
 
-    runs = add_command(parts, "list", "list recorded runs of flows, and where each stands")
-    runs.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    runs = add_command(parts, "list", "list recorded runs of flows, and the current step of each")
+    runs.add_argument("--limit", metavar="N", type=positive, help="maximum number (default: 50)")
     add_journal(runs)
 
     draw = add_command(parts, "draw", "draw a flow: its states, and the steps between them")
@@ -57,10 +57,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     draw.add_argument(
         "-o", "--out", metavar="OUT", type=Path, help="an .svg or .mmd file (default: Mermaid, printed)"
     )
-    draw.add_argument("--live", metavar="RUN", help="mark where this recorded run stands")
+    draw.add_argument("--live", metavar="RUN", help="mark the current step of this recorded run")
     add_journal(draw)
 
-    check = add_command(parts, "check", "say what can go wrong with a flow, and the shortest way there")
+    check = add_command(parts, "check", "report what can go wrong in a flow, and the shortest path to it")
     _add_name(check)
 
 
@@ -72,18 +72,20 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run: its rules, its limits, its answers and its host's."""
     add_rules(parser)
     add_mode(parser)
-    parser.add_argument("--max-steps", metavar="N", type=positive, help="steps at most, from here on")
     parser.add_argument(
-        "--max-turns", metavar="N", type=positive, help="model calls at most, from here on"
+        "--max-steps", metavar="N", type=positive, help="maximum number of steps from here on"
     )
     parser.add_argument(
-        "--max-time", metavar="TIME", type=_time, help="how long at most, as 90s, 10m or 2h"
+        "--max-turns", metavar="N", type=positive, help="maximum number of model calls from here on"
+    )
+    parser.add_argument(
+        "--max-time", metavar="TIME", type=_time, help="maximum time, such as 90s, 10m or 2h"
     )
     parser.add_argument(
         "--fill",
         metavar="KEY=JSON",
         action="append",
-        help="without a screen, what is answered where step KEY waits for a person; may be given again",
+        help="without a screen, the answer for step KEY, which waits for a person; may be repeated",
     )
     add_hosting(parser)
 

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prefix",
         metavar="TEXT",
-        help="stands before the tools' names in rules: github_ makes github_push",
+        help="prefix of the tools' names in rules: github_ makes github_push",
     )
     parser.add_argument(
         "--session", metavar="ID", help="share this session with an agent's other servers and programs"
@@ -63,14 +63,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--inform",
         action="store_true",
         default=None,
-        help="have a client that can show forms (elicitation) tell its user when a call waits for an "
-        "operator; they can stop waiting there, and decide nothing",
+        help="let a client that can show forms (elicitation) tell its user when a call "
+        "waits for an operator; the user can stop waiting there, but not decide",
     )
     parser.add_argument(
         "--wait",
         metavar="TIME",
-        help="how long a call waits for an operator at most, e.g. 5m, or never for no limit "
-        "(default: 50s where the client asks for no progress, else never)",
+        help="maximum time that a call waits for an operator, e.g. 5m, or never for no "
+        "limit (default: 50s if the client asks for no progress, else never)",
     )
     parser.add_argument(
         "--client-id",
@@ -87,13 +87,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--callback-port",
         metavar="PORT",
         type=int,
-        help="for login: port of that client's redirection, http://127.0.0.1:PORT/callback, else any",
+        help="for login: port of that client's redirect URI, "
+        "http://127.0.0.1:PORT/callback (default: any)",
     )
     parser.add_argument(
         "--self-test",
         action="store_true",
         default=None,
-        help="start the server, have the gate block a harmless call, say what it does not see, and end",
+        help="start the server, have the gate block a harmless call, report what it does "
+        "not see, and exit",
     )
 
 

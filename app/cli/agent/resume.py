@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
-    parser.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do next")
+    parser.add_argument("session", metavar="SESSION", help="its id or the beginning of it")
+    parser.add_argument("task", metavar="TASK", nargs="?", help="the next task for the agent")
     parser.add_argument(
-        "--at", metavar="EVENT", type=positive, help="begin a new session after this event of it"
+        "--at", metavar="EVENT", type=positive, help="start a new session that continues after this event"
     )
     add_resumption(parser)
     parser.add_argument(
         "--agent",
         metavar="AGENT",
-        help="for a session that was imported, as the options below: agent.toml or package.module:agent",
+        help="for an imported session, like the options below: agent.toml or package.module:agent",
     )
     add_agent(parser)
     parser.add_argument(
         "--max-cost",
         metavar="USD",
         type=dollars,
-        help="what it may cost, from its first event on (default: as before)",
+        help="maximum cost, counted from its first event (default: as before)",
     )
     add_hosting(parser)
 

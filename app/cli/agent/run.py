@@ -14,14 +14,15 @@ from ..options import add_agent, add_hosting, dollars
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "target", metavar="AGENT", nargs="?", help="agent.toml or package.module:agent; else use --model"
+        "target",
+        metavar="AGENT",
+        nargs="?",
+        help="agent.toml or package.module:agent; otherwise use --model",
     )
-    parser.add_argument(
-        "task", metavar="TASK", nargs="?", help="what the agent is asked to do; comes last"
-    )
+    parser.add_argument("task", metavar="TASK", nargs="?", help="the task for the agent; comes last")
     add_agent(parser)
     parser.add_argument(
-        "--max-cost", metavar="USD", type=dollars, help="what the session may cost (default: no limit)"
+        "--max-cost", metavar="USD", type=dollars, help="maximum cost of the session (default: no limit)"
     )
     add_hosting(parser)
 

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="SESSION", action="append", help="only this session; may be repeated"
     )
-    parser.add_argument("--since", metavar="WHEN", help="sessions that went on since: 24h, 7d, or a date")
+    parser.add_argument("--since", metavar="WHEN", help="sessions active since: 24h, 7d, or a date")
     parser.add_argument(
         "--messages",
         metavar="LOG",
@@ -44,14 +44,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="OpenAI or Vercel AI SDK messages of other programs, as JSON or JSON lines",
     )
     parser.add_argument(
-        "--at", metavar="EVENT", type=positive, help="only what came after this event of one session"
+        "--at", metavar="EVENT", type=positive, help="only calls after this event of one session"
     )
     parser.add_argument(
         "--active",
         metavar="NET",
         nargs="+",
         action="extend",
-        help="exactly these nets are active (default: as recorded, new ones are)",
+        help="exactly these nets are active (default: as recorded; new nets are active)",
     )
     add_switch(parser, "--json", "print it as JSON")
     add_journal(parser)

@@ -30,7 +30,7 @@ WIDTH = 80
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options, and the parts with theirs."""
-    parser.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    parser.add_argument("--limit", metavar="N", type=positive, help="maximum number (default: 50)")
     # Not `labels`: that setting is for sessions that begin.
     parser.add_argument(
         "--label", metavar="NAME", type=label, help="only sessions that people gave this label"
@@ -38,39 +38,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_journal(parser)
     parts = parser.add_subparsers(dest="part", metavar="PART")
 
-    verify = _add_part(parts, "verify", "check that nothing recorded was changed since")
+    verify = _add_part(parts, "verify", "verify that nothing was changed after it was recorded")
     verify.add_argument(
         "what", metavar="WHAT", nargs="*", help="sessions, or exported files (default: all sessions)"
     )
     add_switch(verify, "--json", "print the findings as JSON")
-    add_switch(verify, "--quiet", "print nothing where all is whole; the exit code says so, too")
-    verify.add_argument(
-        "--key", metavar="FILE", type=Path, help="the key that stubs are signed with here"
-    )
+    add_switch(verify, "--quiet", "print nothing if everything is intact; the exit code says so, too")
+    verify.add_argument("--key", metavar="FILE", type=Path, help="the key that signs stubs here")
     verify.add_argument(
         "--trust",
         metavar="FILE",
         type=Path,
         action="append",
-        help="a public key (PEM) of somebody else whose stubs are trusted; may be given again",
+        help="someone else's public key (PEM) whose stubs are trusted; may be repeated",
     )
     verify.add_argument(
         "--against",
         metavar="FILE",
         type=Path,
         action="append",
-        help="an export made before, to see whether the journal still has all of it",
+        help="an earlier export, to check that the journal still has all of it",
     )
 
-    export = _add_part(parts, "export", "write sessions, each into a file of its own, secrets masked")
-    export.add_argument(
-        "session", metavar="SESSION", nargs="?", help="its id, or the first letters of it"
-    )
-    add_switch(export, "--all", "every session, into a directory")
+    export = _add_part(parts, "export", "write each session to a file of its own, with secrets masked")
+    export.add_argument("session", metavar="SESSION", nargs="?", help="its id or the beginning of it")
+    add_switch(export, "--all", "export every session, into a directory")
     export.add_argument(
         "--since",
         metavar="WHEN",
-        help="sessions that went on since: 24h, 7d, or a date; into a directory",
+        help="sessions active since: 24h, 7d, or a date; into a directory",
     )
     export.add_argument(
         "--format",
@@ -83,14 +79,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE",
         type=Path,
-        help="where to: a file (default: printed); for several sessions a directory, made if missing",
+        help="output file (default: print it); for several sessions a directory, created if missing",
     )
-    add_switch(export, "--unmasked", "passwords and keys as they are")
+    add_switch(export, "--unmasked", "do not mask passwords and keys")
 
     receipt = _add_part(parts, "receipt", "print a signed receipt of one decision")
-    receipt.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    receipt.add_argument("session", metavar="SESSION", help="its id or the beginning of it")
     receipt.add_argument("call", metavar="CALL", help="the id of the call")
-    add_switch(receipt, "--unmasked", "passwords and keys as they are")
+    add_switch(receipt, "--unmasked", "do not mask passwords and keys")
     receipt.add_argument(
         "--key",
         metavar="FILE",
@@ -99,21 +95,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     checked = _add_part(parts, "verify-receipt", "check a receipt, without the journal")
-    checked.add_argument("file", metavar="FILE", type=Path, help="a receipt that was saved")
+    checked.add_argument("file", metavar="FILE", type=Path, help="a saved receipt")
     checked.add_argument("--key", metavar="FILE", type=Path, help="the key that signs here")
     checked.add_argument(
         "--trust",
         metavar="FILE",
         type=Path,
         action="append",
-        help="a public key (PEM) of somebody else whose receipts are trusted; may be given again",
+        help="someone else's public key (PEM) whose receipts are trusted; may be repeated",
     )
     checked.add_argument(
         "--against",
         metavar="FILE",
         type=Path,
         action="append",
-        help="an export of the session, to see whether it has what the receipt says",
+        help="an export of the session, to check that it has what the receipt says",
     )
 
     streamed = _add_part(
@@ -124,22 +120,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         nargs="+",
-        help="files with its lines, the oldest first; those that end with .gz are unpacked",
+        help="the stream's files, the oldest first; those that end in .gz are unpacked",
     )
     streamed.add_argument(
         "--against",
         metavar="JOURNAL",
         type=journal_location,
-        help="the journal that was sent, to see whether the files have all of it, to the end",
+        help="the journal that was sent, to check that the files have all of it, to the end",
     )
-    add_switch(streamed, "--json", "print what was found as JSON")
+    add_switch(streamed, "--json", "print the findings as JSON")
 
-    imported = _add_part(parts, "import", "take an exported session into this journal")
+    imported = _add_part(parts, "import", "import an exported session into this journal")
     imported.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")
 
-    prune = _add_part(parts, "prune", "remove old sessions; a signed stub of each stays")
+    prune = _add_part(parts, "prune", "remove old sessions, keeping a signed stub of each")
     prune.add_argument(
-        "--older-than", metavar="AGE", help="those that last changed longer ago: 90d, 12w, 36h"
+        "--older-than", metavar="AGE", help="sessions that have not changed for this long: 90d, 12w, 36h"
     )
     prune.add_argument(
         "--key",
@@ -147,17 +143,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the signing key (default: in the user's config directory)",
     )
-    add_switch(prune, "--dry-run", "only say what would go")
-    add_switch(prune, "--even-unsent", "also what an audit stream has still to send, and then never does")
+    add_switch(prune, "--dry-run", "only print what would be removed")
+    add_switch(
+        prune, "--even-unsent", "also remove what an audit stream has not sent yet, and then never will"
+    )
     add_operator(prune)
 
     approvals = _add_part(parts, "approvals", "approval statistics")
     approvals.add_argument(
-        "--since", metavar="WHEN", help="only what was asked since: 24h, 30d, or a date"
+        "--since", metavar="WHEN", help="only requests made since: 24h, 30d, or a date"
     )
     add_switch(approvals, "--json", "print it as JSON")
 
-    _add_part(parts, "rebuild", "make the lists anew from the recorded events")
+    _add_part(parts, "rebuild", "rebuild the lists from the recorded events")
 
 
 def _add_part(parts: Parts, name: str, text: str) -> argparse.ArgumentParser:

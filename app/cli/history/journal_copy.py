@@ -18,7 +18,9 @@ LOGS = {"keys": "passkeys", "freeze": "freezes"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the parts."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
-    copy = add_command(parts, "copy", "copy all of a journal that nobody writes into another one")
+    copy = add_command(
+        parts, "copy", "copy a whole journal, which no process may be writing, into another one"
+    )
     copy.add_argument(
         "source",
         metavar="FROM",
@@ -29,12 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TO",
         type=journal_location,
-        help="where to, made if there is none; it must have none of the sessions",
+        help="the target, created if missing; it must have none of the sessions",
     )
-    backup = add_command(parts, "backup", "copy a journal's file while somebody writes it")
-    backup.add_argument("file", metavar="FILE", type=Path, help="where to; it must not exist")
+    backup = add_command(parts, "backup", "copy a journal's file, also while a server writes it")
+    backup.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist yet")
     add_database(backup)
-    upgrade = add_command(parts, "upgrade", "bring an older journal's tables up to this version")
+    upgrade = add_command(parts, "upgrade", "upgrade an older journal's tables to this version")
     add_database(upgrade)
 
 

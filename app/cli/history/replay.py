@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", help="its id, or the first letters of it")
-    add_switch(parser, "--plain", "print instead of a screen")
+    parser.add_argument("session", help="its id or the beginning of it")
+    add_switch(parser, "--plain", "print instead of opening a screen")
     add_journal(parser)
     add_appearance(parser)
 

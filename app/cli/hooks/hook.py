@@ -32,27 +32,32 @@ TRUST_PROJECT = "It reads those of a project only where it trusts the project."
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add `install`, `uninstall` and `stop`, and the commands that the hooks run."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
-    install = add_command(parts, "install", "write the hooks into an agent's settings")
-    install.add_argument("agent", choices=HOOK_AGENTS, help="whose")
+    install = add_command(parts, "install", "add the hooks to an agent's settings")
+    install.add_argument("agent", choices=HOOK_AGENTS, help="the agent")
     install.add_argument(
         "--project", metavar="DIR", type=Path, help="only for the agent in DIR (default: everywhere)"
     )
     install.add_argument(
         "--wait",
         metavar="TIME",
-        help="how long a call waits for an operator at most, e.g. 9m (default: 50s)",
+        help="maximum time that a call waits for an operator, e.g. 9m (default: 50s)",
     )
-    uninstall = add_command(parts, "uninstall", "take the hooks out of an agent's settings")
-    uninstall.add_argument("agent", choices=HOOK_AGENTS, help="whose")
+    uninstall = add_command(parts, "uninstall", "remove the hooks from an agent's settings")
+    uninstall.add_argument("agent", choices=HOOK_AGENTS, help="the agent")
     uninstall.add_argument(
-        "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
+        "--project",
+        metavar="DIR",
+        type=Path,
+        help="only the hooks of DIR (default: those for everywhere)",
     )
-    probe = add_command(parts, "test", "make a harmless call that the installed hooks have to block")
-    probe.add_argument("agent", choices=HOOK_AGENTS, help="whose")
+    probe = add_command(parts, "test", "make a harmless call that the installed hooks must block")
+    probe.add_argument("agent", choices=HOOK_AGENTS, help="the agent")
     probe.add_argument(
         "--project", metavar="DIR", type=Path, help="the project to test (default: this directory)"
     )
-    add_command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
+    add_command(
+        parts, "stop", "stop the servers that hooks have started, e.g. so that changed rules are read"
+    )
     # Their other words are parsed by `command_line` only: they are no settings that a file may have.
     for agent in HOOK_AGENTS:
         answer = add_command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")

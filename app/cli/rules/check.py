@@ -24,23 +24,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="rules files")
     parser.add_argument(
-        "--tools", metavar="A,B|FILE.json", help="the tools there are; other names are doubted"
+        "--tools", metavar="A,B|FILE.json", help="the known tools; other names get a warning"
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="what is printed: text (default), json, sarif for code scanning, or github for annotations",
+        help="output format: text (default), json, sarif for code scanning, or github for annotations",
     )
     parser.add_argument(
         "--against",
         metavar="OLD",
         action="append",
-        help="compare the calls that are allowed with those under this file, or several",
+        help="compare the calls that are allowed with those under this file or these files",
     )
-    add_switch(parser, "--json", "print the findings as JSON: --format json")
-    add_switch(parser, "--strict", "warnings fail the check too")
+    add_switch(parser, "--json", "print the findings as JSON, the same as --format json")
+    add_switch(parser, "--strict", "fail the check on warnings, too")
     add_switch(parser, "--quiet", "print only what fails the check")
-    add_switch(parser, "--each", "check each file by itself, not all of them together")
+    add_switch(parser, "--each", "check each file separately, not all of them together")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,15 +18,15 @@ def configure(parts: Parts) -> None:
     parser = add_command(
         parts,
         "import",
-        "write first rules from permissions that you have, with what could not be carried over; exit "
-        "code 0, or 2 for an error",
+        "write initial rules from your existing permissions, and list what could not "
+        "be converted; exits with 0, or 2 for an error",
     )
     parser.add_argument(
         "source",
         choices=["claude-settings", "codex"],
         help="claude-settings: .claude/settings.json; codex: config.toml and its *.rules",
     )
-    parser.add_argument("permissions", metavar="FILE", nargs="+", help="files of permissions")
+    parser.add_argument("permissions", metavar="FILE", nargs="+", help="permission files")
     parser.add_argument(
         "-o", "--out", metavar="FILE", help="write the rules to this file (default: print them)"
     )

@@ -48,26 +48,28 @@ class RequestError(LookupError):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the parts and their options."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
-    listed = add_command(parts, "list", "list the open requests, the longest waiting first")
-    shown = add_command(parts, "show", "show all of a request, and the digest that approves it")
+    listed = add_command(parts, "list", "list open requests, the longest waiting first")
+    shown = add_command(parts, "show", "show a whole request, and the digest with which to approve it")
     _add_id(shown)
-    add_switch(shown, "--reveal", "show its masked text too, which is recorded with your name")
+    add_switch(shown, "--reveal", "show its masked text, too; that is recorded with your name")
     approve = add_command(parts, "approve", "approve a request as it was shown")
     _add_id(approve)
-    approve.add_argument("--digest", metavar="DIGEST", required=True, help="what `show` printed")
+    approve.add_argument(
+        "--digest", metavar="DIGEST", required=True, help="the digest that `show` printed"
+    )
     deny = add_command(parts, "deny", "deny a request")
     _add_id(deny)
-    deny.add_argument("--digest", metavar="DIGEST", help="refuse if the request has another by now")
+    deny.add_argument("--digest", metavar="DIGEST", help="fail if the request no longer has this digest")
     for part in (approve, deny):
-        add_switch(part, "--claimed", "decide it even though somebody else has taken it on")
-        part.add_argument("--reason", metavar="TEXT", help="why, for the agent and the record")
+        add_switch(part, "--claimed", "decide it even though someone else has claimed it")
+        part.add_argument("--reason", metavar="TEXT", help="the reason, for the agent and the record")
     for part in (listed, shown, approve, deny):
         add_switch(part, "--json", "print JSON")
         add_operator_connection(part)
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("request", metavar="ID", help="the request's id, or the first letters of it")
+    parser.add_argument("request", metavar="ID", help="the request's id or the beginning of it")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,11 +14,13 @@ FAILED = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("reason", metavar="REASON", nargs="?", help="why, for everybody and the record")
+    parser.add_argument(
+        "reason", metavar="REASON", nargs="?", help="the reason, for everyone and the record"
+    )
     add_switch(
         parser,
         "--lift",
-        "lift the freeze: calls that wait are judged; needs a REASON and an administrator",
+        "lift the freeze, so that waiting calls are judged; needs a REASON and an administrator",
     )
     add_switch(parser, "--json", "print JSON")
     add_operator_connection(parser)

@@ -20,7 +20,7 @@ FAILED = 1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_operator_connection(parser)
-    add_switch(parser, "--logout", "log out: the login is of no use any more, here and at the server")
+    add_switch(parser, "--logout", "log out, here and at the server")
     add_switch(parser, "--no-qr", "print the provider's address without its QR code")
 
 

@@ -21,7 +21,7 @@ FAILED = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_switch(parser, "--test", "do it once, for a sample request")
+    add_switch(parser, "--test", "run and send it once, for a sample request")
 
 
 def run(args: argparse.Namespace) -> int:

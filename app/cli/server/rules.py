@@ -28,27 +28,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     diff = add_command(
         parts,
         "diff",
-        "compare files with what a server runs, and judge its recorded calls by them; exit code 0 for no "
-        "difference, 1 for one, 2 for an error",
+        "compare files with a server's rules, and judge its recorded calls by them; "
+        "exits with 0 for no difference, 1 for a difference, 2 for an error",
     )
     _add_comparison(diff)
     apply = add_command(
         parts,
         "apply",
-        "show what `rules diff` shows, and apply it to the sessions that begin from then on, or to live "
-        "ones as well; exit code 0 if it was applied or proposed, 1 if not, 2 for an error",
+        "show what `rules diff` shows, and apply it to new sessions, or to live ones "
+        "as well; exits with 0 if it was applied or proposed, 1 if not, 2 for an "
+        "error",
     )
     _add_comparison(apply)
-    apply.add_argument("--reason", metavar="TEXT", help="reason, recorded with it; loosening takes one")
+    apply.add_argument(
+        "--reason", metavar="TEXT", help="the reason, which is recorded; required to loosen rules"
+    )
     apply.add_argument(
         "--to",
         choices=["new", "all"],
-        help="new: sessions that begin from then on; all: live ones, too (default: new)",
+        help="new: new sessions only; all: live sessions, too (default: new)",
     )
     add_switch(apply, "--proposed", "apply the rules that another operator has proposed")
-    add_switch(apply, "--yes", "do not ask before it is applied")
+    add_switch(apply, "--yes", "apply without asking")
     import_permissions.configure(parts)
-    drop = add_command(parts, "drop", "take back rules that operators have proposed to a server")
+    drop = add_command(parts, "drop", "withdraw rules that operators have proposed to a server")
     add_operator_connection(drop)
 
 
@@ -57,14 +60,14 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="*",
-        help="rules files, all that the server is to have (default: its own, where they are here)",
+        help="all rules files that the server should have (default: its own, if they are here)",
     )
     parser.add_argument(
         "--since",
         metavar="WHEN",
-        help=f"judge sessions that went on since: 24h, 7d, or a date (default: {SINCE})",
+        help=f"judge sessions active since: 24h, 7d, or a date (default: {SINCE})",
     )
-    add_switch(parser, "--no-backtest", "judge no recorded calls")
+    add_switch(parser, "--no-backtest", "do not judge recorded calls")
     add_operator_connection(parser)
 
 

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="+",
         action="extend",
-        help="rules that agents may write: they come behind the others, and take no calls from them",
+        help="rules that agents may write; they come after the others, and take no calls from them",
     )
     parser.add_argument(
         "--listen",
@@ -58,21 +58,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle-exit",
         metavar="TIME",
-        help="end after this long without a session and a connection, e.g. 30m (default: never)",
+        help="exit after this long without sessions and connections, e.g. 30m (default: never)",
     )
     parser.add_argument(
         "--answer",
         choices=("approve", "deny"),
-        help="answer every request so, without a person: for tests and scripts on this machine; only on "
-        "the command line",
+        help="answer every request this way, without a person, for tests and scripts on "
+        "this machine; only on the command line",
     )
     parser.add_argument(
         "--metrics",
         metavar="ADDRESS",
-        help="127.0.0.1:PORT for Prometheus and probes (/metrics, /healthz, /readyz); from elsewhere "
-        "metrics take an operator's token",
+        help="127.0.0.1:PORT for Prometheus and probes (/metrics, /healthz, /readyz); from"
+        " elsewhere, metrics require an operator's token",
     )
-    add_switch(parser, "--trace-arguments", "traces have the masked arguments and results of calls, too")
+    add_switch(parser, "--trace-arguments", "include the masked arguments and results of calls in traces")
     parser.add_argument(
         "--approval-protocol",
         metavar="ADDRESS",

@@ -25,26 +25,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the parts and their options."""
     add_switch(parser, "--json", "print the list as JSON")
     parts = parser.add_subparsers(dest="part", metavar="PART")
-    new = add_command(parts, "new", "make a token; it is shown this once")
-    new.add_argument("kind", choices=("agent", "operator"), help="who is to use it")
-    new.add_argument("name", metavar="NAME", help="whose it is; an operator decides under this name")
+    new = add_command(parts, "new", "create a token, which is shown only once")
+    new.add_argument("kind", choices=("agent", "operator"), help="who will use it")
+    new.add_argument(
+        "name", metavar="NAME", help="its owner; an operator's decisions are recorded under this name"
+    )
     new.add_argument(
         "-o",
         "--out",
         metavar="FILE",
         type=Path,
-        help="a new file for it that only you can read, instead of printing it",
+        help="write it to a new file that only you can read, instead of printing it",
     )
     _add_terms(new, owner="your login name", rights="decide")
-    rotate = add_command(parts, "rotate", "give a name a new token")
-    rotate.add_argument("name", metavar="NAME", help="whose token")
+    rotate = add_command(parts, "rotate", "replace a name's token")
+    rotate.add_argument("name", metavar="NAME", help="the name whose token is replaced")
     rotate.add_argument(
-        "--overlap", metavar="TIME", help="how long the old one goes on, e.g. 15m (default: not at all)"
+        "--overlap",
+        metavar="TIME",
+        help="how long the old token stays valid, e.g. 15m (default: not at all)",
     )
     _add_terms(rotate, owner="as before", rights="as before")
-    add_switch(rotate, "--no-labels", "give its sessions no labels (default: those of before)")
-    revoke = add_command(parts, "revoke", "end a token; its connections end within seconds")
-    revoke.add_argument("name", metavar="NAME", help="whose token")
+    add_switch(rotate, "--no-labels", "give its sessions no labels (default: keep them)")
+    revoke = add_command(parts, "revoke", "revoke a token; its connections end within seconds")
+    revoke.add_argument("name", metavar="NAME", help="the name whose token is revoked")
 
 
 def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> None:
@@ -52,8 +56,8 @@ def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> N
     parser.add_argument(
         "--owner",
         metavar="NAME",
-        help="the operator whose agent it is, who is no other person where several must approve its "
-        f"calls (default: {owner})",
+        help="the operator who owns the agent, and who does not count where several people must approve "
+        f"its calls (default: {owner})",
     )
     parser.add_argument(
         "--kind",
@@ -62,7 +66,7 @@ def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> N
         help="what an operator may do: look, also decide requests, or also administer "
         f"(default: {rights})",
     )
-    add_labels(parser, "a label of the sessions of an agent with it")
+    add_labels(parser, "a label for the sessions of an agent with this token")
 
 
 def run(args: argparse.Namespace) -> int:

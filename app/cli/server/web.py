@@ -28,18 +28,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="where the browser goes (default: 127.0.0.1:8738); with --certificate also from elsewhere",
+        help="address for the browser (default: 127.0.0.1:8738); with --certificate also from elsewhere",
     )
     add_certificate(parser)
     add_switch(parser, "--open", "open the login link in the browser at once")
     add_switch(parser, "--no-qr", "print the link for a phone without its QR code")
-    add_operator_connection(
-        parser, "show the sessions of a server that runs already (default: one is started here)"
-    )
+    add_operator_connection(parser, "show the sessions of a running server (default: start one here)")
     parser.add_argument(
         "--agents",
         metavar="ADDRESS",
-        help="where agents reach the server that is started here (default: 127.0.0.1:8737)",
+        help="address for agents of the server that is started here (default: 127.0.0.1:8737)",
     )
     add_rules(parser, "rules that apply to every agent")
     add_mode(parser)
@@ -49,8 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(dest="part", metavar="PART")
     add_command(parts, "logins", "list the browsers that are logged in here")
     add_database(add_command(parts, "keys", "list the passkeys that operators enrolled at a journal"))
-    revoke = add_command(parts, "revoke", "end a browser's login; its tabs close within seconds")
-    revoke.add_argument("id", metavar="ID", help="the login's id, or the first letters of it")
+    revoke = add_command(parts, "revoke", "revoke a browser's login; its tabs close within seconds")
+    revoke.add_argument("id", metavar="ID", help="the login's id or the beginning of it")
 
 
 def run(args: argparse.Namespace) -> int:
