@@ -19,10 +19,11 @@ PAGE = ROOT / "docs" / "reference" / "adapters.md"
 HEAD = """\
 # Adapters
 
-Each is tested against the real package with a fake model: calls made at once, of which one runs, one is
-blocked, one runs as an operator has edited it and one fails; calls that wait, and go on in another
-process; a gate that does not answer. Lines are those that name Interlock in the program of the
-framework's [page](../how-to/adapters/index.md). `python -m tests.adapters.table` makes this page.
+Each adapter is tested against the real package with a fake model: calls made at once, of which one runs,
+one is blocked, one runs as an operator has edited it and one fails; calls that wait and continue in
+another process; and a gate that does not answer. *Lines* counts the lines that name Interlock in the
+program on the framework's [page](../how-to/adapters/index.md). `python -m tests.adapters.table`
+generates this page.
 
 | framework | tested | installed | lines | session | pauses | edits | not seen |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -87,7 +88,7 @@ ROWS = (
         "openai-agents",
         "`thread=`, else the run",
         "interruption; `RunState` and `ask_again`",
-        "arguments; told in the result",
+        "arguments; reported in the result",
         "tools that OpenAI runs; computer, shell, patch and custom tools",
     ),
     Row(
@@ -96,7 +97,7 @@ ROWS = (
         "pydantic-ai-slim",
         "conversation",
         "`DeferredToolRequests`; messages and `ask_again`",
-        "arguments, checked by the schema; told in or beside the result",
+        "arguments, checked by the schema; reported in or next to the result",
         "native tools; deferred tools; output functions",
     ),
     Row(
@@ -105,16 +106,16 @@ ROWS = (
         "langchain",
         "`thread_id`, else the run",
         "`interrupt`; `Command(resume=True)`",
-        "arguments; told in the result",
+        "arguments; reported in the result",
         "tools that the provider runs",
     ),
     Row(
         "claude-agent",
         "Claude Agent SDK",
         "claude-agent-sdk",
-        "that of Claude Code, or `thread=`",
+        "Claude Code's session, or `thread=`",
         "`defer`; `ask_again` and `resume`",
-        "arguments; told after the result",
+        "arguments; reported after the result",
         "changes by hooks in settings files",
     ),
     Row(
@@ -123,7 +124,7 @@ ROWS = (
         "smolagents",
         "`thread=`, else the run",
         "no: each step begins at the model",
-        "arguments and code; told in the result or the logs",
+        "arguments and code; reported in the result or the logs",
         "tools that an executor runs elsewhere; requests to managed agents as such",
     ),
     Row(
@@ -131,8 +132,8 @@ ROWS = (
         "CrewAI",
         "crewai",
         "`thread=`, else the kickoff",
-        "no: a task that goes on begins anew",
-        "arguments, checked by the schema; told in the result",
+        "no: a task that continues starts again",
+        "arguments, checked by the schema; reported in the result",
         "tools that the provider runs; remote agents; agents of other frameworks",
     ),
     Row(
@@ -141,8 +142,8 @@ ROWS = (
         "llama-index-core",
         "the run's `Context`, or `thread=`",
         "a suspended step; `pause` and `Context.from_dict`",
-        "arguments; told in the result",
-        "tools that a `CodeActAgent` has its code call",
+        "arguments; reported in the result",
+        "tools called by a `CodeActAgent`'s code",
     ),
     Row(
         "autogen",
@@ -150,8 +151,8 @@ ROWS = (
         "autogen-agentchat",
         "`thread=`, else the agent or team",
         "no: saved agents have messages, and runs begin at the model",
-        "arguments, checked by the schema, and code; told in the result",
-        "agents that act by their own code",
+        "arguments, checked by the schema, and code; reported in the result",
+        "agents that act through their own code",
     ),
     Row(
         "google-adk",
@@ -159,7 +160,7 @@ ROWS = (
         "google-adk",
         "session, by user and id",
         "a confirmation; `ask_again`",
-        "arguments; told in or beside the result",
+        "arguments; reported in or next to the result",
         "tools that Gemini runs; code executors; remote agents; handovers in task mode",
     ),
     Row(
@@ -168,16 +169,16 @@ ROWS = (
         "ag2",
         "the conversation's stream, or `thread=`",
         "the end of a turn; `ask_again` and `resume`",
-        "arguments; told in the result",
+        "arguments; reported in the result",
         "tools that the provider or a client runs; subtasks; agents in the background or elsewhere",
     ),
     Row(
         "strands",
         "Strands",
         "strands-agents",
-        "that of the session manager, or `thread=`, else the agent",
+        "the session manager's session, or `thread=`, else the agent",
         "`interrupt`; `ask_again`",
-        "arguments; told in the result",
+        "arguments; reported in the result",
         "tools in the model's settings; A2A agents",
     ),
 )
