@@ -32,6 +32,7 @@ from ....engine.history.database.location import Location
 from ....engine.history.errors import JournalError, SessionNotFound
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
+from ....engine.history.journal.schema import time_of
 from ....engine.history.logs.key_log import KeyLog
 from ....engine.history.model.since import moment
 from ....engine.history.model.times import to_ms
@@ -317,7 +318,7 @@ def _import(args: argparse.Namespace, journal: Location) -> int:
 def _prune(args: argparse.Namespace, journal: Location) -> int:
     if not args.older_than:
         raise ValueError("say how old: --older-than 90d")
-    now = datetime.now(UTC)
+    now = time_of(journal)
     done = prune(
         journal,
         before=to_ms(now) - _old_enough(args.older_than) // timedelta(milliseconds=1),

@@ -120,10 +120,13 @@ class Journal:
         cls,
         path: Path | PostgresLocation | str,
         *,
-        clock: Clock = utc_now,
+        clock: Clock | None = None,
         schema: Schema = CURRENT,
     ) -> Journal:
         """Open the journal at `path` for writing; create it, and its directory, if there is none.
+
+        Events are dated by `clock`: by default the machine's for a file, and for a database its own, on
+        which all of its servers agree.
 
         An older one is upgraded: a file after a copy was made, a database's tables in one transaction.
         Raises `JournalError`, naming the file and the remedy, for a file that is no journal, is damaged,
@@ -133,7 +136,7 @@ class Journal:
         path = absolute(path)
         if not isinstance(path, Path):
             return cls._open_database(path, clock, schema)
-        return cls._open_file(path, clock, schema)
+        return cls._open_file(path, clock or utc_now, schema)
 
     @classmethod
     def _open_file(cls, path: Path, clock: Clock, schema: Schema) -> Journal:
@@ -166,7 +169,7 @@ class Journal:
             raise
 
     @classmethod
-    def _open_database(cls, location: PostgresLocation, clock: Clock, schema: Schema) -> Journal:
+    def _open_database(cls, location: PostgresLocation, clock: Clock | None, schema: Schema) -> Journal:
         from ..postgres.connection import driver, unreachable
         from ..postgres.counters import UseCounters
         from ..postgres.schema import prepare as prepare_schema
@@ -177,7 +180,8 @@ class Journal:
         lease = ServerLease.take(location, schema)
         try:
             counters = UseCounters(lease)
-            journal = cls(location, lease, PostgresWriter(location, lease, counters), clock)
+            writer = PostgresWriter(location, lease, counters)
+            journal = cls(location, lease, writer, clock or lease.clock)
         except driver().Error as error:
             lease.release()
             raise unreachable(location, error) from error

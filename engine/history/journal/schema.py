@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ...core.clock import utc_now
 from ...core.sanitize import visible
 from ..database.connection import Connection
 from ..database.location import Location, absolute
@@ -61,6 +63,15 @@ def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "cur
         f"schemas up to {schema.newest}.{visible(beside) if found.compatible else ''} "
         "It was left as it is; use the newer Interlock that wrote it."
     )
+
+
+def time_of(path: Location) -> datetime:
+    """The time by which a journal's events are dated. Raises `JournalError`."""
+    if isinstance(path, Path):
+        return utc_now()
+    from ..postgres.clock import time_of as time_of_database
+
+    return time_of_database(path)
 
 
 @contextmanager

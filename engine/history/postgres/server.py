@@ -14,7 +14,6 @@ import secrets
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +25,7 @@ from ..database.location import PostgresLocation
 from ..database.revisions import Schema
 from ..errors import JournalError, ServerEnded
 from ..journal.schema import CURRENT
+from .clock import DatabaseClock, now
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
 from .schema import enter, version_text
 
@@ -44,7 +44,7 @@ DURABLE = (
 
 _REGISTER = f"""
 INSERT INTO server (id, name, url, version, started, lease)
-VALUES (?, ?, NULL, ?, {NOW}, {NOW} + ?)
+VALUES (?, ?, NULL, ?, {NOW}, {NOW} + ?) RETURNING started
 """
 # A condition on another row than the changed one is sure only where it never becomes false again: that
 # one was read before the changed row was locked. So who owns something has to be seen ended.
@@ -138,13 +138,6 @@ WHERE owner.session = ? AND server.ended IS NULL
 """
 
 
-def now() -> float:
-    """Seconds of a clock that also counts while the machine sleeps."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
 class Ownership(NamedTuple):
     """A session's end as the database has it, for the server that owns it now."""
 
@@ -168,18 +161,25 @@ class Orphan(NamedTuple):
 class ServerLease:
     """Lease of this process on a lane. Make one with `take`; it renews itself until `release`.
 
-    `seconds` is the length of the lease. `on_expired` is called when other servers have ended, `on_ended`
-    when this one was ended by another: each in a thread of its own, so that no renewal waits for it. What
-    is asked of a lease for a batch uses the connection of who asks.
+    `seconds` is the length of the lease, `clock` the database's time. `on_expired` is called when other
+    servers have ended, `on_ended` when this one was ended by another: each in a thread of its own, so
+    that no renewal waits for it. What is asked of a lease for a batch uses the connection of who asks.
     """
 
     def __init__(
-        self, location: PostgresLocation, name: str, lane: int, valid_until: float, seconds: float
+        self,
+        location: PostgresLocation,
+        name: str,
+        lane: int,
+        valid_until: float,
+        seconds: float,
+        clock: DatabaseClock,
     ) -> None:
         self.location = location
         self.id = name
         self.lane = lane
         self.seconds = seconds
+        self.clock = clock
         self.on_expired: Callable[[], None] | None = None
         self.on_ended: Callable[[], None] | None = None
         self._valid_until = valid_until
@@ -211,12 +211,14 @@ class ServerLease:
                 with cast("Any", connection.raw).transaction():
                     enter(connection, location, schema)
                     said = version_text(_version(), schema)
-                    connection.execute(_REGISTER, (own, _name(), said, ms))
+                    asked = now()
+                    started: Any = connection.execute(_REGISTER, (own, _name(), said, ms)).fetchone()
+                    clock = DatabaseClock(started[0], asked, now())
                 row: Any = None
                 while row is None:
                     row = connection.execute(_TAKE_LANE, (own,)).fetchone()
                     row = row or connection.execute(_NEW_LANE, (own,)).fetchone()
-                return cls(location, own, int(row[0]), begun + seconds, seconds)
+                return cls(location, own, int(row[0]), begun + seconds, seconds, clock)
             finally:
                 connection.close()
         except psycopg.Error as error:
@@ -353,6 +355,7 @@ class ServerLease:
         if row is None:
             self.end()
             return
+        self.clock.set(row[0] - int(self.seconds * 1000), begun, now())
         with self._renewed:
             self._valid_until = begun + self.seconds
             self._renewed.notify_all()

@@ -1,0 +1,81 @@
+"""The database's time as a server tells it between two answers."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.times import from_ms
+from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres.clock import DatabaseClock, time_of
+
+from ..support.recording import opening
+from .support.servers import lease, wait_for
+
+HOUR = 3_600_000
+
+
+class Steady:
+    """A steady clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+class TestClock:
+    def test_goes_on_by_itself(self) -> None:
+        """Between two answers it goes as the steady clock does."""
+        steady = Steady()
+        clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=steady)
+        assert clock() == from_ms(5_000_000)
+        steady.at += 2.5
+        assert clock() == from_ms(5_002_500)
+
+    def test_an_answer_that_fits_changes_nothing(self) -> None:
+        """An answer says that the database's time was between two moments, and no more."""
+        clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
+        clock.set(5_001_000, 100.5, 101.4)
+        assert clock() == from_ms(5_000_000)
+
+    @pytest.mark.parametrize("jump", [HOUR, -HOUR])
+    def test_follows_a_clock_that_is_set(self, jump: int, caplog: pytest.LogCaptureFixture) -> None:
+        """A database whose clock was set is followed, which is said once."""
+        clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
+        for _ in range(2):
+            clock.set(5_000_000 + jump, 99.9, 100.1)
+        assert abs(clock() - from_ms(5_000_000 + jump)) <= timedelta(seconds=0.11)
+        [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+        assert f"was set {'forward' if jump > 0 else 'back'} by 1 h:" in said
+
+
+class TestServers:
+    def test_events_are_dated_by_the_database(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An event has the database's time where that is another one than the machine's."""
+        for name in ("_REGISTER", "_RENEW"):
+            ahead = getattr(server, name).replace(server.NOW, f"({server.NOW} + {HOUR})")
+            monkeypatch.setattr(server, name, ahead)
+        with Journal.open(postgresql) as journal:
+            [event] = journal.write("s", opening())
+        ahead = event.at - time_of(postgresql)
+        assert timedelta(minutes=59) < ahead <= timedelta(hours=1)
+
+    @pytest.mark.slow
+    def test_each_renewal_sets_the_clock(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A server notices within a part of its lease that the database's clock was set."""
+        monkeypatch.setattr(server, "LEASE_SECONDS", 1.0)
+        with Journal.open(postgresql) as journal:
+            begun = lease(journal).clock()
+            ahead = server._RENEW.replace(server.NOW, f"({server.NOW} + {HOUR})")
+            monkeypatch.setattr(server, "_RENEW", ahead)
+            wait_for(lambda: journal.clock() - begun > timedelta(minutes=59))
