@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 
 from ..approvals.policy import Credential
-from ..history.errors import JournalError
+from ..history.errors import JournalError, SessionRefused
 from ..history.journal.journal import Journal
 from ..history.logs.freeze_log import UNREADABLE
 from ..history.model.records import FreezeRecord
@@ -70,13 +70,22 @@ class FreezeApi:
                     await hosted.note_freeze()
                 except JournalError as error:
                     problem = problem or f"but the journal refused to say so: {error}"
+        problem = problem or await self._hold_elsewhere()
         said = f"All agents are {record.words}; new calls wait"
         return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
+
+    async def _hold_elsewhere(self) -> str | None:
+        """Wait until the agents of all other servers are held, too; the problem where they may not be."""
+        return None
+
+    async def _confirm(self, freeze: FreezeRecord) -> None:
+        """Tell other servers that nothing is decided here any more. Raises `JournalError`."""
 
     async def follow_freeze(self) -> None:
         """Take over what another server's operators froze, or lifted; see `SharedHub`.
 
-        A log that cannot be read now changes nothing. Raises `JournalError`.
+        A log that cannot be read now changes nothing. Raises `JournalError`; then what is missing is done
+        by the next look.
         """
         freeze = self._live.freeze
         if freeze.log is None:
@@ -85,16 +94,32 @@ class FreezeApi:
             found = await asyncio.to_thread(freeze.log.read)
             if found is not None and found.by == UNREADABLE:
                 return
-            known, freeze.followed = freeze.followed, found
-            if found is not None and freeze.current is None:
-                freeze.begin(found)
-                for hosted in self._live:
-                    await hosted.note_freeze()
-            elif found is None and known is not None and freeze.current is not None:
-                lift = await asyncio.to_thread(freeze.log.lifted)
-                for hosted in self._live:
-                    await hosted.note_freeze(lift or known)
-                freeze.end()
+            if found is not None:
+                if freeze.current is None:
+                    freeze.begin(found)
+                if found != freeze.followed:
+                    await self._note_followed()
+                await self._confirm(found)
+                freeze.followed = found
+            elif freeze.followed is not None and freeze.current is not None:
+                try:
+                    lift = await asyncio.to_thread(freeze.log.lifted)
+                except OSError as error:
+                    raise JournalError(str(error)) from error
+                if lift is not None:  # else they were frozen again
+                    await self._note_followed(lift)
+                    freeze.end()
+
+    async def _note_followed(self, lift: FreezeRecord | None = None) -> None:
+        """Record in each session that it is frozen, or no longer. Raises `JournalError`.
+
+        A session that is not this server's any more keeps no other one from it.
+        """
+        for hosted in self._live:
+            try:
+                await hosted.note_freeze(lift)
+            except SessionRefused as error:
+                log.warning("%s", error)
 
     async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
         """Lift the freeze; see `HubApi.lift_freeze`. It stays where that cannot be recorded."""

@@ -30,10 +30,12 @@ from ...history.errors import JournalDisturbed, JournalError, SessionElsewhere, 
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent, SessionStatus
 from ...history.model.positions import Positions
+from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
+from ...history.postgres.outage import Outage
 from ...history.postgres.server import ServerLease
 from ...history.postgres.server_list import list_servers
 from ...history.redaction.redaction import Redaction
@@ -47,6 +49,7 @@ from ...recording.session_end import end_session_left_open
 from ...sessions.external import Driver
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
 from ..protocol.framing import Nothing
+from .frozen_servers import FrozenServers
 from .peers import PeerSessions
 
 EVERY = 0.5
@@ -91,6 +94,7 @@ class SharedHub(Hub):
         self._lease = journal.lock
         self._peers = PeerSessions(self._lease, journal, self.redaction)
         self._acts = Acts(self._lease)
+        self._frozen_servers = FrozenServers(self._lease, self._acts)
         self._rung = asyncio.Event()
         self._looked = asyncio.Condition()
         self._bell: Bell | None = None
@@ -101,6 +105,7 @@ class SharedHub(Hub):
         # Sessions at other servers of whose requests consoles here have claimed some.
         self._claimed: dict[str, set[str]] = {}
         self._acted_on: dict[str, str] = {}
+        self._outage = Outage()
         self._orphans_due = 0.0
         self._left_open: dict[str, asyncio.Event] = {}
         self._tidy_due = 0.0
@@ -207,7 +212,15 @@ class SharedHub(Hub):
             try:
                 await self._look()
             except JournalError as error:
-                log.warning("the other servers cannot be followed: %s", error)
+                if self._outage.begins(error):
+                    log.warning("the other servers cannot be followed: %s", error)
+            except Exception as error:
+                # One fault must not make this server blind to a freeze, or to what operators ask of it.
+                if self._outage.begins(error):
+                    log.exception("what other servers did was not followed")
+            else:
+                if self._outage.is_over():
+                    log.warning("the other servers are followed again")
             if self._bell is not None and self._bell.deaf != self._was_deaf:
                 self._was_deaf = self._bell.deaf
                 self.warn_operators(DEAF if self._was_deaf else HEARS)
@@ -216,6 +229,7 @@ class SharedHub(Hub):
         """Look at what may be new, what somebody waits for first. Raises `JournalError`."""
         async with self._looked:
             self._looked.notify_all()
+        await self.follow_freeze()
         for act in await asyncio.to_thread(self._acts.take):
             self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
         await self._peers.look(self._tell)
@@ -224,7 +238,6 @@ class SharedHub(Hub):
         if time.monotonic() >= self._orphans_due and self._lease.holds() and not self._ends:
             self._orphans_due = time.monotonic() + self._lease.seconds / 4
             await self.take_over()
-        await self.follow_freeze()
         await self._check_tokens()
         if time.monotonic() >= self._tidy_due:
             self._tidy_due = time.monotonic() + TIDY_SECONDS
@@ -320,6 +333,33 @@ class SharedHub(Hub):
         self._reported_newer = frozenset(newer)
 
     # What all servers have
+
+    async def _confirm(self, freeze: FreezeRecord) -> None:
+        if await asyncio.to_thread(self._frozen_servers.confirm, freeze):
+            self._ring()
+
+    async def _hold_elsewhere(self) -> str | None:
+        self._ring()
+        freezes, until = self._live.freeze.log, time.monotonic() + ANSWER_SECONDS
+        assert freezes is not None
+        while True:
+            try:
+                missing = await asyncio.to_thread(self._frozen_servers.missing, freezes)
+            except (JournalError, OSError) as error:
+                return f"but whether other servers hold theirs cannot be found out: {error}"
+            if not missing:
+                return None
+            if time.monotonic() > until:
+                servers = " and ".join(each.url or each.name for each in missing)
+                return f"but not yet at {servers}, as far as is known: look there, or end that server"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY / 5), self._looked:
+                    await self._looked.wait()
+
+    async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
+        lifted = await super().lift_freeze(by=by, reason=reason, credential=credential)
+        self._ring()
+        return lifted
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
         reader = self._journal.reader().showing()

@@ -10,6 +10,7 @@ from ..errors import JournalError
 from ..logs.line_log import LineLog, LogName
 from .connection import PostgresConnection, driver
 from .pool import reading
+from .server import DURABLE
 
 _LAST_LINES = """
 SELECT text FROM (
@@ -18,10 +19,10 @@ SELECT text FROM (
 ) AS sized WHERE size <= ? ORDER BY number
 """
 _COUNT = "SELECT coalesce(max(number), 0) FROM line WHERE log = ?"
-_APPEND = """
+_APPEND = f"""
 INSERT INTO line (log, number, text) SELECT ?, ?, ? WHERE ? = (
     SELECT coalesce(max(number), 0) FROM line WHERE log = ?
-) ON CONFLICT (log, number) DO NOTHING RETURNING number
+) ON CONFLICT (log, number) DO NOTHING RETURNING number, {DURABLE}
 """
 
 

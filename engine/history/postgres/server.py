@@ -27,6 +27,7 @@ from ..errors import JournalError, ServerEnded
 from ..journal.schema import CURRENT
 from .clock import DatabaseClock, now
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
+from .outage import Outage
 from .schema import enter, version_text
 
 log = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class ServerLease:
         self._seen: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._last_end: int | None = None
-        self._failure = ""
+        self._outage = Outage()
         self._stop = threading.Event()
         self._renewed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"lease {name}", daemon=True)
@@ -328,7 +329,7 @@ class ServerLease:
                 if connection is None:
                     connection = connect(self.location, name="interlock lease", patience=PATIENCE)
                 self._renew(connection)
-                self._failure = ""
+                self._outage = Outage()
             except (psycopg.Error, JournalError) as error:
                 self._note_failure(error)
                 if connection is not None:
@@ -344,9 +345,8 @@ class ServerLease:
 
     def _note_failure(self, error: Exception) -> None:
         """Say once why the lease is not renewed, where half of it is over: then calls begin to wait."""
-        said = str(error if isinstance(error, JournalError) else unreachable(self.location, error))
-        if said != self._failure and now() > self._valid_until - self.seconds / 2:
-            self._failure = said
+        if now() > self._valid_until - self.seconds / 2 and self._outage.begins(error):
+            said = error if isinstance(error, JournalError) else unreachable(self.location, error)
             log.warning("the lease of this server is not renewed: %s", said)
 
     def _renew(self, connection: PostgresConnection) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
+from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     JournalEvent,
 )
+from interlock.engine.history.model.records import FreezeRecord
 from interlock.engine.history.postgres.pool import reading
 
 from ...support.external_agent import opened
@@ -22,6 +25,7 @@ from .support.hubs import (
     approve,
     asked,
     becomes,
+    stop_following,
 )
 
 
@@ -146,6 +150,91 @@ class TestFreeze:
         kinds = [each.body.type for each in await here.recorded("robin-1")]
         assert "freeze.began" in kinds
         assert "freeze.lifted" in kinds
+
+    async def test_is_answered_once_every_server_holds(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """When an operator reads that all agents are frozen, no other server lets a call go any more."""
+        here, there = two
+        await opened(here, RULES)
+        for _ in range(3):
+            frozen = await there.freeze(by="ada", reason="the deploys look wrong")
+            assert frozen.ok, frozen.message
+            assert here.current_freeze() is not None
+            assert (await here.recorded("robin-1"))[-1].body.type == "freeze.began"
+            assert (await there.lift_freeze(by="ben", reason="looked at")).ok
+
+            async def goes_on() -> bool:
+                return here.current_freeze() is None
+
+            await becomes(goes_on)
+
+    @pytest.mark.slow
+    async def test_names_a_server_that_does_not_hold(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a server that lives and does not answer it is said that its calls may go on."""
+        here, there = two
+        monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
+        await opened(here, RULES)
+        await asyncio.to_thread(here._lease.name_server, "ws://here.example:8737")
+        await stop_following(here)
+        frozen = await there.freeze(by="ada", reason="the deploys look wrong")
+        assert not frozen.ok
+        assert "All agents are frozen by ada" in frozen.message
+        assert "but not yet at ws://here.example:8737" in frozen.message
+
+    @pytest.mark.slow
+    async def test_is_lifted_also_where_the_database_was_away(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A look that fails just then is made again: a server stays neither frozen nor blind."""
+        here, there = two
+        assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
+        freezes = here._live.freeze.log
+        assert freezes is not None
+        lifted, failures = freezes.lifted, 2
+
+        def away() -> FreezeRecord | None:
+            nonlocal failures
+            if failures > 0:
+                failures -= 1
+                raise OSError("the connection was lost")
+            return lifted()
+
+        monkeypatch.setattr(freezes, "lifted", away)
+        assert (await there.lift_freeze(by="ben", reason="looked at")).ok
+
+        async def goes_on() -> bool:
+            return here.current_freeze() is None
+
+        await becomes(goes_on)
+        assert failures == 0
+
+
+class TestFollowing:
+    @pytest.mark.slow
+    async def test_goes_on_after_a_fault(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """A look that fails for whatever reason is logged once, and others follow."""
+        here, there = two
+        looked, failures = here._peers.look, 3
+
+        async def faulty(tell: Callable[[JournalEvent], None]) -> None:
+            nonlocal failures
+            if failures > 0:
+                failures -= 1
+                raise LookupError("what nobody thought of")
+            await looked(tell)
+
+        monkeypatch.setattr(here._peers, "look", faulty)
+        task = await asked(there, here)
+        await approve(here, task)
+        assert failures == 0
+        said = [each for each in caplog.records if "was not followed" in each.message]
+        assert len(said) == 1
 
 
 class TestBell:

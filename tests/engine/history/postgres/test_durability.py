@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -10,9 +11,10 @@ import pytest
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.logs.line_log import line_log
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.append import APPEND
-from interlock.engine.history.postgres.connection import PostgresConnection
+from interlock.engine.history.postgres.connection import PostgresConnection, connect
 from interlock.engine.history.postgres.durability import durability
 
 from ....support.postgres import own_server
@@ -41,6 +43,22 @@ class TestCommits:
             step.commit()
             assert step.run("SHOW synchronous_commit") == [(given,)]
             step.close()
+
+    def test_a_line_of_a_log_is_durable_too(self, postgresql: PostgresLocation) -> None:
+        """A freeze is on disk when it is acknowledged, whatever the database was set up to promise."""
+        with Journal.open(postgresql), closing(connect(postgresql)) as connection:
+            for statement in (
+                "CREATE TABLE committed (how text)",
+                "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN INSERT INTO committed "
+                "VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$",
+                "CREATE CONSTRAINT TRIGGER noted AFTER INSERT ON line DEFERRABLE INITIALLY DEFERRED "
+                "FOR EACH ROW EXECUTE FUNCTION note()",
+            ):
+                connection.raw.execute(statement.encode())
+            assert connection.execute("SHOW synchronous_commit").fetchall() == [("off",)]
+            line_log(postgresql, "freeze").append("frozen")
+            assert connection.execute("SELECT how FROM committed").fetchall() == [("on",)]
 
     @pytest.mark.slow
     def test_a_look_after_a_lost_connection_is_durable_too(self, postgresql: PostgresLocation) -> None:

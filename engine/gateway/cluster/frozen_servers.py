@@ -1,0 +1,61 @@
+"""Confirmations by the servers of one database that they hold their agents' calls for a freeze.
+
+Each server confirms a freeze once nothing that it decided before is still to be recorded, so that who
+froze all agents is answered when no server lets any more calls go. A confirmation is a row among the
+acts, of no session: nobody acts on it, and it is removed with them.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from ...history.errors import JournalError
+from ...history.logs.freeze_log import UNREADABLE, FreezeLog
+from ...history.model.records import FreezeRecord
+from ...history.postgres.acts import Acts
+from ...history.postgres.server import ServerLease
+from ...history.postgres.server_list import ServerLine, list_servers
+
+METHOD = "freeze.confirm"
+
+
+class FrozenServers:
+    """The servers that have confirmed a freeze.
+
+    Methods wait for the database, and raise `JournalError`.
+    """
+
+    def __init__(self, lease: ServerLease, acts: Acts) -> None:
+        self._lease = lease
+        self._acts = acts
+        self._confirmed: FreezeRecord | None = None
+
+    def confirm(self, freeze: FreezeRecord) -> bool:
+        """Say, once, that this server holds its calls; true where that is said just now."""
+        if freeze == self._confirmed:
+            return False
+        row = _row(freeze, self._lease.id)
+        if not self._acts.there([row]):
+            self._acts.post(row, "", METHOD, "{}", "{}")
+        self._confirmed = freeze
+        return True
+
+    def missing(self, freezes: FreezeLog) -> list[ServerLine]:
+        """The other servers that have not confirmed the freeze in force; none where that is lifted."""
+        current = freezes.read()
+        if current is None:
+            return []
+        if current.by == UNREADABLE:
+            raise JournalError(current.reason)
+        others = {
+            _row(current, each.id): each
+            for each in list_servers(self._lease.location)
+            # A process that only writes, as an import does, allows nothing.
+            if each.ended is None and each.id != self._lease.id and (each.url or each.sessions)
+        }
+        confirmed = self._acts.there([*others])
+        return [each for row, each in others.items() if row not in confirmed]
+
+
+def _row(freeze: FreezeRecord, server: str) -> str:
+    return f"freeze {sha256(freeze.model_dump_json().encode()).hexdigest()[:32]} {server}"

@@ -1,0 +1,70 @@
+"""Outages of a database: whoever runs a server is told once of each, and of each thing to do about it."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.postgres import outage
+from interlock.engine.history.postgres.connection import unreachable
+from interlock.engine.history.postgres.outage import Outage
+
+WHERE = PostgresLocation("postgresql://db.example/interlock", "interlock")
+REFUSED = 'connection failed: connection to server at "db.example", port 5432 failed: Connection refused'
+AWAY = (
+    psycopg.errors.AdminShutdown("terminating connection due to administrator command"),
+    psycopg.OperationalError(REFUSED),
+    psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"),
+    psycopg.OperationalError(
+        'connection to server at "db.example" failed: FATAL:  the database system is starting up'
+    ),
+    psycopg.OperationalError("no answer within 4 s"),
+    psycopg.errors.CannotConnectNow("the database system is in recovery mode"),
+)
+PASSWORD = psycopg.OperationalError(
+    'connection to server at "db.example" failed: FATAL:  password authentication failed for user "x"'
+)
+CROWDED = psycopg.OperationalError(
+    'connection to server at "db.example" failed: FATAL:  sorry, too many clients already'
+)
+RIGHTS = psycopg.errors.InsufficientPrivilege("permission denied for table act")
+
+
+def raised(error: psycopg.Error) -> Exception:
+    """An error as it comes from a question."""
+    try:
+        raise unreachable(WHERE, error) from error
+    except Exception as found:
+        return found
+
+
+class TestOutage:
+    def test_of_a_database_that_is_away_is_one(self) -> None:
+        """Its restart fails in many words: they are one thing, said once."""
+        found = Outage()
+        assert [found.begins(raised(each)) for each in AWAY] == [True, False, False, False, False, False]
+        assert not found.begins(AWAY[0])
+
+    def test_says_each_thing_to_be_done_once(self) -> None:
+        """A wrong password, a missing right and too many connections are said each, and not in turns."""
+        found = Outage()
+        every = [AWAY[1], PASSWORD, CROWDED, RIGHTS]
+        assert [found.begins(raised(each)) for each in every * 3] == [True] * 4 + [False] * 8
+
+    def test_is_over_once_it_answered_for_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Answers between failures end nothing; the next outage is said again."""
+        now = 0.0
+        monkeypatch.setattr(outage.time, "monotonic", lambda: now)
+        found = Outage()
+        assert not found.is_over()
+        assert found.begins(raised(AWAY[1]))
+        for _ in range(10):
+            now += outage.STEADY_SECONDS / 2
+            assert not found.is_over()
+            assert not found.begins(raised(AWAY[1]))
+        assert not found.is_over()
+        now += outage.STEADY_SECONDS
+        assert found.is_over()
+        assert not found.is_over()
+        assert found.begins(raised(AWAY[1]))
