@@ -188,6 +188,7 @@ class TestFreeze:
     ) -> None:
         """A look that fails just then is made again: a server stays neither frozen nor blind."""
         here, there = two
+        await opened(here, RULES)
         assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
         freezes = here._live.freeze.log
         assert freezes is not None
