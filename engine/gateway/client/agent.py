@@ -63,7 +63,7 @@ from ..protocol.framing import Code, Notice
 from ..protocol.token_paths import agent_token_file
 from ..protocol.tokens import read_secret
 from .agent_tools import CallableArguments, FunctionOutcome, ModelToolCall, call_function, shortened
-from .connection import GatewayError, Link, RequestFailedError, UnreachableError
+from .connection import GatewayError, Link, RequestFailedError, UnreachableError, checked
 from .trace_context import current_traceparent
 
 P = ParamSpec("P")
@@ -160,19 +160,20 @@ class AgentClient:
         session, rules = terms.get("session"), terms.get("rules", ())
         active, workdir = terms.get("active"), terms.get("workdir")
         name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
-        params = OpenSession(
-            agent=agent,
-            session=name,
-            model=terms.get("model", ""),
-            rules=tuple(rules),
-            active=None if active is None else tuple(active),
-            mode=terms.get("mode"),
-            tools=tuple(terms.get("tools", ())),
-            labels=dict(terms.get("labels") or {}),
-            workdir=None if workdir is None else str(workdir),
-            shell=terms.get("shell"),
-            explain_blocks=terms.get("explain_blocks", False),
-        )
+        with checked(OPEN):
+            params = OpenSession(
+                agent=agent,
+                session=name,
+                model=terms.get("model", ""),
+                rules=tuple(rules),
+                active=None if active is None else tuple(active),
+                mode=terms.get("mode"),
+                tools=tuple(terms.get("tools", ())),
+                labels=dict(terms.get("labels") or {}),
+                workdir=None if workdir is None else str(workdir),
+                shell=terms.get("shell"),
+                explain_blocks=terms.get("explain_blocks", False),
+            )
         try:
             found = await self.link.request(OPEN, params, may_repeat=True, patience=self.patience)
         except RequestFailedError as error:
@@ -186,7 +187,8 @@ class AgentClient:
         self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
     ) -> AgentSession:
         """Go on with a session that was opened with this token, under the `rules` it was opened with."""
-        params = ResumeSession(session=session, rules=tuple(rules))
+        with checked(RESUME):
+            params = ResumeSession(session=session, rules=tuple(rules))
         found = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
         return self._keep(found, tuple(rules), is_error)
 
@@ -265,14 +267,15 @@ class AgentSession:
         call. Raises `GatewayError`.
         """
         welcome = self._client.link.welcome
-        params = CallTool(
-            session=self.id,
-            call=call_id or uuid4().hex,
-            tool=tool,
-            input=dict(input),
-            wait=wait,
-            traceparent=current_traceparent() if welcome is not None and welcome.traces else None,
-        )
+        with checked(CALL):
+            params = CallTool(
+                session=self.id,
+                call=call_id or uuid4().hex,
+                tool=tool,
+                input=dict(input),
+                wait=wait,
+                traceparent=current_traceparent() if welcome is not None and welcome.traces else None,
+            )
         self._check()
         try:
             while True:
@@ -315,7 +318,8 @@ class AgentSession:
 
     async def withdraw(self, call_id: str, reason: str = "") -> None:
         """Withdraw a pending call."""
-        params = WithdrawCall(session=self.id, call=call_id, reason=reason)
+        with checked(WITHDRAW):
+            params = WithdrawCall(session=self.id, call=call_id, reason=reason)
         await self._client.link.request(WITHDRAW, params, may_repeat=True)
 
     async def give_up(self, call_id: str, reason: str = "") -> datetime | None:
@@ -325,7 +329,8 @@ class AgentSession:
         called again under any id, then gets the answer. `None` where the call is withdrawn: the server
         keeps no requests open without a client, or the call is decided already. Raises `GatewayError`.
         """
-        params = GiveUp(session=self.id, call=call_id, reason=reason)
+        with checked(GIVE_UP):
+            params = GiveUp(session=self.id, call=call_id, reason=reason)
         try:
             return (await self._client.link.request(GIVE_UP, params, may_repeat=True)).until
         except RequestFailedError as error:
@@ -349,13 +354,14 @@ class AgentSession:
         With `unknown` the tool was cut off, and may have run or not. An output larger than the server's
         limit is shortened to its beginning, with a note.
         """
-        params = ToolResult(
-            session=self.id,
-            call=call_id,
-            output=shortened(output, self._client.largest),
-            is_error=is_error or unknown,
-            seconds=seconds,
-        )
+        with checked(RESULT):
+            params = ToolResult(
+                session=self.id,
+                call=call_id,
+                output=shortened(output, self._client.largest),
+                is_error=is_error or unknown,
+                seconds=seconds,
+            )
         patience = self._client.patience
         if unknown:
             try:
@@ -371,13 +377,14 @@ class AgentSession:
 
     async def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""
-        await self._client.link.request(
-            REPORT_MESSAGE, ReportMessage(session=self.id, role=role, text=text)
-        )
+        with checked(REPORT_MESSAGE):
+            params = ReportMessage(session=self.id, role=role, text=text)
+        await self._client.link.request(REPORT_MESSAGE, params)
 
     async def note_hints(self, tool: str, hints: Hints) -> None:
         """Say what a tool's MCP server claims of it, before its first call. Older servers ignore it."""
-        params = ToolClaims(session=self.id, tool=tool, hints={**hints})
+        with checked(NOTE_HINTS):
+            params = ToolClaims(session=self.id, tool=tool, hints={**hints})
         self.claims[tool] = hints
         try:
             await self._client.link.request(
@@ -394,7 +401,8 @@ class AgentSession:
 
     async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
         """Explain the decision on a call without making it."""
-        params = ExplainCall(session=self.id, tool=tool, input=dict(input))
+        with checked(EXPLAIN):
+            params = ExplainCall(session=self.id, tool=tool, input=dict(input))
         return await self._client.link.request(EXPLAIN, params, may_repeat=True)
 
     async def close(self) -> None:
@@ -493,7 +501,12 @@ class AgentSession:
         if request.problem is not None:
             return request.not_run(request.problem)
         asked = self.unused_id(request.call_id)
-        answer = await self.call(request.name, request.input, call_id=asked)
+        try:
+            answer = await self.call(request.name, request.input, call_id=asked)
+        except RequestFailedError as error:
+            if error.code != Code.PARAMS:
+                raise
+            return request.not_run(str(error))  # the model can make another call
         if answer.outcome != "allow":
             return request.not_run(answer.reason)
         try:

@@ -7,16 +7,18 @@ import logging
 import os
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from ...core.sanitize import visible
 from ..protocol.address import addressed, each_url
 from ..protocol.agent_methods import HELLO, Hello, Welcome
 from ..protocol.framing import Code, Notice, Response, WireError, problems, read_incoming, request_frame
@@ -66,6 +68,69 @@ class RequestFailedError(GatewayError):
         Exception.__init__(self, message)
         self.code = code
         self.data = data or {}
+
+
+@contextmanager
+def checked(method: Method[Any, Any]) -> Generator[None, None, None]:
+    """Raise `RequestFailedError` for parameters of a request that do not fit: it is not sent."""
+    try:
+        yield
+    except ValidationError as error:
+        raise _unsendable(method.name, problems(error)) from error
+
+
+def _unsendable(method: str, problem: str) -> RequestFailedError:
+    said = f"{method} was not sent: {problem}. Mend that and ask again; docs/protocol.md has what fits"
+    return RequestFailedError(Code.PARAMS, said)
+
+
+def _frame(method: str, params: BaseModel, number: int) -> bytes:
+    """The frame of a request. Raises `RequestFailedError` for texts that are no Unicode."""
+    try:
+        frame = request_frame(method, params, number)
+    except PydanticSerializationError as error:
+        where = lone_surrogate(params.model_dump(exclude_unset=True, by_alias=True)) or str(error)
+        raise _unsendable(method, where) from error
+    # Of names in objects half a character is replaced, and another name would be approved.
+    if _REPLACED in frame:
+        where = lone_surrogate(params.model_dump(exclude_unset=True, by_alias=True))
+        if where is not None:
+            raise _unsendable(method, where)
+    return frame
+
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+def lone_surrogate(value: object, place: str = "") -> str | None:
+    """The first text below a value that has half a character, in words; `None` where there is none."""
+    match value:
+        case str() if not _is_unicode(value):
+            return f"{place or 'the text'} has half a character (a lone surrogate), which is no Unicode"
+        case Mapping():
+            for name, each in cast("Mapping[str, object]", value).items():
+                inside = f"{place}.{visible(name)}" if place else visible(name)
+                if not _is_unicode(name):
+                    return (
+                        f"the name {inside} has half a character (a lone surrogate), which is no Unicode"
+                    )
+                if (found := lone_surrogate(each, inside)) is not None:
+                    return found
+        case list() | tuple():
+            for number, each in enumerate(cast("Sequence[object]", value)):
+                if (found := lone_surrogate(each, f"{place}.{number}")) is not None:
+                    return found
+        case _:
+            pass
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Link:
@@ -148,7 +213,8 @@ class Link:
     ) -> ResultT:
         """Send a request; return the answer.
 
-        Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`.
+        Raises `RequestFailedError`, also for what cannot be sent, `UnreachableError` and
+        `NotAdmittedError`.
         """
         pause = 0.0
         while True:
@@ -178,7 +244,7 @@ class Link:
             raise UnreachableError(f"There is no connection to {self.url}")
         self._number += 1
         number = self._number
-        frame = request_frame(method, params, number)
+        frame = _frame(method, params, number)
         if self.welcome is not None and len(frame) > self.welcome.frame:
             raise RequestFailedError(
                 Code.LIMIT,

@@ -1,0 +1,101 @@
+"""What cannot be sent: the client's own error names the place, and the server hears nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway import AgentClient, GatewayError, RequestFailedError, SyncAgentClient
+from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.protocol.framing import Code
+from interlock.engine.history.model.events import CallDecided, MessageAdded
+
+from ..served import Served, served
+
+HALF = "a\ud800b"
+LONG = "x" * 201
+Ask = Callable[[AgentClient, AgentSession], Awaitable[object]]
+
+CASES: dict[str, tuple[Ask, str]] = {
+    "input": (lambda _, s: s.call("read", {"a": {"b": [HALF]}}), "input.a.b.0 has half a character"),
+    "field": (lambda _, s: s.call("read", {HALF: 1}), r"the name input.a\\ud800b has half a character"),
+    "number": (lambda _, s: s.call("read", {"a": float("nan")}), "input.a.*: Input should be a finite"),
+    "tool": (lambda _, s: s.call(LONG, {}), "tool: String should have at most 200 characters"),
+    "name": (lambda _, s: s.call(HALF, {}), "tool: Input should be a valid string"),
+    "id": (lambda _, s: s.call("read", {}, call_id=LONG), "call: String should have at most 200"),
+    "plan": (lambda _, s: s.plan([{"tool": HALF}], title="t"), "input.steps.0.tool has half a character"),
+    "message": (lambda _, s: s.report_message("user", HALF), "text has half a character"),
+    "explanation": (lambda _, s: s.explain(LONG, {}), "tool: String should have at most 200"),
+    "hints": (lambda _, s: s.note_hints(LONG, {}), "tool: String should have at most 200"),
+    "withdrawal": (lambda _, s: s.withdraw("r1", "x" * 2001), "reason: String should have at most 2000"),
+    "agent": (lambda c, _: c.open(LONG), "agent: String should have at most 200"),
+    "labels": (lambda c, _: c.open("bot", labels={"rm": HALF}), "labels.rm has half a character"),
+    "session": (lambda c, _: c.resume(LONG), "session: String should have at most 200"),
+}
+
+
+async def recorded(server: Served) -> list[object]:
+    """What the server recorded of calls and messages."""
+    kinds = CallDecided | MessageAdded
+    every = [await server.hub.recorded(line.id) for line in await server.hub.history()]
+    return [each.body for events in every for each in events if isinstance(each.body, kinds)]
+
+
+class TestWhatCannotBeSent:
+    async def test_raises_the_error_of_the_client(self, tmp_path: Path) -> None:
+        """Each kind of request names what does not fit, as a refusal of the server would."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            session = await client.open("bot")
+            for name, (ask, problem) in CASES.items():
+                with pytest.raises(RequestFailedError, match=problem) as refused:
+                    await ask(client, session)
+                assert refused.value.code == Code.PARAMS, name
+                assert "was not sent" in str(refused.value)
+                assert "Mend that" in str(refused.value)
+            assert await recorded(server) == []
+            assert len(await server.hub.history()) == 1
+            assert (await session.call("read", {})).outcome == "allow"
+
+    async def test_a_gated_function_does_not_run(self, tmp_path: Path) -> None:
+        """Its caller gets the error; a model whose call it was is told so, and can make another."""
+        ran: list[str] = []
+
+        def read(path: str) -> str:
+            ran.append(path)
+            return path
+
+        async with served(tmp_path) as server, server.agent_client() as client:
+            session = await client.open("bot")
+            with pytest.raises(GatewayError, match=r"input\.path has half a character"):
+                await session.gate(read)(path=HALF)
+            call = {"id": "c1", "function": {"name": "read", "arguments": '{"path": "\\ud800"}'}}
+            message = await session.run(call, {"read": read})
+            assert str(message["content"]).startswith("Error: read was not run: tool.call was not sent")
+            assert ran == []
+            assert await recorded(server) == []
+
+    @pytest.mark.slow
+    async def test_also_without_await(self, tmp_path: Path) -> None:
+        """The client that waits in its thread raises the same."""
+
+        def ask(url: str, secret: str) -> None:
+            with (
+                SyncAgentClient(url, secret) as client,
+                client.session("bot") as session,
+                pytest.raises(RequestFailedError, match=r"input\.a has half a character"),
+            ):
+                session.call("read", {"a": HALF})
+
+        async with served(tmp_path) as server:
+            await asyncio.to_thread(ask, server.url, server.agent)
+            assert await recorded(server) == []
+
+    async def test_a_character_that_stands_for_another_is_sent(self, tmp_path: Path) -> None:
+        """A replacement character of the agent's own is a character like any other."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            session = await client.open("bot")
+            given = {"\N{REPLACEMENT CHARACTER}": "\N{REPLACEMENT CHARACTER}"}
+            assert (await session.call("read", given)).input == given
