@@ -236,7 +236,7 @@ class CallGate(Composition):
         try:
             while not isinstance(reached, GateDecision):
                 if isinstance(reached, PendingUses):
-                    reached, reserved = await self._with_uses(call, confirm, progress)
+                    reached, reserved = await self._with_uses(call, confirm, progress, waits)
                     continue
                 asks, progress, confirm = True, reached.progress, reached.confirm
                 reached = await self._in_turn(reached, waits)
@@ -260,11 +260,13 @@ class CallGate(Composition):
         call: ToolCall,
         confirm: Confirm | None,
         progress: ApprovalProgress | None,
+        waits: Waits | None,
     ) -> tuple[GateDecision | PendingQuestion, Reservation | None]:
         """Reserve the uses of limits over sessions that a call needs, and take it further.
 
         Gives how far it came, and the reservation of which it took the uses. Where other servers had used
-        the counters, the call is judged again by what is left.
+        the counters, the call is judged again by what is left. Whatever has come meanwhile, such as a
+        freeze, is what it is decided by.
         """
         reservations = self._uses.uses.reservations
         assert reservations is not None
@@ -275,6 +277,8 @@ class CallGate(Composition):
         try:
             async with reservations.turn(self._uses.session):
                 for _ in range(MOST_ATTEMPTS):
+                    if waits is not None:
+                        await waits(asked, ())
                     with self._lock:
                         reached = self._advance(asked, confirm, progress, reserved=reserved, sure=sure)
                     if not isinstance(reached, PendingUses):

@@ -266,3 +266,33 @@ class TestLimitsOverSessions:
         with reading(postgresql) as connection:
             assert connection.number("SELECT count(*) FROM reservation") == 0
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+
+
+class TestFreeze:
+    async def test_that_comes_while_a_use_is_reserved_holds_the_call(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A call that waits for its reservation is not allowed by it once all agents are frozen."""
+        here, _ = two
+        await opened(here, ONE_REFUND)
+        counters = here._journal.counters
+        assert counters is not None
+        reserve, reserving, frozen = counters.reserve, threading.Event(), threading.Event()
+
+        def slowly(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            reserving.set()
+            frozen.wait(30)
+            return reserve(wanted, versions)
+
+        monkeypatch.setattr(counters, "reserve", slowly)
+        task = asyncio.ensure_future(here.call("robin-1", "r1", "refund", {}))
+        await asyncio.to_thread(reserving.wait, 30)
+        outcome = await here.freeze(by="ada", reason="the refunds look wrong")
+        assert outcome.ok, outcome.message
+        frozen.set()
+        for number in range(5):
+            await here.record_message("robin-1", "assistant", f"still waiting {number}")
+        assert (await here.session("robin-1")).calls["r1"].status == "proposed"
+        assert not task.done()
+        assert (await here.lift_freeze(by="ben", reason="looked at")).ok
+        assert (await asyncio.wait_for(task, 30)).outcome == "allow"
