@@ -13,6 +13,7 @@ from ..history.errors import JournalError
 from ..history.model.events import ApprovalClaimed, ApprovalCommented, ApprovalUnclaimed
 from ..history.model.records import ClaimRecord
 from ..history.model.state import ApprovalState
+from ..recording.ledger import note_refusal
 from .open_request import Claim, OpenRequest, Reply, RequestTable
 
 CLAIM = 600.0
@@ -86,7 +87,8 @@ class Claims:
             try:
                 await self._set(waits, shown, claim)
             except JournalError:
-                log.exception("That %s has request '%s' is not recorded", claim.by, waits.approval_id)
+                said = "That %s has request '%s' is not recorded"
+                note_refusal(log, said, claim.by, waits.approval_id)
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
         """Give a claim up. `None` when the request is over."""
@@ -126,7 +128,8 @@ class Claims:
                 await self._record_end(waits, shown, shown.claim, reason)
             except JournalError:
                 # It is only who looks at it first: the next claim finds it taken.
-                log.exception("That nobody has request '%s' any more is not recorded", waits.approval_id)
+                said = "That nobody has request '%s' any more is not recorded"
+                note_refusal(log, said, waits.approval_id)
 
     async def _record_end(
         self, waits: OpenRequest, shown: ApprovalState, claim: ClaimRecord, reason: str

@@ -11,6 +11,7 @@ from ..gate.types import ApprovalAnswer, ApprovalRequest
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalEscalated, ApprovalExpired, ApprovalExtended
 from ..history.model.records import ExtensionRecord
+from ..recording.ledger import note_refusal
 from ..recording.resume_checks import Deadline
 from .answer_checks import AnswerChecks
 from .open_request import OpenRequest, Reply, RequestTable, expiry_reason
@@ -66,8 +67,9 @@ class Deadlines:
             try:
                 await self._table.end(waits, body, ApprovalAnswer(False, reason))
             except JournalError:
-                log.exception("Request '%s' has expired, and the journal refused it", waits.approval_id)
-                self._expire_in(RETRY, waits)
+                said = "Request '%s' has expired, and the journal refused it"
+                if note_refusal(log, said, waits.approval_id):
+                    self._expire_in(RETRY, waits)
 
     async def extend(
         self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
@@ -147,8 +149,9 @@ class Deadlines:
                     # The machine slept, or its clock was set back.
                     self.arm_escalation(waits)
             except JournalError:
-                log.exception("Request '%s' is not escalated: the journal refused it", waits.approval_id)
-                self._escalate_in(RETRY, waits)
+                said = "Request '%s' is not escalated: the journal refused it"
+                if note_refusal(log, said, waits.approval_id):
+                    self._escalate_in(RETRY, waits)
 
     async def escalated(self, waits: OpenRequest) -> bool:
         """Record an escalation that is due, for the holder of the turn; returns whether it is."""

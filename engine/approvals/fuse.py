@@ -11,6 +11,7 @@ from ..history.errors import JournalError
 from ..history.model.events import ApprovalFused, ApprovalTakenBack
 from ..history.model.records import KeyProof
 from ..history.model.state import ApprovalState
+from ..recording.ledger import note_refusal
 from .answer_checks import AnswerChecks
 from .deadlines import Deadlines
 from .decisions import Decisions
@@ -121,8 +122,9 @@ class Fuses:
                 else:
                     await self._decisions.conclude(waits, shown, answer, fuse.proof)
         except JournalError:
-            log.exception("Request '%s' was approved, and the journal refused it", waits.approval_id)
-            self.release_in(RETRY, waits, fuse)
+            said = "Request '%s' was approved, and the journal refused it"
+            if note_refusal(log, said, waits.approval_id):
+                self.release_in(RETRY, waits, fuse)
         return True
 
     async def take_back(

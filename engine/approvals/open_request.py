@@ -31,6 +31,7 @@ from ..history.model.events import (
 )
 from ..history.model.records import KeyProof
 from ..history.model.state import ApprovalState, SessionState
+from ..recording.ledger import note_refusal
 from ..recording.resume_checks import Deadline
 from .digests import digest_of
 from .input_form import RequestedInput
@@ -384,7 +385,8 @@ class RequestTable:
                 try:
                     await self.void(waits, found, outcome=outcome)
                 except JournalError:
-                    log.exception("Request '%s' is void, and the journal refused it", waits.approval_id)
+                    said = "Request '%s' is void, and the journal refused it"
+                    note_refusal(log, said, waits.approval_id)
 
 
 def terms_of(shown: ApprovalState) -> Approvers:

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Container, Coroutine
 from typing import ClassVar, Protocol
 
-from ..history.errors import JournalError, ServerEnded
+from ..history.errors import JournalError
 from ..history.model.events import ApprovalWithdrawn
-from ..recording.ledger import EventRecorder
+from ..recording.ledger import EventRecorder, note_refusal
 
 INTERRUPTED = "the agent was interrupted"
 """Reason of a withdrawal where nothing more is known."""
@@ -59,11 +59,10 @@ class Withdrawals:
         gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
         try:
             await self._host.record(gone, on_written=note)
-        except ServerEnded:
-            log.info("Nobody waits for request '%s', which is another server's now", approval_id)
         except JournalError:
-            log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
-            self.retry(approval_id, call_id, reason)
+            said = "Nobody waits for request '%s', and the journal refused it"
+            if note_refusal(log, said, approval_id):
+                self.retry(approval_id, call_id, reason)
 
     def retry(self, approval_id: str, call_id: str, reason: str) -> None:
         """Withdraw a request after a while, if it is still open then."""

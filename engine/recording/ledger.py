@@ -9,13 +9,28 @@ rests on it, until the gate has been set back to where the journal is.
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..history.errors import FoldError, JournalError
+from ..history.errors import FoldError, JournalError, ServerEnded
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
+
+
+def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
+    """Log the `JournalError` that is handled; true where what was refused can be tried again.
+
+    A server that another one has ended records nothing more: what it had is the other one's to do.
+    """
+    ended = isinstance(sys.exception(), ServerEnded)
+    if ended:
+        log.info(f"{text}: another server has its session", *values)
+    else:
+        log.exception(text, *values)
+    return not ended
 
 
 class EventRecorder(Protocol):

@@ -19,7 +19,7 @@ from ..agents.messages import clean_text
 from ..history.errors import JournalError
 from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
 from ..history.model.state import QueuedState
-from ..recording.ledger import EventRecorder
+from ..recording.ledger import EventRecorder, note_refusal
 from .messages import stopped
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Prompts:
                 async with self._one_at_a_time:
                     messages = await self._next(problem, failed=failed)
         except JournalError as error:
-            log.exception("How a turn of session '%s' ended is not in its record", self._host.id)
+            note_refusal(log, "How a turn of session '%s' ended is not in its record", self._host.id)
             self._host.fail(error)
         finally:
             if self._turns is asyncio.current_task():

@@ -46,6 +46,7 @@ from ..net.net import ToolCall
 from ..recording.branch import check_branch_point, copied
 from ..recording.conversation import first_rules
 from ..recording.grants import Grants, same_rules
+from ..recording.ledger import note_refusal
 from ..recording.resume_checks import (
     ResumeError,
     ResumePoint,
@@ -279,7 +280,8 @@ class SessionRegistry:
             try:
                 await hosted.note_freeze()
             except JournalError:
-                log.exception("That '%s' is frozen is not in its record; its calls wait", hosted.id)
+                said = "That '%s' is frozen is not in its record; its calls wait"
+                note_refusal(log, said, hosted.id)
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, config: SessionConfig, branch_id: str | None

@@ -36,7 +36,7 @@ from ..history.model.events import (
 from ..history.model.fast_models import copy_with
 from ..history.model.records import CallRecord
 from ..net.net import ToolCall
-from ..recording.ledger import EventRecorder
+from ..recording.ledger import EventRecorder, note_refusal
 from ..recording.records import copied, own_input
 from .call_answer import CallAnswer
 from .call_answers import NO_RESULT, CallIndex, answer_of, digest, is_blocked
@@ -341,8 +341,8 @@ class SubmittedCalls:
             try:
                 await self._end([open_call], "withdrawn", reason)
             except JournalError:
-                log.exception("Call '%s' is late no more, and the journal refused it", call_id)
-                self._end_late_in(RETRY, call_id)
+                if note_refusal(log, "Call '%s' is late no more, and the journal refused it", call_id):
+                    self._end_late_in(RETRY, call_id)
 
     def drop_late(self, call_id: str) -> bool:
         """Begin to withdraw a late call in favour of newer ones; false where that cannot be."""
@@ -359,8 +359,9 @@ class SubmittedCalls:
         try:
             await self._end([open_call], "withdrawn", ROOM)
         except JournalError:
-            log.exception("Call '%s' makes no room, as the journal refused it", open_call.call.call_id)
-            self._end_late_in(RETRY, open_call.call.call_id)
+            said = "Call '%s' makes no room, as the journal refused it"
+            if note_refusal(log, said, open_call.call.call_id):
+                self._end_late_in(RETRY, open_call.call.call_id)
 
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.index.decided[call_id], repeated=repeated)

@@ -15,6 +15,7 @@ import pytest
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.errors import JournalError, ServerEnded
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -101,6 +102,36 @@ class TestRelease:
             assert (call.done(), recorded(hub.database, CallDecided)) == (False, [])
             await burn(hub)
             assert (await call).outcome == "allow"
+
+    @pytest.mark.variants
+    @pytest.mark.parametrize(
+        ("error", "again"), [(ServerEnded("its lease is over"), False), (JournalError("no room"), True)]
+    )
+    async def test_that_is_refused(
+        self,
+        tmp_path: Path,
+        error: JournalError,
+        again: bool,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """It is tried again, but at a server that was ended: that says so in a line, once."""
+        async with asked(tmp_path) as (hub, request, call):
+            await fused(hub, request)
+            questions = hub._live.hosted("robin-1").questions
+            [waiting] = questions.table.open.values()
+            assert waiting.fuse is not None
+            before = waiting.fuse.timer
+
+            def refuse(*_: object, **__: object) -> None:
+                raise error
+
+            with monkeypatch.context() as journal:
+                journal.setattr(hub._journal, "submit", refuse)
+                await burn(hub)
+            assert (waiting.fuse.timer is not before) is again
+            assert any(each.exc_info for each in caplog.records) is again
+            assert not call.done()
 
     async def test_of_less_risk_is_at_once(self, tmp_path: Path) -> None:
         """Only what a rule calls high risk waits."""
