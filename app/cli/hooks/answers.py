@@ -161,21 +161,21 @@ def _is_unfinished(event: HookEvent) -> bool:
 
 
 def _answer_with_server(hook: _Hook, event: HookEvent) -> str:
-    """The answer of a server; where its connection is lost, of the next one that is named.
+    """The answer of a server; where it is lost or stopped, of the next one that is named.
 
     Whatever is asked or reported again under the same ids counts once.
     """
     more = others(hook.environ)
     while True:
         try:
-            return _answer_with_one(hook, event)
+            return _answer_with_one(hook, event, watched=more > 0)
         except GoneError:
             if not more or time.monotonic() > hook.until:
                 raise
             more -= 1
 
 
-def _answer_with_one(hook: _Hook, event: HookEvent) -> str:
+def _answer_with_one(hook: _Hook, event: HookEvent, *, watched: bool) -> str:
     try:
         connected = connect(
             hook.line,
@@ -189,6 +189,8 @@ def _answer_with_one(hook: _Hook, event: HookEvent) -> str:
         if isinstance(event, Stop | SessionEnd):
             return ""  # no server has it open
         raise
+    if watched:
+        connected.client.watch()
     try:
         return _answer(hook, event, connected)
     except LateError as error:
@@ -236,8 +238,9 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
             opening, event.call, event.tool, event.input, hook.until, subagent=event.subagent
         )
     except BaseException as error:
-        # No operator should decide a call that is not made. A refused one is in no queue.
-        if not isinstance(error, HookRefusedError):
+        # No operator should decide a call that is not made. A refused one is in no queue, and one whose
+        # server is gone is asked about at another: what this one reads later must not withdraw it.
+        if not isinstance(error, HookRefusedError | GoneError):
             with suppress(HookError):
                 client.withdraw(
                     opening.session, event.call, "the agent stopped waiting", _short_deadline()

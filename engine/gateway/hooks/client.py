@@ -94,6 +94,10 @@ class HookClient:
         frame = welcome.get("frame")
         self.frame = frame if isinstance(frame, int) else 1 << 20
 
+    def watch(self) -> None:
+        """Raise `SilentError` from now on where the server answers nothing, not even pings."""
+        self._socket.watched = True
+
     def close(self) -> None:
         """End the connection."""
         self._socket.close()

@@ -23,6 +23,8 @@ _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUBPROTOCOL = "interlock.v1"
 LONGEST = 64 << 20
 """Bytes of the longest message that is read."""
+PING_SECONDS = 5.0
+"""Time without a sound after which a watched server is pinged, and after as much more given up."""
 _LONGEST_HEAD = 1 << 16
 _CONTINUED, _TEXT, _CLOSE, _PING, _PONG = 0, 1, 8, 9, 10
 
@@ -43,6 +45,10 @@ class GoneError(HookError):
     """The connection is over."""
 
 
+class SilentError(GoneError):
+    """The server is there and answers nothing, not even a ping: it is stopped, or far too busy."""
+
+
 class LateError(HookError):
     """The server did not answer in time."""
 
@@ -50,11 +56,13 @@ class LateError(HookError):
 class HookSocket:
     """A connection to `url`, as `address.server_url` gives it.
 
-    `until` is the monotonic time by which it is open. Raises `HookError`.
+    `until` is the monotonic time by which it is open. Raises `HookError`. Once it is `watched`, a server
+    that stops while an answer is awaited, however long that may take, raises `SilentError`.
     """
 
     def __init__(self, url: str, token: str, until: float) -> None:
         self.url = url
+        self.watched = False
         self._buffer = b""
         self._until = until
         self._socket, host = _connect(url, self._time_left())
@@ -188,12 +196,26 @@ class HookSocket:
             self._socket.sendall(data)
 
     def _read(self) -> None:
-        self._socket.settimeout(self._time_left())
-        with _loss_errors(self.url):
-            data = self._socket.recv(1 << 18)
+        data = self._received()
         if not data:
             raise GoneError(f"the connection to {self.url} was lost")
         self._buffer += data
+
+    def _received(self) -> bytes:
+        pinged = False
+        while True:
+            left = self._time_left()
+            self._socket.settimeout(min(left, PING_SECONDS) if self.watched else left)
+            try:
+                with _loss_errors(self.url):
+                    return self._socket.recv(1 << 18)
+            except LateError:
+                if not self.watched or left <= PING_SECONDS:
+                    raise
+                if pinged:
+                    raise SilentError(f"{self.url} does not answer, not even a ping") from None
+            self._send(_PING, b"")
+            pinged = True
 
 
 @contextmanager

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol.tokens import read_secret
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import CallDecided
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.history.postgres.server_list import list_servers
+from tests.app.cli.hooks.running import Hook, ended, recorded
 from tests.app.cli.server.test_serve import serving
 from tests.engine.gateway.served import until
 from tests.support.postgres import named
@@ -35,6 +38,16 @@ async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]
             return found
         await asyncio.sleep(0.1)
     raise AssertionError("it was not asked again")
+
+
+async def asked_here(console: ConsoleClient) -> ApprovalState:
+    """The open request of a session that has come to the console's own server."""
+    for _ in range(900):
+        found = [each for each in await console.approvals() if not console.server_of(each.session)]
+        if found:
+            return found[0]
+        await asyncio.sleep(0.1)
+    raise AssertionError("its session did not come")
 
 
 LINE = ("--rules", "a.rules", "--listen", "127.0.0.1:0")
@@ -139,3 +152,33 @@ class TestServerThatEnds:
                     assert fold(events).status == "idle"
                 assert (await console.session(runs.id)).calls["b1"].status == "done"
             await client.close()
+
+
+class TestHook:
+    @pytest.mark.slow
+    @pytest.mark.timeout(180)
+    async def test_goes_on_where_its_server_is_stopped(
+        self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
+    ) -> None:
+        """A hook whose server answers nothing any more waits on at the next one, and is answered once."""
+        async with (
+            serving(tmp_path, *LINE, real=True, **shared) as one,
+            serving(tmp_path, *LINE, **shared) as two,
+        ):
+            secret = read_secret(one.config / "agent.token")
+            urls = f"ws://{one.where},ws://{two.where}"
+            hook = Hook.at(tmp_path / "hook", INTERLOCK_URL=urls, INTERLOCK_TOKEN=secret)
+            running = await hook.start(recorded("pre_bash", tool_name="deploy"))
+            async with two.console() as console:
+                [first] = await until(console.approvals)
+                assert console.server_of(first.session) == f"ws://{one.where}"
+                one.process.send_signal(signal.SIGSTOP)
+                request = await asked_here(console)
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                assert outcome.ok, outcome.message
+                assert (await ended(running)).decision["permissionDecision"] == "allow"
+                one.process.send_signal(signal.SIGCONT)
+                await one.ended()
+                events = await console.recorded(request.session)
+                decided = [each.body for each in events if isinstance(each.body, CallDecided)]
+                assert [each.outcome for each in decided] == ["allow"]
