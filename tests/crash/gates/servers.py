@@ -1,0 +1,193 @@
+"""Servers of one database as teams run them, each with its way to the database, which can be cut."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.postgres.server_list import list_servers
+
+from ...support.postgres import PostgresServer
+from ..proxy import Proxy
+
+SERVERS = 3
+LEASE = 2.5
+WITHIN = 120.0
+RULES = """\
+require human-approval before plan
+require human-approval before deploy
+require human-approval before ship
+require human-approval before danger risk high
+require human-approval before pay by 2
+limit spend to 60 per 1d across everyone
+block rm
+"""
+SETTINGS = '[approvals]\nfuse = "1s"\n'
+PEOPLE = ("ada", "ben", "cyd")
+EXPECTED = ("fsync is off", "full_page_writes is off")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < until, f"it did not happen: {what}"
+        time.sleep(0.05)
+
+
+class Server:
+    """A server at an address that stays, whose process is started again and again."""
+
+    def __init__(self, team: Team, number: int) -> None:
+        self._team = team
+        self._number = number
+        self._port = free_port()
+        self.way = Proxy(team.database.port or 0)
+        self.url = f"ws://127.0.0.1:{self._port}"
+        self.log = team.folder / f"server{number}.log"
+        self.process = self._begin()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        url = f"postgresql://interlock@{self.way.address}/postgres?schema=journal"
+        words = [sys.executable, "-m", "tests.crash.gates.server", str(LEASE), "--db", url]
+        words += ["--rules", str(self._team.rules), "--listen", f"127.0.0.1:{self._port}"]
+        root = Path(__file__).parents[3]
+        return subprocess.Popen(
+            words,
+            stdout=subprocess.DEVNULL,
+            stderr=self.log.open("ab"),
+            cwd=self._team.folder,
+            env={**self._team.environment, "PYTHONPATH": str(root)},
+        )
+
+    def is_up(self) -> bool:
+        ended = self.process.poll()
+        assert ended is None, f"a server ended with {ended}: {self.log.read_text()[-2000:]}"
+        try:
+            socket.create_connection(("127.0.0.1", self._port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def wait(self) -> None:
+        wait_for(self.is_up, f"{self.url} is up")
+
+    def id(self) -> str | None:
+        """The id under which its process writes the database; none once that has been ended."""
+        own = [each for each in list_servers(self._team.location) if each.url == self.url]
+        return next((each.id for each in own if each.ended is None), None)
+
+    def again(self) -> None:
+        """Start it again, once its process has ended."""
+        self.process.wait(WITHIN)
+        self.process = self._begin()
+        self.wait()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.again()
+
+    def pause(self) -> None:
+        """Stop it until another one has ended it, and have it go on then."""
+        own = self.id()
+        self.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self._is_ended(own), f"{self.url} is ended")
+        self.process.send_signal(signal.SIGCONT)
+        self.again()
+
+    def pause_shortly(self, seconds: float) -> None:
+        """Stop it for less than its lease."""
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        if self.process.poll() is not None:  # this machine was too busy
+            self.again()
+
+    def cut_off(self, *, late: bool) -> None:
+        """Cut its way to the database until another one has ended it; what it sent may arrive late."""
+        own = self.id()
+        self.way.cut()
+        wait_for(lambda: self._is_ended(own), f"{self.url} is ended")
+        self.way.mend(late=late)
+        self.again()
+
+    def _is_ended(self, own: str | None) -> bool:
+        return own not in [each.id for each in list_servers(self._team.location) if each.ended is None]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(WITHIN)
+        self.way.close()
+
+
+class Team:
+    """Servers, and the tokens of an agent and three operators."""
+
+    def __init__(self, database: PostgresServer, folder: Path) -> None:
+        self.database = database
+        self.folder = folder
+        self.location = PostgresLocation(database.url, "journal")
+        self.rules = folder / "a.rules"
+        self.rules.write_text(RULES)
+        config = folder / "config"
+        config.mkdir(mode=0o700)
+        (config / "interlock.toml").write_text(SETTINGS)
+        tokens = TokenFile(config / "tokens.json")
+        self.agent = tokens.issue("agent", "bot")
+        self.people = {name: tokens.issue("operator", name) for name in PEOPLE}
+        self.environment = {
+            "INTERLOCK_CONFIG_DIR": str(config),
+            "HOME": str(folder),
+            "PATH": os.environ["PATH"],
+        }
+        self.servers: list[Server] = []
+        for number in range(SERVERS):
+            self.servers.append(Server(self, number))
+            self.servers[0].wait()  # the first one makes the tables
+        for each in self.servers:
+            each.wait()
+
+    def urls(self, first: int) -> str:
+        """The URLs of all servers, beginning with this one."""
+        every = [each.url for each in self.servers]
+        return ",".join([*every[first:], *every[:first]])
+
+    def close(self) -> None:
+        for each in self.servers:
+            each.end()
+
+    def kill(self) -> None:
+        """End whatever is left of them."""
+        for each in self.servers:
+            if each.process.poll() is None:
+                each.process.kill()
+                each.process.wait()
+            each.way.close()
+
+    def faults(self) -> list[str]:
+        """What their logs say that no server should have to say: errors but those of the database."""
+        return [
+            f"{each.log.name}: {found[0][-1500:]}"
+            for each in self.servers
+            for found in _RAISED.finditer(each.log.read_text())
+            if not found["error"].startswith(("psycopg.", "interlock.engine.history.errors."))
+        ]
+
+
+_RAISED = re.compile(r"^Traceback .*\n(?:(?: .*|)\n)*(?P<error>[^\s:]+)", re.MULTILINE)
+"""A traceback, and the error that it is of."""
