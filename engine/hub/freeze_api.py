@@ -30,6 +30,7 @@ class FreezeApi:
     _live: SessionRegistry
     _journal: Journal
     redaction: Redaction
+    _not_kept = NOT_KEPT
 
     def current_freeze(self) -> FreezeRecord | None:
         """The freeze in force."""
@@ -60,11 +61,11 @@ class FreezeApi:
         problem = None
         async with freeze.turn:
             try:
-                if freeze.log is not None:
-                    await asyncio.to_thread(freeze.log.begin, record)
+                await self._write_freeze(record)
             except OSError as error:
-                log.exception("The freeze by '%s' could not be kept", record.by)
-                problem = f"{NOT_KEPT}: {error.strerror or error}"
+                log.warning("The freeze by '%s' could not be kept: %s", record.by, error)
+                freeze.unkept = record
+                problem = f"{self._not_kept}: {error.strerror or error}"
             for hosted in self._live:
                 try:
                     await hosted.note_freeze()
@@ -73,6 +74,11 @@ class FreezeApi:
         problem = problem or await self._hold_elsewhere()
         said = f"All agents are {record.words}; new calls wait"
         return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
+
+    async def _write_freeze(self, record: FreezeRecord) -> None:
+        """Write a freeze into the log. Raises `OSError`."""
+        if self._live.freeze.log is not None:
+            await asyncio.to_thread(self._live.freeze.log.begin, record)
 
     async def _hold_elsewhere(self) -> str | None:
         """Wait until the agents of all other servers are held, too; the problem where they may not be."""
@@ -94,7 +100,14 @@ class FreezeApi:
             found = await asyncio.to_thread(freeze.log.read)
             if found is not None and found.by == UNREADABLE:
                 return
+            if found is None and freeze.unkept is not None and freeze.current is freeze.unkept:
+                try:
+                    await asyncio.to_thread(freeze.log.begin, freeze.unkept)
+                except OSError as error:
+                    raise JournalError(str(error)) from error
+                found = freeze.unkept
             if found is not None:
+                freeze.unkept = None
                 if freeze.current is None:
                     freeze.begin(found)
                 if found != freeze.followed:

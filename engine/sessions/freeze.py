@@ -28,6 +28,8 @@ class CallFreeze:
         self._current = None if log is None else log.read()
         self.followed = self._current
         """The freeze that the log last had, where other servers write it, too."""
+        self.unkept: FreezeRecord | None = None
+        """The freeze in force, where the log could not take it yet."""
         self._held = False
         self._lifted = asyncio.Event()
         self.turn = asyncio.Lock()
@@ -58,7 +60,7 @@ class CallFreeze:
     def end(self) -> None:
         """Let the calls go on."""
         # The next freeze here is another one, whose end no end of this one is.
-        self._current = self.followed = None
+        self._current = self.followed = self.unkept = None
         if not self._held:
             self._lifted.set()
         self.on_change(None)

@@ -88,6 +88,8 @@ class SharedHub(Hub):
     added below.
     """
 
+    _not_kept = "but the other servers cannot be told: theirs are not frozen until the database answers"
+
     def __init__(self, journal: Journal, **options: Any) -> None:
         assert isinstance(journal.lock, ServerLease)
         super().__init__(journal, **options)
@@ -337,6 +339,17 @@ class SharedHub(Hub):
     async def _confirm(self, freeze: FreezeRecord) -> None:
         if await asyncio.to_thread(self._frozen_servers.confirm, freeze):
             self._ring()
+
+    async def _write_freeze(self, record: FreezeRecord) -> None:
+        until = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                return await super()._write_freeze(record)
+            except OSError:
+                # Without its database no server allows anything; it may be back in a moment.
+                if time.monotonic() > until or not self._lease.holds():
+                    raise
+            await asyncio.sleep(EVERY / 2)
 
     async def _hold_elsewhere(self) -> str | None:
         self._ring()

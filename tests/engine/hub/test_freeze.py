@@ -14,6 +14,7 @@ import pytest
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.logs.freeze_log import FreezeLog
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -323,10 +324,18 @@ class TestOtherServers:
         def refuse(_: FreezeRecord) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(hub._live.freeze.log, "begin", refuse)
-        assert "No space left" in (await hub.freeze(by="maria", reason=WHY)).message
+        with monkeypatch.context() as full:
+            full.setattr(hub._live.freeze.log, "begin", refuse)
+            assert "No space left" in (await hub.freeze(by="maria", reason=WHY)).message
+            with pytest.raises(JournalError, match="No space left"):
+                await hub.follow_freeze()
+            assert hub.current_freeze() is not None
+        # Others see it as soon as it can be written.
         await hub.follow_freeze()
-        assert hub.current_freeze() is not None
+        assert FreezeLog(hub.database, hub._journal.clock).read() == hub.current_freeze()
+        await lifted(hub)
+        await hub.follow_freeze()
+        assert hub.current_freeze() is None
 
 
 class TestRestart:

@@ -183,6 +183,30 @@ class TestFreeze:
         assert "but not yet at ws://here.example:8737" in frozen.message
 
     @pytest.mark.slow
+    async def test_waits_for_a_database_that_is_away_for_a_moment(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A freeze amid a restart of the database is acknowledged once it holds at every server."""
+        here, there = two
+        await opened(here, RULES)
+        freezes = there._live.freeze.log
+        assert freezes is not None
+        begin, failures = freezes.begin, 2
+
+        def away(freeze: FreezeRecord) -> None:
+            nonlocal failures
+            if failures > 0:
+                failures -= 1
+                raise OSError("the connection was lost")
+            begin(freeze)
+
+        monkeypatch.setattr(freezes, "begin", away)
+        frozen = await there.freeze(by="ada", reason="the deploys look wrong")
+        assert frozen.ok, frozen.message
+        assert failures == 0
+        assert here.current_freeze() is not None
+
+    @pytest.mark.slow
     async def test_is_lifted_also_where_the_database_was_away(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
