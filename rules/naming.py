@@ -18,7 +18,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..engine.core.condition import Input
 from ..engine.core.frozen import frozen
@@ -37,9 +37,10 @@ from ..engine.net.net import NameMaps, ToolCall
 from .name_maps import Fields, gives_less, name_maps
 from .parse.patterns import Pattern, PatternSet
 from .parse.statements import SESSION, Map
-from .shell import Shell, SimpleCommand, read, views
-from .shell.side_effects import not_plain
 from .shell.words import unquoted
+
+if TYPE_CHECKING:
+    from .shell import Shell, SimpleCommand
 
 ACTION = "action"
 MOST_FIELDS = 1_024
@@ -218,7 +219,7 @@ class CallNamer:
         """The reason why a call does more than run programs that have names, or `None` (G-74)."""
         for each in self._fields_of(call.tool_name):
             for command in each.commands(call.input):
-                why = f"{each.name} is no text" if command is None else not_plain(command)
+                why = f"{each.name} is no text" if command is None else _not_plain(command)
                 if why is not None:
                     return why
         return None
@@ -366,6 +367,13 @@ def _carriers(
     return {name: tools for name, tools in others.items() if tools}
 
 
+def _not_plain(command: str) -> str | None:
+    """See `side_effects.not_plain`, which is loaded with the reader of shell commands."""
+    from .shell.side_effects import not_plain
+
+    return not_plain(command)
+
+
 class _Field:
     """The maps of one field of a tool, in the order written, and the position of each among all maps.
 
@@ -451,6 +459,8 @@ class _Field:
 
     def _read(self, text: str, found: _CallFindings, shell: Shell | None) -> None:
         """In a shell command the first map that a simple command meets wins for it."""
+        from .shell import read, views
+
         reading = read(text, shell)
         if reading.uninspectable is not None:
             self._unclear(reading.uninspectable, found)
@@ -492,6 +502,8 @@ class _Field:
 
     def programs(self, call_input: Input, shell: Shell | None) -> Iterator[str]:
         """The open part of each program's path in a shell field of an input; see `CallNames.programs`."""
+        from .shell import read
+
         for text in self.commands(call_input):
             for command in () if text is None else read(text, shell).commands:
                 yield from self._programs(command)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...engine.backtest.savings import Saved
+from ...engine.backtest.answers import Saved
 from ...engine.history.decisions.approval_stats import QUICK, Fatigue, RuleFatigue, Tally
 from .text import clip, count, pad, place, shown
 

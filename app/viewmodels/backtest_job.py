@@ -14,7 +14,7 @@ from ...engine.hub.api import DecisionApi
 from ...rules import read_rules
 
 if TYPE_CHECKING:
-    from ...engine.backtest.source import Backtested
+    from ...engine.backtest.answers import Backtested
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 from pydantic import Field, JsonValue, ValidationError
 
 from ..gate.types import Step
-from .messages import Frozen, Text
+from .messages import Frozen, Text, ToolMessage
 
 
 class Allow(Frozen):
@@ -47,6 +47,10 @@ class ApprovedCall:
     started: bool = field(default=True, compare=False)
     note: str | None = field(default=None, compare=False)
     said: str | None = field(default=None, compare=False)
+
+
+ResumedCall: TypeAlias = ApprovedCall | ToolMessage
+"""A call of the open step: it goes on with these arguments, or has ended with this message."""
 
 
 def as_decision(answer: object) -> Decision:

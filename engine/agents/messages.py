@@ -19,6 +19,9 @@ def clean_text(value: object) -> object:
     return value
 
 
+UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was recorded"
+"""Text of the result of a call that may have run and whose session ended."""
+
 Text: TypeAlias = Annotated[str, BeforeValidator(clean_text)]
 
 
@@ -113,6 +116,16 @@ def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
             case UserMessage() | SummaryMessage():
                 continue
     return []
+
+
+def completion_reason(messages: Sequence[Message]) -> str | None:
+    """Reason why a conversation needs no further reply of the model; `None` when it does."""
+    last = next((m for m in reversed(messages) if not isinstance(m, SummaryMessage)), None)
+    if last is None:
+        return "nobody has said anything"
+    if isinstance(last, AssistantMessage) and not last.tool_calls:
+        return "the model had the last word"
+    return None
 
 
 def with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:

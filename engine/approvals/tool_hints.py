@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
 
-from ..agents import Agent, Tool
+from ..agents import Tool
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import wants_approval
 from ..core.condition import And, Compare, Condition, Input, Not, Or, comparisons, holds
 from ..core.rule import ApprovalRule, always
 from ..net.net import SkillNet, ToolCall, Transition, define_skill_net
 from ..recording.records import json_input
+
+if TYPE_CHECKING:
+    from ..agents import Agent
 
 
 def with_hints(registry: Mapping[str, SkillNet], agent: Agent) -> dict[str, SkillNet]:

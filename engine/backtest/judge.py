@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
-from typing import Literal, TypeAlias
 
 from ..core.condition import Surroundings
 from ..core.frozen import frozen, maker
@@ -41,11 +40,9 @@ from .recording import (
     RecordedText,
     Start,
 )
+from .report import Change
 from .trial import Trial, initial_markings
 from .uses import TrialUses
-
-Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
-"""Change of a call: none, or that it would now be blocked, asked about or allowed."""
 
 
 @frozen

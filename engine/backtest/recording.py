@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ..core.condition import Shell
 from ..core.frozen import frozen
@@ -17,9 +17,7 @@ from ..history.model.events import JournalEvent
 from ..history.model.records import RuleRecord, StepRecord
 from ..history.model.times import from_ms
 from ..net.net import Input, Marking, Since, ToolCall
-
-Unit: TypeAlias = Literal["event", "message"]
-"""Unit that the numbers of a recording count."""
+from .report import Unit
 
 
 @frozen

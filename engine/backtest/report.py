@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict
 
 from ..gate.types import Outcome
 from ..history.model.records import RuleRecord, View
-from .judge import Change
-from .recording import Unit
+
+Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
+"""Change of a call: none, or that it would now be blocked, asked about or allowed."""
+Unit: TypeAlias = Literal["event", "message"]
+"""Unit that the numbers of a recording count."""
 
 
 class _OutcomeView(View):

@@ -14,10 +14,11 @@ from ..history.fold.event_text import shortened
 from ..history.model.records import RuleRecord
 from ..history.redaction.redaction import Redaction
 from ..net.net import Input
-from .judge import Change, Judge, Judgement, TrialOutcome
+from .judge import Judge, Judgement, TrialOutcome
 from .recording import RecordedOutcome, Recording
 from .report import (
     BacktestDivergence,
+    Change,
     ChangeCounts,
     Count,
     RecordedOutcomeView,

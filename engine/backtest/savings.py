@@ -18,10 +18,11 @@ from ..core.condition import And, Compare, condition_text
 from ..history.database.location import Location
 from ..history.decisions.approval_stats import RuleFatigue, nets_of
 from ..history.fold.markings import skill_net
-from ..history.model.records import NetRecord, Record
+from ..history.model.records import NetRecord
 from ..history.model.times import to_ms
 from ..history.redaction.redaction import Redaction
 from ..net.net import NetError, SkillNet
+from .answers import Saved
 from .input_fields import PlainField, is_hidden, plain_fields
 from .journal_reader import recordings
 from .judge import Judge
@@ -38,23 +39,6 @@ COMMON = 10
 """Questions that have to share a value before it says something."""
 
 FIELDS = 20_000
-
-
-class Saved(Record):
-    """Means that would have saved questions of one rule, in the sessions that were looked at.
-
-    `asked` is how many it asked there, `alone` how many of these calls nothing else asked about or
-    blocked. `uses` of a grant at each question would have saved `by_grant`. `when` is the condition that
-    the rule would need, which would have saved `by_condition`.
-    """
-
-    sessions: int
-    asked: int
-    alone: int
-    uses: int | None = None
-    by_grant: int = 0
-    when: str | None = None
-    by_condition: int = 0
 
 
 def saved(

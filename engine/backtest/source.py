@@ -7,22 +7,23 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from ..history.database.location import Location
-from ..history.decisions.approval_stats import Fatigue, RuleFatigue, fatigue
+from ..history.decisions.approval_stats import fatigue
 from ..history.decisions.call_pages import count_calls, recorded_sessions
 from ..history.journal.reader import open_reader
 from ..history.model.events import JournalEvent
-from ..history.model.records import Record
 from ..history.model.state import SessionState
 from ..history.redaction.redaction import Redaction
 from ..net.net import SkillNet
+from .answers import Backtested, Judged, Narrowed, Statistics, Suggested
 from .journal_reader import recordings
 from .judge import Judge
 from .recording import Recording
-from .report import BacktestDivergence, SessionReport, Totals
+from .report import BacktestDivergence, SessionReport
 from .rules_compiler import Language
 from .run import Backtest, Progress, divergence
-from .savings import Saved, saved
-from .suggestions import History, Narrowing, Suggestion, narrow, suggest
+from .savings import saved
+from .suggestions.narrowing import narrow
+from .suggestions.suggest import suggest
 from .threaded import ProgressStream
 from .trial import Trial, fork
 
@@ -33,50 +34,6 @@ MOST_JUDGED = 1_000
 
 Rules: TypeAlias = Mapping[str, str]
 """Texts of rules by file name."""
-
-
-class Backtested(Record):
-    """`done` of `total` calls are judged; `reports` are diverging sessions found since the last part."""
-
-    done: int
-    total: int
-    reports: tuple[SessionReport, ...]
-    totals: Totals
-    finished: bool = False
-
-
-class Judged(Record):
-    """Calls that were judged since the last part, as they may be shown."""
-
-    found: tuple[BacktestDivergence, ...]
-
-
-class Statistics(Record):
-    """First all that was counted, then one by one the rules that could ask less, and by what."""
-
-    found: Fatigue | None = None
-    rule: RuleFatigue | None = None
-    what: Saved | None = None
-
-
-class Suggested(Record):
-    """`done` of `total` calls are read; then the suggestions, one a part, and at last what was read.
-
-    Each call is read twice and counts twice. `history` has no suggestions in it: they came before.
-    """
-
-    done: int = 0
-    total: int = 0
-    suggestion: Suggestion | None = None
-    history: History | None = None
-
-
-class Narrowed(Record):
-    """`done` of `total` calls are read; at last what came of it."""
-
-    done: int = 0
-    total: int = 0
-    found: Narrowing | None = None
 
 
 class _Unwanted(Exception):  # noqa: N818 - ends work that nobody waits for

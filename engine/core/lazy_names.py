@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
@@ -29,6 +30,23 @@ def import_name(package: str, name: str, *modules: str) -> object:
             raise
         raise ImportError(f"{package}.{name} is not installed: {remedy}", name=name) from missing
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """The `__getattr__` of a package whose names are each in a module of it, by `homes`.
+
+    A name is imported when it is first used, and is the package's own from then on.
+    """
+
+    def find(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(f".{home}", package), name)
+        setattr(import_module(package), name, value)
+        return value
+
+    return find
 
 
 def missing_part(missing: ModuleNotFoundError) -> str | None:

@@ -158,7 +158,8 @@ def _way(seen: GateView) -> Answer:
 
         return Unknown()
     # Gates that never explain, a hook's for one, do not pay for the proofs.
-    from ..verify import Action, Together, Unknown, vocabulary
+    from ..verify import Action, Together, Unknown
+    from ..verify.vocabulary import vocabulary
 
     nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
     try:

@@ -42,7 +42,7 @@ from .operations import Api, NotSent, local, query, remote
 
 # Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
+    from ..backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 
 LARGEST_NUMBER = 2**53
 """Of an event, a cursor or a job; a journal holds no larger one."""

@@ -15,7 +15,7 @@ from .api import DecisionApi
 
 # Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
-    from ..backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
+    from ..backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 
 
 class BacktestSource(DecisionSource, DecisionApi):

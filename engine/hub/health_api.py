@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..history.audit.stream import Begin, RecordStream
-from ..history.audit.stream_positions import FilePositions, StreamPositions
 from ..history.journal.journal import Commit, Journal
 from ..history.model.events import JournalEvent
 from ..history.postgres.server import ServerLease
-from ..history.postgres.stream_positions import PostgresPositions
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import Judged, SessionRegistry
+
+if TYPE_CHECKING:
+    from ..history.audit.stream import Begin, RecordStream
 
 PROOF_SECONDS = 3.0
 """Time that a proof of the journal may take."""
@@ -58,6 +59,11 @@ class HealthApi:
 
     def record_stream(self, name: str, begin: Begin) -> RecordStream:
         """The whole record as a stream by this name, from where it was sent to; see `RecordStream`."""
+        # Most servers send no stream.
+        from ..history.audit.stream import RecordStream
+        from ..history.audit.stream_positions import FilePositions, StreamPositions
+        from ..history.postgres.stream_positions import PostgresPositions
+
         path, lock = self._journal.path, self._journal.lock
         if isinstance(lock, ServerLease):
             place: StreamPositions = PostgresPositions(lock, name)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
+from ..agents import KEEP_LAST, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from ..agents.tools.plan import with_plan_tool
 from ..approvals.policy import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
@@ -63,6 +63,9 @@ from .freeze_api import FreezeApi
 from .health_api import HealthApi
 from .passkey_api import PasskeyApi
 from .request_api import RequestApi
+
+if TYPE_CHECKING:
+    from ..agents import Agent
 
 __all__ = [
     "DIED",

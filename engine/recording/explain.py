@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..core.condition import condition_text
 from ..gate.explain import Explanation, NetExplanation
 from ..history.model.state import ApprovalState
-from ..verify import Answer, Never, Way
 from .explanation import ExplanationView, NetView, PlannedCallView, WayView
 from .records import json_input, rule_record
+
+if TYPE_CHECKING:
+    from ..verify import Answer
 
 
 def view_of(explained: Explanation) -> ExplanationView:
@@ -88,6 +91,9 @@ def _approvers(net: NetExplanation) -> str | None:
 
 
 def _way(answer: Answer) -> WayView:
+    # A way was looked for, so that what looks for it is there.
+    from ..verify import Never, Way
+
     match answer:
         case Way(calls, shortest):
             planned = tuple(PlannedCallView.model_validate(call, from_attributes=True) for call in calls)

@@ -17,8 +17,7 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from ..agents import Message, ProposedCall
-from ..agents.messages import open_calls
-from ..agents.turn.run import UNKNOWN_OUTCOME
+from ..agents.messages import UNKNOWN_OUTCOME, open_calls
 from ..core.approvers import KEYED, are_as_strict
 from ..core.rule import ApprovalRule, RuleSource, approvers_of, people_to_loosen, restricted
 from ..core.sanitize import visible

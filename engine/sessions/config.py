@@ -5,11 +5,10 @@ from __future__ import annotations
 import os.path
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from ..agents import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
-from ..agents.runtime.sandbox import HOME
 from ..core.condition import Surroundings, of_one_process
 from ..core.labels import checked_labels
 from ..gate.types import Mode
@@ -17,6 +16,9 @@ from ..history.model.records import AppliedRules
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
 from ..recording.resume_checks import Nets, ResumePoint, standing, with_required
+
+if TYPE_CHECKING:
+    from ..agents import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,10 @@ def real_path(path: str) -> str:
 
 def surroundings_of(runtime: Runtime) -> Surroundings:
     """Evaluation context of a session; links are followed where commands see this machine's files."""
+    # Sessions of external agents have no runtime.
+    from ..agents import JustBashRuntime, LocalRuntime, SandboxRuntime
+    from ..agents.runtime.sandbox import HOME
+
     workdir = str(runtime.cwd)
     match runtime:
         case LocalRuntime():

@@ -22,20 +22,16 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import JsonValue
 
 from ..agents import (
-    Agent,
     CompactionFailed,
     CompactionStart,
     ErrorEvent,
     Event,
     Message,
-    Previews,
-    Runtime,
-    Session,
     StatusEvent,
     StepEvent,
     TextDelta,
@@ -109,6 +105,9 @@ from .freeze import CallFreeze
 from .messages import OperatorMessages, stopped
 from .profile import AgentProfile
 from .switching import Switching
+
+if TYPE_CHECKING:
+    from ..agents import Agent, Previews, Runtime, Session
 
 Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
 

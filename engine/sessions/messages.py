@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from ..agents import AgentError, SendMode, Session, SessionClosedError, UserMessage
+from ..agents import AgentError, SendMode, SessionClosedError, UserMessage
 from ..history.errors import JournalError
 from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
 from ..recording.ledger import EventRecorder
+
+if TYPE_CHECKING:
+    from ..agents import Session
 
 
 def stopped(reason: str = "") -> str:

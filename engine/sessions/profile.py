@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..agents import Agent
 from ..agents.tool import labels_of
 from ..core.condition import Shell
 from .config import surroundings_of
+
+if TYPE_CHECKING:
+    from ..agents import Agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ..agents import Agent, Message, ToolMessage
-from ..agents.decisions import ApprovedCall
-from ..agents.messages import ProposedCall, open_calls
+from ..agents import Message, ToolMessage
+from ..agents.decisions import ApprovedCall, ResumedCall
+from ..agents.messages import ProposedCall, completion_reason, open_calls
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
-from ..agents.turn.resume_step import ResumedCall, completion_reason
 from ..core.value_key import split_key
 from ..history.errors import FoldError
 from ..history.fold.fold import apply, fold, snapshot
@@ -49,6 +49,9 @@ from ..recording.resume_checks import (
     status_of,
     undecided,
 )
+
+if TYPE_CHECKING:
+    from ..agents import Agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from ..agents import Agent, Previews, Runtime, Session
 from ..approvals.open_request import OpenRequests
 from ..approvals.passkeys import Passkeys
 from ..approvals.policy import ApprovalPolicy, OperatorTokens
@@ -72,6 +71,9 @@ from .profile import AgentProfile
 from .recovery import RecoveryPlan, plan_recovery
 from .subagents import HostedChild, HostedChildren
 from .submitted import SubmittedSession
+
+if TYPE_CHECKING:
+    from ..agents import Agent, Runtime, Session
 
 Judged: TypeAlias = Callable[[str, ToolCall, float], None]
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
@@ -503,6 +505,8 @@ class SessionRegistry:
         runtime: Runtime | None = None,
     ) -> Session:
         """Make the agent's session, whose events the hosted session records, and resume its work."""
+        from ..agents import Previews
+
         hosted.runtime = runtime or agent.runtime
         hosted.previews = Previews(agent.tools, hosted.runtime)
         session = await agent.create_session(

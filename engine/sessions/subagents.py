@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
-from ..agents import Agent, Session, StepEvent, ToolError
+from ..agents import StepEvent, ToolError
 from ..agents.session.subagents import SubagentGate, check_depth
 from ..approvals.policy import ApprovalPolicy, OperatorTokens
 from ..core.condition import NOWHERE
@@ -31,8 +31,12 @@ from .hosted import HostedSession
 from .profile import AgentProfile
 from .recovery import RecoveryPlan
 
+if TYPE_CHECKING:
+    from ..agents import Agent, Session
+
 Host = Callable[
-    ["HostedChild", Agent, "HostedChildren", RecoveryPlan | None], AbstractAsyncContextManager[Session]
+    ["HostedChild", "Agent", "HostedChildren", RecoveryPlan | None],
+    AbstractAsyncContextManager["Session"],
 ]
 """Makes a child live while the context lasts: recorded, listed, its session running under the hub.
 

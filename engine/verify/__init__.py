@@ -1,16 +1,45 @@
-"""Verification: what a net can reach, and what all nets together allow."""
+"""Verification: what a net can reach, and what all nets together allow.
 
-from .budget import Effort as Effort
-from .call_bounds import Most as Most
-from .call_bounds import Pace as Pace
-from .local_net import Action as Action
-from .reachability import Reachability as Reachability
-from .reachability import reachable as reachable
-from .ruleset import Answer as Answer
-from .ruleset import Never as Never
-from .ruleset import PlannedCall as PlannedCall
-from .ruleset import Together as Together
-from .ruleset import Unknown as Unknown
-from .ruleset import Way as Way
-from .vocabulary import Vocabulary as Vocabulary
-from .vocabulary import vocabulary as vocabulary
+Names are imported on first use: rules are compiled without looking at what they mean together.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy_names import importer
+
+if TYPE_CHECKING:
+    from .budget import Effort as Effort
+    from .call_bounds import Most as Most
+    from .call_bounds import Pace as Pace
+    from .local_net import Action as Action
+    from .reachability import Reachability as Reachability
+    from .reachability import reachable as reachable
+    from .ruleset import Answer as Answer
+    from .ruleset import Never as Never
+    from .ruleset import PlannedCall as PlannedCall
+    from .ruleset import Together as Together
+    from .ruleset import Unknown as Unknown
+    from .ruleset import Way as Way
+    from .vocabulary import Vocabulary as Vocabulary
+
+_HOMES = {
+    "Action": "local_net",
+    "Answer": "ruleset",
+    "Effort": "budget",
+    "Most": "call_bounds",
+    "Never": "ruleset",
+    "Pace": "call_bounds",
+    "PlannedCall": "ruleset",
+    "Reachability": "reachability",
+    "Together": "ruleset",
+    "Unknown": "ruleset",
+    "Vocabulary": "vocabulary",
+    "Way": "ruleset",
+    "reachable": "reachability",
+}
+
+__getattr__ = importer(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

@@ -17,11 +17,11 @@ from typing import Literal, TypeAlias
 from ...engine.core.condition import Condition, condition_text
 from ...engine.core.rule import UNCLEAR, ApprovalRule, RuleSource, is_weaker_approval, strictest
 from ...engine.net.net import CallNames, KnowsMaps, NameMaps, SkillNet, auto_advance
-from ...engine.verify import Action, vocabulary
+from ...engine.verify import Action
 from ...engine.verify.budget import Effort, SpentError
 from ...engine.verify.local_net import BLOCKED, LocalNet, TimedFiring
 from ...engine.verify.machine import time_name
-from ...engine.verify.vocabulary import Vocabulary, combines, gated_names, loosely_covered
+from ...engine.verify.vocabulary import Vocabulary, combines, gated_names, loosely_covered, vocabulary
 from ..ruleset import RuleSet
 from .condition_logic import FAILS, NOT_FAILS, ruled_out
 from .lint import meaning

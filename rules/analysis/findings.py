@@ -13,7 +13,8 @@ from math import inf
 from ...engine.core.approvers import Operators
 from ...engine.core.condition import condition_text
 from ...engine.core.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule, always
-from ...engine.verify import Answer, Effort, Most, Never, Together, vocabulary
+from ...engine.verify import Answer, Effort, Most, Never, Together
+from ...engine.verify.vocabulary import vocabulary
 from ..errors.problems import Problem, quote
 from ..naming import is_shell_field, tools_named
 from ..parse.lines import head

@@ -1,5 +1,29 @@
-"""Inspection of shell commands (G-51): every simple command in one, however it is written or wrapped."""
+"""Inspection of shell commands (G-51): every simple command in one, however it is written or wrapped.
 
-from .command_reader import CommandReading, Shell, SimpleCommand, read, views
+Names are imported on first use: rules without shell commands load no reader of them.
+"""
 
-__all__ = ["CommandReading", "Shell", "SimpleCommand", "read", "views"]
+from typing import TYPE_CHECKING
+
+from ...engine.core.lazy_names import importer
+
+if TYPE_CHECKING:
+    from .command_reader import CommandReading as CommandReading
+    from .command_reader import Shell as Shell
+    from .command_reader import SimpleCommand as SimpleCommand
+    from .command_reader import read as read
+    from .command_reader import views as views
+
+_HOMES = {
+    "CommandReading": "command_reader",
+    "Shell": "command_reader",
+    "SimpleCommand": "command_reader",
+    "read": "command_reader",
+    "views": "command_reader",
+}
+
+__getattr__ = importer(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

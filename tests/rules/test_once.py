@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.verify import Together, vocabulary
+from interlock.engine.verify import Together
+from interlock.engine.verify.vocabulary import vocabulary
 from interlock.rules import RuleError, compile_rules
 from interlock.rules.analysis.comparison import compare
 from interlock.rules.analysis.findings import examine

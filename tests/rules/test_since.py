@@ -13,7 +13,8 @@ from interlock.engine.gate import (
 )
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.net.net import NetError, ToolCall, Transition, define_skill_net
-from interlock.engine.verify import Together, vocabulary
+from interlock.engine.verify import Together
+from interlock.engine.verify.vocabulary import vocabulary
 from interlock.rules import RuleError, compile_rules
 from tests.engine.backtest.recorder import Recorder
 

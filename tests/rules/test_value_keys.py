@@ -23,7 +23,8 @@ from interlock.engine.net.net import (
     define_skill_net,
     initial_state,
 )
-from interlock.engine.verify import Never, Together, Way, vocabulary
+from interlock.engine.verify import Never, Together, Way
+from interlock.engine.verify.vocabulary import vocabulary
 from interlock.rules import RuleError, RuleSet, compile_rules
 from tests.engine.backtest.recorder import Recorder
 from tests.support.laws import examples

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 
-from ....engine.backtest.savings import Saved, saved
+from ....engine.backtest.answers import Saved
+from ....engine.backtest.savings import saved
 from ....engine.history.database.location import Location
 from ....engine.history.decisions.approval_stats import Fatigue, RuleFatigue, Tally, fatigue
 from ....engine.history.errors import JournalError

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
 
     Returns 0, also without any suggestion; 2 after printing what cannot be read.
     """
-    from ....engine.backtest.suggestions import suggest
+    from ....engine.backtest.suggestions.suggest import suggest
     from ....engine.history.errors import JournalError
     from ....engine.history.journal.reader import open_reader
     from ....engine.history.model.since import moment

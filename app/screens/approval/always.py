@@ -20,8 +20,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from ....engine.backtest.answers import Narrowed
 from ....engine.backtest.input_fields import PlainField
-from ....engine.backtest.source import Narrowed
 from ....engine.backtest.suggestions import Narrowing
 from ....engine.core.condition import Compare, condition_text
 from ....engine.history.model.state import ApprovalState, SessionState

@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
-from ....engine.backtest.savings import Saved
+from ....engine.backtest.answers import Saved
 from ....engine.history.decisions.approval_stats import ENOUGH, Fatigue, RuleFatigue, Tally
 from ....engine.hub.api import DecisionApi
 from ...format.approval_stats import (

@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from ....engine.backtest.source import Suggested
+from ....engine.backtest.answers import Suggested
 from ....engine.backtest.suggestions import History, Suggestion
 from ....engine.core.clock import Clock
 from ....engine.hub.api import DecisionApi, HistoryApi

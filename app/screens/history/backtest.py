@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from ....engine.backtest import SessionReport, Totals
-from ....engine.backtest.source import Backtested
+from ....engine.backtest.answers import Backtested
 from ....engine.core.clock import Clock, utc_now
 from ....engine.hub.api import DecisionApi
 from ...format.text import MUTED, shown, shown_lines, styled_rows

@@ -19,7 +19,8 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from ....engine.backtest import BacktestDivergence, Change
-from ....engine.backtest.source import Judged, judge_rest
+from ....engine.backtest.answers import Judged
+from ....engine.backtest.source import judge_rest
 from ....engine.backtest.threaded import stream_progress
 from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState

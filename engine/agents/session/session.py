@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
+from ..decisions import ResumedCall
 from ..errors import AgentError, SessionBusyError, SessionClosedError
 from ..events import Status, Usage
 from ..gating import Decider
-from ..messages import Message, SummaryMessage, UserMessage, open_calls
+from ..messages import Message, SummaryMessage, UserMessage, completion_reason, open_calls
 from ..turn.abort import AbortSignal
 from ..turn.compaction import KEEP_LAST
-from ..turn.resume_step import ResumedCall, completion_reason
 from ..turn.run import Run
 from .compactor import AUTOMATIC_SENDER, Compaction, plan_compaction
 from .config import SessionConfig

@@ -1,13 +1,35 @@
-"""Ready-made tools."""
+"""Ready-made tools.
 
-from .bash import BashTool, create_bash_tool
-from .diff import Previews, preview_of
-from .edit import EditTool
-from .glob import GlobTool
-from .grep import GrepTool
-from .read import ReadTool
-from .web.fetch import WebFetchTool, create_web_fetch_tool
-from .write import WriteTool
+Names are imported on first use: a session with a tool for plans needs none of the others.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...core.lazy_names import importer
+
+if TYPE_CHECKING:
+    from .bash import BashTool, create_bash_tool
+    from .diff import Previews, preview_of
+    from .edit import EditTool
+    from .glob import GlobTool
+    from .grep import GrepTool
+    from .read import ReadTool
+    from .web.fetch import WebFetchTool, create_web_fetch_tool
+    from .write import WriteTool
+
+_HOMES = {
+    "BashTool": "bash",
+    "EditTool": "edit",
+    "GlobTool": "glob",
+    "GrepTool": "grep",
+    "Previews": "diff",
+    "ReadTool": "read",
+    "WebFetchTool": "web.fetch",
+    "WriteTool": "write",
+    "create_bash_tool": "bash",
+    "create_web_fetch_tool": "web.fetch",
+    "preview_of": "diff",
+}
 
 __all__ = [
     "BashTool",
@@ -22,3 +44,9 @@ __all__ = [
     "create_web_fetch_tool",
     "preview_of",
 ]
+
+__getattr__ = importer(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
 
-from ..decisions import ApprovedCall
+from ..decisions import ApprovedCall, ResumedCall
 from ..events import LoopEvent
-from ..messages import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage
+from ..messages import Message, ProposedCall, ToolMessage
 from ..tool import ToolOutput
 from .abort import AbortSignal
 from .execution import StepCall, StepExecution
 from .loop import CallDecision
 from .loop_config import LoopConfig
-
-ResumedCall: TypeAlias = ApprovedCall | ToolMessage
-"""A call of the open step: it goes on with these arguments, or has ended with this message."""
-
-
-def completion_reason(messages: Sequence[Message]) -> str | None:
-    """Reason why a conversation needs no further reply of the model; `None` when it does."""
-    last = next((m for m in reversed(messages) if not isinstance(m, SummaryMessage)), None)
-    if last is None:
-        return "nobody has said anything"
-    if isinstance(last, AssistantMessage) and not last.tool_calls:
-        return "the model had the last word"
-    return None
 
 
 async def resume_calls(

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
-from ..decisions import ApprovedCall, Deny
+from ..decisions import ApprovedCall, Deny, ResumedCall
 from ..errors import describe
 from ..events import (
     ErrorEvent,
@@ -26,6 +26,7 @@ from ..events import (
 )
 from ..gating import Decider, ManagerGate
 from ..messages import (
+    UNKNOWN_OUTCOME,
     AssistantMessage,
     Message,
     ProposedCall,
@@ -42,11 +43,9 @@ from ..tool import Tool, ToolOutput
 from .abort import AbortSignal, unless_aborted
 from .loop import SKIPPED, CallDecision, loop, model_request
 from .loop_config import LoopConfig
-from .resume_step import ResumedCall, resume_calls
+from .resume_step import resume_calls
 
 log = logging.getLogger(__name__)
-
-UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was recorded"
 
 
 class Run:

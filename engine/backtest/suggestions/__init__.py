@@ -1,21 +1,39 @@
-"""Suggestions: rules that a journal speaks for, with what they rest on and would have done."""
+"""Suggestions: rules that a journal speaks for, with what they rest on and would have done.
 
-from .facts import loosenable
-from .narrowing import Narrowing, narrow
-from .suggest import suggest
-from .suggestion import Effect, History, Kind, ListedCall, Suggestion, Support
-from .writer import RuleWriter
+Names are imported on first use, as those of `backtest`.
+"""
 
-__all__ = [
-    "Effect",
-    "History",
-    "Kind",
-    "ListedCall",
-    "Narrowing",
-    "RuleWriter",
-    "Suggestion",
-    "Support",
-    "loosenable",
-    "narrow",
-    "suggest",
-]
+from typing import TYPE_CHECKING
+
+from ...core.lazy_names import importer
+
+if TYPE_CHECKING:
+    from .facts import loosenable as loosenable
+    from .narrowing import narrow as narrow
+    from .suggestion import Effect as Effect
+    from .suggestion import History as History
+    from .suggestion import Kind as Kind
+    from .suggestion import ListedCall as ListedCall
+    from .suggestion import Narrowing as Narrowing
+    from .suggestion import Suggestion as Suggestion
+    from .suggestion import Support as Support
+    from .writer import RuleWriter as RuleWriter
+
+_HOMES = {
+    "Effect": "suggestion",
+    "History": "suggestion",
+    "Kind": "suggestion",
+    "ListedCall": "suggestion",
+    "Narrowing": "suggestion",
+    "RuleWriter": "writer",
+    "Suggestion": "suggestion",
+    "Support": "suggestion",
+    "loosenable": "facts",
+    "narrow": "narrowing",
+}
+
+__getattr__ = importer(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

@@ -12,7 +12,6 @@ from datetime import datetime
 from ...core.condition import Condition, holds
 from ...core.rule import ApprovalRule, RuleSource
 from ...history.database.location import Location
-from ...history.model.records import Record
 from ...history.model.times import from_ms, to_ms
 from ...history.redaction.redaction import Redaction
 from ...net.net import SkillNet
@@ -23,21 +22,8 @@ from .facts import MOST, FactReader, Observation, RuleFacts, loosenable
 from .proposal import support_of
 from .reading import JournalReading
 from .suggest import line_of, with_line
-from .suggestion import LISTED, ListedCall, Suggestion
+from .suggestion import LISTED, ListedCall, Narrowing, Suggestion
 from .writer import RuleWriter
-
-
-class Narrowing(Record):
-    """A rule with a further condition, as a suggestion, and the `denied` calls that would pass under it.
-
-    Calls that people let run with another input count among these. With `errors` the rules contradict
-    each other. Neither is to be written into a file.
-    """
-
-    suggestion: Suggestion
-    denied: int = 0
-    listed_denied: tuple[ListedCall, ...] = ()
-    errors: tuple[str, ...] = ()
 
 
 def narrow(

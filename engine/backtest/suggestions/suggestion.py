@@ -80,3 +80,16 @@ class History(Record):
     calls: int = 0
     approved: int = 0
     denied: int = 0
+
+
+class Narrowing(Record):
+    """A rule with a further condition, as a suggestion, and the `denied` calls that would pass under it.
+
+    Calls that people let run with another input count among these. With `errors` the rules contradict
+    each other. Neither is to be written into a file.
+    """
+
+    suggestion: Suggestion
+    denied: int = 0
+    listed_denied: tuple[ListedCall, ...] = ()
+    errors: tuple[str, ...] = ()

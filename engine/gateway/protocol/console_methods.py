@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_origin
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 
 from ...approvals.request_order import FIRST
-from ...backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
+from ...backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 from ...history.model.events import JournalEvent
 from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState

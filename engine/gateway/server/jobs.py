@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TypeAlias
 
-from ...backtest.source import Backtested, Judged, Narrowed, Statistics, Suggested
+from ...backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 from ..protocol.console_methods import Job, JobPart, JobStarted
 from ..protocol.framing import Code, Nothing, WireError
 from .limits import TokenLoad

@@ -14,7 +14,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
@@ -50,9 +50,11 @@ from .connection import Connection, InForce, RequestHandlers
 from .console_handlers import ConsoleHandlers
 from .event_feed import Frames
 from .limits import Failures, Limits, TokenLoad
-from .login_requests import LoginRequests
 from .rule_sets import RuleSets
 from .socket import Peer, Peers
+
+if TYPE_CHECKING:
+    from .login_requests import LoginRequests
 
 GREETING = 10.0
 """Seconds for a client's first message, and for what comes before it."""
@@ -94,7 +96,7 @@ class Gateway:
     ) -> None:
         self.hub = hub
         self._starter = starter
-        self._logins = logins or LoginRequests(None, None)
+        self._logins = logins
         self.limits = limits or Limits()
         self.tokens = tokens
         self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
@@ -230,7 +232,10 @@ class Gateway:
 
     async def _log_in(self, peer: Peer, path: str, request: HttpRequest) -> HttpResponse:
         """Answer a request for a login, or about one."""
-        answer = await self._logins.answer(self._guard, path, request.headers, peer.address)
+        from .login_requests import LoginRequests
+
+        logins = self._logins or LoginRequests(None, None)
+        answer = await logins.answer(self._guard, path, request.headers, peer.address)
         if isinstance(answer, Refused):
             response = peer.respond(answer.status, answer.why + "\n")
         else:

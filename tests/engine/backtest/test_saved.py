@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.backtest.savings import Saved, saved
+from interlock.engine.backtest.answers import Saved
+from interlock.engine.backtest.savings import saved
 from interlock.engine.history.decisions.approval_stats import ENOUGH, RuleFatigue, fatigue
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.redaction.redaction import Redaction

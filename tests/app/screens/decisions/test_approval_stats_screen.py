@@ -14,7 +14,7 @@ from interlock.app.console.history_app import HistoryConsole
 from interlock.app.format.approval_stats import percent, saved_lines, seconds
 from interlock.app.screens.decisions.approval_stats import FatigueScreen
 from interlock.app.sources.recorded_file import RecordedFile
-from interlock.engine.backtest.savings import Saved
+from interlock.engine.backtest.answers import Saved
 from interlock.engine.history.decisions.approval_stats import RuleFatigue, Tally
 from interlock.engine.history.model.records import RuleRecord
 from tests.support.approvals import tired

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from interlock.app.cli.rules.scenario_runner import run_scenario
 from interlock.app.config.rules_writer import RulesWriter
-from interlock.engine.backtest.suggestions import History, Suggestion, suggest
+from interlock.engine.backtest.suggestions import History, Suggestion
+from interlock.engine.backtest.suggestions.suggest import suggest
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.rules import compile_rules
