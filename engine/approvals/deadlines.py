@@ -100,7 +100,7 @@ class Deadlines:
                 same = self._checks.involvement(shown, by)
                 if not by or same is not None:
                     why = same or "Nobody has asked: this needs the name of an operator"
-                    return Reply(False, f"{why}: two other people must lengthen this request")
+                    return Reply(False, f"{why}: two other people must extend this request")
                 first = self._checks.first_extension(shown, by, credential)
                 if first is None:
                     token = None if credential is None else credential.token
@@ -114,7 +114,7 @@ class Deadlines:
                             proposed=proposed,
                         )
                     )
-                    return Reply(True, f"{shown.tool}: a second person must lengthen it as well")
+                    return Reply(True, f"{shown.tool}: a second person must extend it as well")
                 others = (first.by,)
                 until = min((each for each in (until, first.until) if each is not None), default=None)
             extended = ApprovalExtended(

@@ -117,7 +117,7 @@ def people_lines(
     if request.extension is not None:
         until = request.extension.until
         time = "for ever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
-        yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
+        yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must extend it"
 
 
 def _terms_lines(

@@ -74,7 +74,7 @@ class TestExtension:
         )
         shown = [line.plain for line in request_text(request, None, NOW, 76, 40).lines]
         said = " ".join(line.strip() for line in shown)
-        assert "n wants it to wait 2 h: a second person must lengthen it" in said
+        assert "n wants it to wait 2 h: a second person must extend it" in said
         assert "\x1b" not in said
         forever = request.model_copy(update={"extension": ExtensionRecord(until=None, by="ben")})
         shown = [line.plain for line in request_text(forever, None, NOW, 76, 40).lines]

@@ -284,7 +284,7 @@ class TestLengthening:
         """One person's wish is recorded and shown; the second one's gives the request the time."""
         session, request = await waiting(hub, shop, rules=TWO_WITHIN)
         first = await hub.extend(request.id, seconds=3600, by="ada")
-        assert (first.ok, first.message) == (True, "deploy: a second person must lengthen it as well")
+        assert (first.ok, first.message) == (True, "deploy: a second person must extend it as well")
         [open_still] = await hub.approvals()
         assert open_still.expires == request.expires
         assert open_still.extension is not None
@@ -313,7 +313,7 @@ class TestLengthening:
         outcome = await hub.extend(request.id, seconds=3600, by="mia")
         assert (outcome.ok, outcome.message) == (
             False,
-            "mia started this session: two other people must lengthen this request",
+            "mia started this session: two other people must extend this request",
         )
         assert not bodies(hub, session, ApprovalExtended)
 

@@ -427,7 +427,7 @@ class TestPeople:
                 own = await ada.extend(asked.id, seconds=7200)
                 assert (own.ok, own.message) == (
                     False,
-                    "ada owns the token of this agent: two other people must lengthen this request",
+                    "ada owns the token of this agent: two other people must extend this request",
                 )
                 for _ in range(2):
                     assert (await ben.extend(asked.id, seconds=7200)).ok

@@ -211,7 +211,7 @@ class TestDeadline:
         [request] = await hub.approvals()
         assert request.expires == START + timedelta(minutes=10)
         longer = await hub.extend(request.id, seconds=600, by="ada")
-        assert "a second person must lengthen it" in longer.message
+        assert "a second person must extend it" in longer.message
         now[0] = START + timedelta(minutes=10)
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert late.message == "Too late: nobody decided within 10 min (<rules>:2)"
