@@ -20,6 +20,7 @@ from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operator, Operators
 from ..history.database.location import Location
 from ..history.decisions.precedents import PrecedentIndex, Precedents
+from ..history.errors import SessionDiverged
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.known_labels import KnownLabels
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
@@ -230,8 +231,10 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         for subscription in list(self._subscriptions):
             subscription.close()
         await asyncio.to_thread(self._journal.close)
-        if problems:
-            raise problems[0]
+        # A session that diverged takes nothing more, which was said when it did.
+        for problem in problems:
+            if not isinstance(problem, SessionDiverged):
+                raise problem
 
     # Sessions
 

@@ -593,6 +593,8 @@ class HostedSession:
 
     async def append(self, session_id: str, message: Message) -> None:
         """Record a message before anybody sees it."""
+        if self.journal.is_handed_over:
+            return
         in_result = False
         if isinstance(message, ToolMessage):
             # A call may be refused after it was settled; the model then reads another text.
@@ -605,6 +607,8 @@ class HostedSession:
 
     async def on_event(self, event: Event) -> None:
         """Record or pass on what the session's loop reports."""
+        if self.journal.is_handed_over:
+            return
         match event:
             case TextDelta() | ToolInputDelta() | ToolProgress():
                 self.publish(event, self.id)

@@ -165,7 +165,7 @@ class SharedHub(Hub):
             if isinstance(error, JournalDisturbed) and self._lease.holds() and not hands_over:
                 raise
             # What goes on at other servers is not this one's to end.
-            log.warning("%s", error)
+            log.log(logging.INFO if hands_over else logging.WARNING, "%s", error)
         finally:
             if self._bell is not None:
                 self._bell.ring()

@@ -103,6 +103,8 @@ class Journal:
         self._cursor: int | None = None
         self._now = 0, from_ms(0)
         self._closing = False
+        self.is_handed_over = False
+        """True once other servers go on with all sessions: what they end with here is no part of them."""
         self._disturbed: JournalDisturbed | None = None
         self._closed = threading.Event()
         self._written: float | None = None
@@ -315,6 +317,7 @@ class Journal:
         with self._queued:
             if self._closing or self._disturbed is not None:
                 return
+            self.is_handed_over = True
             self._disturbed = ServerEnded(
                 f"Journal '{name_of(self.path)}': this server ends, and its sessions go on at another "
                 "one. Nothing more is recorded or allowed by it."

@@ -271,6 +271,14 @@ def driver() -> Any:
     return psycopg
 
 
+def is_away(error: BaseException | None) -> bool:
+    """Tell whether an error says that the database is away, or is one that takes no writes now."""
+    if not isinstance(error, driver().OperationalError | driver().InternalError):
+        return False
+    state = cast("str | None", getattr(error, "sqlstate", None))
+    return state is None or state in ("25006", "25P02") or state.startswith(("08", "57P"))
+
+
 def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
     """The error for a question or a write that PostgreSQL did not take."""
     said = " ".join(str(error).split()) or type(error).__name__

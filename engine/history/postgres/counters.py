@@ -7,12 +7,21 @@ stands. A server that has ended loses what it had not recorded, so that it recor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ...core.shared_limit import CounterReading, Reservation, Use
-from .connection import NOW, STANDS_FOR_NUL, storable
+from ..errors import JournalError
+from .connection import NOW, STANDS_FOR_NUL, PostgresConnection, is_away, storable
 from .pool import reading
 from .server import ServerLease
+
+T = TypeVar("T")
+
+RECONNECT_SECONDS = 30.0
+"""Time for which a database that is away is asked again, as for a batch."""
+_PAUSE = 0.05
 
 KEPT_MS = 24 * 3600 * 1000
 """Time for which a counter is kept of which nothing is used, and a use that no limit counts any more.
@@ -60,6 +69,7 @@ WITH seen AS (
 )
 SELECT count(*), set_config('synchronous_commit', 'off', true) FROM moved
 """
+_RESERVED = "SELECT count(*) FROM reservation WHERE id = ANY(?)"
 _RELEASE = "DELETE FROM reservation WHERE id = ? AND NOT kept"
 _FORGET = f"DELETE FROM reservation WHERE until < {NOW} - ?"
 _FORGET_COUNTERS = f"""
@@ -75,6 +85,26 @@ class UseCounters:
         self._lease = lease
         self._location = lease.location
         self._standing: dict[tuple[str, str], str] = {}
+        self._is_closing = False
+
+    def hurry(self) -> None:
+        """Wait no more for a database that is away: the journal is to be closed."""
+        self._is_closing = True
+
+    def _asked(self, question: Callable[[PostgresConnection], T]) -> T:
+        """The answer to a question, asked again while the database is away. Raises `JournalError`.
+
+        It may have been asked before, and its answer be lost.
+        """
+        until = time.monotonic() + RECONNECT_SECONDS
+        while True:
+            try:
+                with reading(self._location) as connection:
+                    return question(connection)
+            except JournalError as error:
+                if self._is_closing or time.monotonic() > until or not is_away(error.__cause__):
+                    raise
+            time.sleep(_PAUSE)
 
     def reserved(self, session: str, call_id: str) -> str | None:
         """The reservation that stands for a call, by its id; any thread may ask."""
@@ -86,12 +116,15 @@ class UseCounters:
 
     def read(self, counters: Sequence[str]) -> CounterReading:
         """State of counters, without what this server is about to record: its gates count that."""
-        with reading(self._location) as connection:
+
+        def question(connection: PostgresConnection) -> list[tuple[Any, ...]]:
             there = {name for (name,) in connection.execute(_VERSIONS, ([*counters],)).fetchall()}
             if absent := [name for name in counters if name not in there]:
                 connection.execute(_MAKE, (absent,))
             connection.execute(_DROP_ENDED, ([*counters],))
-            rows = connection.execute(_READ, (self._lease.id, [*counters])).fetchall()
+            return connection.execute(_READ, (self._lease.id, [*counters])).fetchall()
+
+        rows = self._asked(question)
         uses: dict[str, list[Use]] = {}
         for counter, _, at, session, call_id, net in rows:
             if at is not None:
@@ -115,9 +148,14 @@ class UseCounters:
         ]
         columns = [[*column] for column in zip(*rows, strict=True)]
         values = ([*versions], [*versions.values()], self._lease.id, *columns)
-        with reading(self._location) as connection:
+        ids = [each.id for each in wanted]
+
+        def question(connection: PostgresConnection) -> int:
             [(moved, _)] = connection.execute(_RESERVE, values).fetchall()
-        if moved:
+            # One that was sent before and had no answer has moved the versions itself.
+            return moved or connection.number(_RESERVED, (ids,))
+
+        if moved := self._asked(question):
             self._standing.update({(each.session, each.call_id): each.id for each in wanted})
         return bool(moved)
 

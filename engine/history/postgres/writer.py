@@ -25,7 +25,7 @@ from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionNew
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
-from .connection import PostgresConnection, connect, driver, storable, unreachable
+from .connection import PostgresConnection, connect, driver, is_away, storable, unreachable
 from .counters import UseCounters, stored_id
 from .orphans import Orphans
 from .server import Ownership, ServerLease, owner_of
@@ -388,16 +388,12 @@ class PostgresWriter(BatchWriter):
 
     def _recover(self, error: Error, until: float) -> None:
         """Wait for another attempt after `error`. Raises it where there will be none, or none in time."""
-        psycopg = driver()
         lost = self._connection is None or self._connection.raw.closed or self._connection.raw.broken
         state = error.sqlstate
         if not lost and state in _AGAIN and not self._is_late(until):
             time.sleep(_PAUSE)
             return
-        elsewhere = state in ("25006", "25P02") or (state or "").startswith(("08", "57P"))
-        if not lost and state is not None and not elsewhere:
-            raise error
-        if not lost and not isinstance(error, psycopg.OperationalError | psycopg.InternalError):
+        if not lost and not is_away(error):
             raise error
         self._reconnect(error, until)
 
@@ -452,6 +448,7 @@ class PostgresWriter(BatchWriter):
         return True
 
     def hurry(self) -> None:
+        self._counters.hurry()
         self._give_up = time.monotonic() + CLOSE_SECONDS
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from math import inf
 from typing import Any
@@ -24,7 +25,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.history.postgres.pool import reading
-from interlock.engine.hub.hub import Hub, UnknownSessionError
+from interlock.engine.hub.hub import ExternalAgent, Hub, UnknownSessionError
 from interlock.engine.recording.session_end import end_session_left_open
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
@@ -377,6 +378,30 @@ class TestServerThatEnds:
         await becomes(unknown)
 
     @pytest.mark.slow
+    async def test_says_nothing_of_how_its_agents_stop(
+        self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """That an agent which goes on elsewhere cannot record its end here is no failure."""
+        here, there = two
+
+        @tool
+        async def deploy() -> str:
+            """Deploy."""
+            return "deployed"
+
+        agent = Agent(ScriptedModel([C(d1=("deploy", {}))]), name="bot", tools=[deploy])
+        session = await here.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+        await here.send(session, "go")
+        await becomes(here.approvals)
+        await here.close()
+
+        async def taken() -> bool:
+            return fold(await there.recorded(session)).status == "failed"
+
+        await becomes(taken)
+        assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+    @pytest.mark.slow
     async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An agent that comes while its server ends has its session as soon as that has let it go."""
         here, there = two
@@ -412,3 +437,57 @@ class TestServerThatWasEnded:
             connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
         with pytest.raises(JournalError, match="start it again"):
             await asyncio.wait_for(here.lost(), 20)
+
+
+class TestServerWithoutItsDatabase:
+    @pytest.mark.slow
+    async def test_says_once_that_it_cannot_follow(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """However long the database is away, one line says so, and one that it is there again."""
+        here, _ = two
+        look, tries = here._look, list[int]()
+
+        async def fail() -> None:
+            tries.append(1)
+            if len(tries) <= 3:
+                raise JournalError("the database is away")
+            await look()
+
+        monkeypatch.setattr(here, "_look", fail)
+        here._rung.set()
+
+        async def again() -> bool:
+            return len(tries) > 4
+
+        await becomes(again)
+        said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+        assert said == [
+            "the other servers cannot be followed: the database is away",
+            "the other servers are followed again",
+        ]
+
+    @pytest.mark.slow
+    async def test_closes_beside_a_session_that_diverged(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A last server ends its other sessions, and itself as one that was told to."""
+        here, there = two
+        await there.close()
+        await opened(here, RULES)
+        await here.open_external(
+            ExternalAgent(name="wren"), SessionConfig({}, by="ada"), session_id="wren-1"
+        )
+        assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
+        with reading(postgresql) as connection:  # a standby that lacks the latest event takes over
+            connection.execute("DELETE FROM event WHERE session = 'robin-1' AND type = 'call.decided'")
+        here._journal._writer._drop()
+        with pytest.raises(JournalError, match="diverged"):
+            await here.result("robin-1", "b1", output="built", is_error=False)
+        await here.close()
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT id, status FROM session ORDER BY id").fetchall()
+        assert dict(found)["wren-1"] == "done"

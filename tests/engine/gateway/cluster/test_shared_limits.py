@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import psycopg
 import pytest
 
 from interlock.engine.core.shared_limit import Reservation
@@ -15,15 +18,19 @@ from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.postgres import counters
+from interlock.engine.history.postgres.connection import PostgresConnection
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import Hub
 from interlock.engine.net.net import ToolCall
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
+from ....support.postgres import own_server
 from ...support.external_agent import AGENT, opened
 from .support.hubs import (
     becomes,
+    hub_on,
     silent,
     stop_following,
     transition,
@@ -213,6 +220,44 @@ class TestLimitsOverSessions:
             answer = await here.call("robin-1", "r1", "refund", {})
         assert answer.outcome == "block"
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+
+    @pytest.mark.slow
+    async def test_wait_for_a_database_that_is_restarted(self) -> None:
+        """A call that takes a use waits for its database as every other call does, and takes one."""
+        with own_server() as database:
+            location = PostgresLocation(database.url, "journal")
+            here = await hub_on(location)
+            await opened(here, "limit refund to 2 per 1d across everyone")
+            assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+            database.stop(signal.SIGQUIT)
+            later = threading.Timer(0.5, database.start)
+            later.start()
+            assert (await here.call("robin-1", "r2", "refund", {})).outcome == "allow"
+            await asyncio.to_thread(later.join)
+            assert (await here.call("robin-1", "r3", "refund", {})).outcome == "block"
+            await here.close()
+
+    @pytest.mark.slow
+    async def test_whose_answer_is_lost_are_taken_once(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Uses that are reserved though the answer never came are not reserved again."""
+        here, there = await refunding(two, "limit refund to 2 per 1d across everyone")
+        lost: list[object] = []
+        execute = PostgresConnection.execute
+
+        def losing(connection: PostgresConnection, statement: str, values: Any = ()) -> Any:
+            cursor = execute(connection, statement, values)
+            if statement == counters._RESERVE and not lost:
+                lost.append(values)
+                raise psycopg.OperationalError("the connection is lost")
+            return cursor
+
+        monkeypatch.setattr(PostgresConnection, "execute", losing)
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+        assert len(lost) == 1
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
+        assert (await there.call("robin-2", "r3", "refund", {})).outcome == "block"
 
     @pytest.mark.slow
     async def test_a_use_without_a_record_ends_with_its_server(
