@@ -223,6 +223,14 @@ class HostedSession:
         """Nobody: an agent that runs here is one that an operator has started."""
         return None
 
+    @property
+    def is_in_step(self) -> bool:
+        """True while something of it runs here that is no tool."""
+        return False
+
+    def finish_step(self) -> None:
+        """Take no step after this one, where it takes steps."""
+
     def drop_late(self, call_id: str) -> bool:
         """No call of an agent that runs here is late."""
         return False

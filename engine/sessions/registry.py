@@ -378,8 +378,18 @@ class SessionRegistry:
         leaving = [each for each in self if isinstance(each, ExternalSession) and each.prompts is None]
         await asyncio.gather(*map(leave, leaving))
 
-    def tools_at_work(self) -> list[str]:
-        """The tools that run here, by session. Calls that wait for subagents, which resume, are none."""
+    def finish_steps(self) -> None:
+        """Let no flow take a step after the one that it is at."""
+        for hosted in self:
+            hosted.finish_step()
+
+    def at_work(self) -> list[str]:
+        """The tools that run here, and the steps of flows."""
+        steps = [f"a step of {hosted.id}" for hosted in self if hosted.is_in_step]
+        return [*self._tools_at_work(), *steps]
+
+    def _tools_at_work(self) -> list[str]:
+        """Calls that wait for subagents, which resume, are none."""
         waits = {(each.state.parent, each.state.parent_call) for each in self if each.kind == "child"}
         return [
             f"{call.tool} of {hosted.id}"

@@ -174,9 +174,9 @@ class SharedHub(Hub):
     async def _drain(self) -> bool:
         """Bring what runs here to where another server can go on; false where there is surely none.
 
-        Nothing is decided any more. Tools that run come to their end, for a time; calls of external
-        agents run on. Meanwhile what others ask of sessions here is done. What was asked is asked again
-        at another server, and no session is closed.
+        Nothing is decided any more. Tools that run come to their end, for a time, as do the steps that
+        flows are at; calls of external agents run on. Meanwhile what others ask of sessions here is done.
+        What was asked is asked again at another server, and no session is closed.
         """
         if self._journal.disturbed is not None:
             return False
@@ -190,12 +190,13 @@ class SharedHub(Hub):
                 return False
         self._ends = True
         self._live.freeze.hold()
+        self._live.finish_steps()
         await self._live.hand_over()
-        if tools := self._live.tools_at_work():
+        if tools := self._live.at_work():
             more = f" and {len(tools) - 3} more" if len(tools) > 3 else ""
             self.say_wait(f"waiting up to {DRAIN_SECONDS:g} s for {', '.join(tools[:3])}{more}")
         until = time.monotonic() + DRAIN_SECONDS
-        while self._live.tools_at_work() and time.monotonic() < until and not self._leaves.is_set():
+        while self._live.at_work() and time.monotonic() < until and not self._leaves.is_set():
             with suppress(TimeoutError):  # the sessions say nothing of it
                 await asyncio.wait_for(self._leaves.wait(), EVERY / 10)
         return True

@@ -32,6 +32,8 @@ class RunGate:
         self._prefix = prefix
         self._approvals = approvals
         self._turn = 0
+        self.waits = 0
+        """Number of calls that wait to be decided."""
         self._recorded_ids: dict[tuple[int, str], str] = {}
 
     def begin(self, turn: int) -> None:
@@ -61,11 +63,15 @@ class RunGate:
         arguments = json_input(call.input)
         if (decided := calls.index.decided.get(call_id)) is not None:
             return self._repeated_decision(call, call_id, answer_of(decided, repeated=True))
-        await self._session.catch_up()
-        attempt = calls.try_decide(call_id, call.tool_name, arguments)
-        if isinstance(attempt, PendingQuestion):
-            return Question(replace(attempt.request, call=call))
-        return _decision(call, await (attempt or calls.submit(call_id, call.tool_name, arguments)))
+        self.waits += 1
+        try:
+            await self._session.catch_up()
+            attempt = calls.try_decide(call_id, call.tool_name, arguments)
+            if isinstance(attempt, PendingQuestion):
+                return Question(replace(attempt.request, call=call))
+            return _decision(call, await (attempt or calls.submit(call_id, call.tool_name, arguments)))
+        finally:
+            self.waits -= 1
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Record how a call ended; the nets have heard of it then."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -106,7 +108,13 @@ class FlowRun:
         self._said = len(self._runtime.history.entries)
         self._taken, self._turns, self._began = 0, 0, time.monotonic()
         self._stopped = False
+        self._in_step = False
         self.over = False
+
+    @property
+    def is_in_step(self) -> bool:
+        """See `RunDriver`."""
+        return self._in_step and not self._gate.waits
 
     @property
     def graph(self) -> Graph:
@@ -163,17 +171,27 @@ class FlowRun:
             self._gate.begin(self._turn())
             if suspended is not None:
                 answer = await self._answer(suspended)
-                await runtime.resume(self._ctx, suspended.tool_id, answer, call_id=suspended.call_id)
-                await self._record(suspended.agent)
+                with self._step_under_way():
+                    await runtime.resume(self._ctx, suspended.tool_id, answer, call_id=suspended.call_id)
+                    await self._record(suspended.agent)
                 continue
             node = next_up(runtime.graph.nodes, runtime.states, runtime.states)
             self._check_limits(node)
-            match await runtime.next(self._ctx):
-                case Done(output=output):
-                    return output
-                case _:
-                    assert node is not None
-                    await self._record(" + ".join(state.key for state in node.inputs))
+            with self._step_under_way():
+                match await runtime.next(self._ctx):
+                    case Done(output=output):
+                        return output
+                    case _:
+                        assert node is not None
+                        await self._record(" + ".join(state.key for state in node.inputs))
+
+    @contextmanager
+    def _step_under_way(self) -> Generator[None, None, None]:
+        self._in_step = True
+        try:
+            yield
+        finally:
+            self._in_step = False
 
     def _turn(self) -> int:
         """The number of the conversation that has the word, or would have it next."""

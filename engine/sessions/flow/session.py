@@ -32,6 +32,11 @@ class RunDriver(Protocol):
 
     over: bool
 
+    @property
+    def is_in_step(self) -> bool:
+        """True within a step that waits for no decision and no person."""
+        ...
+
     async def go(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -87,6 +92,16 @@ class FlowSession(SubmittedSession):
         """Take the run's steps from here on."""
         self.run = run
         self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
+
+    @property
+    def is_in_step(self) -> bool:
+        """See `RunDriver`."""
+        return self.run is not None and self.run.is_in_step
+
+    def finish_step(self) -> None:
+        """The one under way comes to its end."""
+        if self.run is not None:
+            self.run.stop()
 
     async def wait_for_end(self) -> None:
         """Return when the run has ended, or has stopped until it is resumed."""

@@ -9,8 +9,10 @@ from math import inf
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.database.location import PostgresLocation
@@ -40,6 +42,18 @@ from .support.hubs import (
     silent,
     stop_following,
 )
+
+
+class Asked(BaseModel):
+    """Input of a flow."""
+
+
+class Built(BaseModel):
+    """Result of its first step."""
+
+
+class Shipped(BaseModel):
+    """Output of the flow."""
 
 
 class TestFailover:
@@ -286,6 +300,48 @@ class TestServerThatEnds:
         [result] = [each for each in bodies if isinstance(each, CallResult)]
         assert (result.call_id, result.unknown) == ("b1", False)
         assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
+
+    @pytest.mark.slow
+    async def test_waits_for_the_step_that_a_flow_is_at(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A step comes to its end, and is not taken again; the next one is taken elsewhere."""
+        here, there = two
+        begun, done = asyncio.Event(), asyncio.Event()
+        taken: list[str] = []
+
+        async def build(asked: Asked) -> Built:
+            taken.append("build")
+            begun.set()
+            await done.wait()
+            return Built()
+
+        async def ship(built: Built) -> Shipped:
+            taken.append("ship")
+            return Shipped()
+
+        class Release(Flow[Asked, Shipped]):
+            @classmethod
+            def build(cls, g: FlowBuilder[Asked, Shipped]) -> FlowBuilder[Asked, Shipped]:
+                return g.work(build).work(ship)
+
+        session = await here.open_flow(Release, Asked(), SessionConfig({}))
+        await begun.wait()
+        said: list[str] = []
+        here.say_wait = said.append
+        ending = asyncio.create_task(here.close())
+        await becomes(lambda: asyncio.sleep(0, bool(said)))
+        assert said == [f"waiting up to 30 s for a step of {session}"]
+        done.set()
+        await ending
+        assert taken == ["build"]
+
+        async def left() -> bool:
+            return fold(await there.recorded(session)).status == "failed"
+
+        await becomes(left)
+        await there.resume_flow(session, Release, SessionConfig({}))
+        await there.flow_ended(session)
+        assert taken == ["build", "ship"]
+        assert fold(await there.recorded(session)).status == "done"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("first", ["the drain", "the agent"])
