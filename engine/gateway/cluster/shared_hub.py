@@ -72,6 +72,8 @@ DRAIN_SECONDS = 30.0
 HAND_OVER = "session.hand_over"
 CONSOLE_GONE = "console.gone"
 """Method by which one server asks another for the session of an agent that has come to it."""
+DIVERGED = "no server: it diverged, see the log"
+"""Name of the server of a session that takes nothing more, for consoles."""
 REQUEST_ACT = "request.act"
 """Method by which one server has another do what a client wants of a request."""
 MOVED = "the server that the agent went to"
@@ -401,7 +403,12 @@ class SharedHub(Hub):
         return True if self._peers.find(session_id) is not None else super().takes_edits(session_id)
 
     def server_of(self, session_id: str) -> str | None:
-        """The server at which a session is live, by its URL or its name; `None` for this one."""
+        """The server at which a session is live, by its URL or its name; `None` for this one.
+
+        Of one that diverged it says so: no server goes on with it.
+        """
+        if self._journal.is_diverged(session_id):
+            return DIVERGED
         found = self._peers.server_of(session_id)
         return None if found is None else found.url or found.name
 

@@ -83,6 +83,10 @@ class BatchWriter(ABC):
         """Sessions that `orphans` last left to a server of a newer version, with the reason for each."""
         return {}
 
+    def is_diverged(self, session: str) -> bool:
+        """Tell whether the database lost what it had acknowledged of a session."""
+        return False
+
     def owner(self, session: str) -> SessionOwner | None:
         """The living server that owns a session."""
         return None

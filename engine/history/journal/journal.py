@@ -282,6 +282,10 @@ class Journal:
         """Sessions without a server that this one does not take, with the reason: see `orphans`."""
         return self._writer.newer_sessions
 
+    def is_diverged(self, session: str) -> bool:
+        """Tell whether a session takes nothing more: the database lost what it had acknowledged of it."""
+        return self._writer.is_diverged(session)
+
     def owner(self, session: str) -> SessionOwner | None:
         """The living server that has a session, this one or another; `None` where nobody has it.
 

@@ -14,6 +14,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
+from .timelines import newest
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -172,7 +173,8 @@ def connect(
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
 
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
-    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then.
+    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. An
+    old primary, from which a standby took over, counts as a database that is away.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
     looked into, and for a pooler that the location does not name.
 
@@ -188,7 +190,10 @@ def connect(
     elif location.pooler == "transaction":
         given["prepare_threshold"] = None
     try:
-        connection = kind.connect(location.url, autocommit=True, application_name=name, **given, **_ALIVE)
+        connection = newest(
+            location.url,
+            lambda url: kind.connect(url, autocommit=True, application_name=name, **given, **_ALIVE),
+        )
     except psycopg.OperationalError as error:
         if location.pooler is None and _REFUSED in str(error):
             raise _unnamed_pooler(location) from error

@@ -489,6 +489,9 @@ class PostgresWriter(BatchWriter):
     def newer_sessions(self) -> Mapping[str, str]:
         return {session: each.reason for session, each in self._orphan_claims.newer.items()}
 
+    def is_diverged(self, session: str) -> bool:
+        return session in self._diverged
+
     def owner(self, session: str) -> SessionOwner | None:
         with self._questions() as connection:
             return owner_of(connection, session)

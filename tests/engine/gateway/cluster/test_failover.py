@@ -543,6 +543,8 @@ class TestServerWithoutItsDatabase:
         here._journal._writer._drop()
         with pytest.raises(JournalError, match="diverged"):
             await here.result("robin-1", "b1", output="built", is_error=False)
+        assert here.server_of("robin-1") == shared_hub.DIVERGED
+        assert here.server_of("wren-1") is None
         await here.close()
         with reading(postgresql) as connection:
             found = connection.execute("SELECT id, status FROM session ORDER BY id").fetchall()

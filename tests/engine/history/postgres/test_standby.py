@@ -19,12 +19,14 @@ from interlock.engine.history.errors import JournalError, SessionDiverged
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import timelines
 from interlock.engine.history.postgres.durability import durability
+from interlock.engine.history.postgres.pool import close_idle
 
 from ....support.memory import in_memory
 from ....support.postgres import REMEDY, PostgresServer, other_user, own_server
 from ..support.recording import opening
-from .support.servers import rows, wait_for
+from .support.servers import rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 
@@ -143,3 +145,41 @@ class TestAsynchronous:
                 journal.write("s", HELLO)
             assert "'s' diverged" in caplog.text
             assert journal.write("whole", HELLO)[0].cursor > lost.cursor
+
+
+@pytest.mark.slow
+class TestOldPrimary:
+    def test_that_comes_back_is_not_used(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+        """What goes on at the standby stays there when the one before it is started, and takes writes."""
+        pair.set(pair.one, "synchronous_standby_names", "*")
+        wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+        with Journal.open(pair.location) as journal:
+            journal.write("s", opening())
+            pair.fail_over()
+            journal.write("s", HELLO)
+            pair.primary.start(synchronous_standby_names="")
+            writer(journal)._drop()  # a network that is cut for a moment
+            assert journal.write("s", HELLO)[0].seq == 3
+            close_idle(pair.location)
+            assert len(list(open_reader(pair.location).events("s"))) == 3
+            assert f"127.0.0.1:{pair.primary.port} is an old primary" in caplog.text
+            pair.standby.stop(signal.SIGQUIT)
+            close_idle(pair.location)
+            with pytest.raises(JournalError, match="a standby took over from it"):
+                list(open_reader(pair.location).events("s"))
+            pair.standby.start()
+
+    def test_is_known_to_who_starts_afterwards(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server that was not there when the standby took over looks at all hosts first."""
+        with Journal.open(pair.location) as journal:
+            journal.write("s", opening())
+            there = "SELECT count(*) FROM event"
+            wait_for(lambda: rows(pair.other, there) == [(1,)])
+        pair.fail_over()
+        pair.primary.start()
+        close_idle(pair.location)
+        monkeypatch.setattr(timelines, "_newest", {})
+        monkeypatch.setattr(timelines, "_looked", set())
+        with Journal.open(pair.location) as journal:
+            journal.write("t", opening())
+        assert rows(pair.other, there) == [(2,)]
