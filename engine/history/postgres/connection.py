@@ -31,6 +31,20 @@ _ALIVE: dict[str, str | int] = {
 }
 """A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
 
+_SETTINGS = {
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+}
+"""What statements rest on, and a role or a database may have otherwise."""
+_OPTIONS = " ".join(
+    f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ")
+    for name, value in {**_SETTINGS, "client_encoding": "UTF8"}.items()
+)
+_ENDS_IDLE_SESSIONS = 140000
+"""Version of PostgreSQL from which on a role's sessions may be ended because they are idle."""
+
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 """The database's time, in UTC milliseconds, by which servers compare times."""
 
@@ -176,7 +190,7 @@ def connect(
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. An
     old primary, from which a standby took over, counts as a database that is away.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
-    looked into, and for a pooler that the location does not name.
+    looked into, for a pooler that the location does not name, and for a database of another encoding.
 
     A pooler that gives each transaction to some session of the database knows no prepared statements, or
     not all, and nothing that was set for a session; most refuse the parameter `options`. So nothing is
@@ -186,7 +200,7 @@ def connect(
     kind = psycopg.Connection if patience is None else _impatient(patience)
     given: dict[str, Any] = {"client_encoding": "UTF8"}
     if location.pooler is None:
-        given = {"options": f"-c search_path={location.schema} -c client_encoding=UTF8"}
+        given = {"options": f"-c search_path={location.schema} {_OPTIONS}"}
     elif location.pooler == "transaction":
         given["prepare_threshold"] = None
     try:
@@ -200,8 +214,12 @@ def connect(
         raise
     try:
         if location.pooler == "session":
-            connection.execute(f"SET search_path = {location.schema}".encode())
+            settings = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
+            connection.execute(f"SET search_path = {location.schema}; {settings}".encode())
+        if location.pooler != "transaction" and connection.info.server_version >= _ENDS_IDLE_SESSIONS:
+            connection.execute("SET idle_session_timeout = 0")
         if location.pooler == "transaction" or location not in _looked_into:
+            _require_unicode(connection, location)
             _require_schema(connection, location)
             _looked_into.add(location)
     except BaseException:
@@ -214,6 +232,16 @@ _REFUSED = "unsupported startup parameter"
 """The words of a pooler that takes no `options`."""
 _looked_into: set[PostgresLocation] = set()
 """Locations whose connections look into their schema, as one of them was asked."""
+
+
+def _require_unicode(connection: Any, location: PostgresLocation) -> None:
+    found = connection.info.parameter_status("server_encoding")
+    if found not in ("UTF8", None):
+        raise JournalError(
+            f"Journal '{location}': the encoding of this database is {visible(found)}, which cannot hold "
+            "whatever agents write. Name one in UTF8: CREATE DATABASE interlock ENCODING 'UTF8' "
+            "TEMPLATE template0"
+        )
 
 
 def _require_schema(connection: Any, location: PostgresLocation) -> None:
@@ -308,6 +336,14 @@ _REMEDIES = {
         "There is no journal in this schema, or the role may not use it (GRANT USAGE ON SCHEMA), or a "
         "pooler between does not pass on which schema is meant, as where the URL names another pool_mode."
     ),
-    "25006": "It takes no writes, as a standby: name the database that does, or all of its hosts.",
+    "25006": (
+        "It takes no writes, as a standby: name the database that does, or all of its hosts. Where it is "
+        "no standby, default_transaction_read_only is on for the role or the database."
+    ),
+    "25P03": "Give the role more time: ALTER ROLE … SET idle_in_transaction_session_timeout = 0.",
+    "53100": "Its disk is full: make room there.",
+    "53300": "Raise max_connections, or the role's CONNECTION LIMIT: eight for each server.",
+    "55P03": "Give the role more time: ALTER ROLE … SET lock_timeout = 0, or try again.",
+    "57014": "Give the role more time: ALTER ROLE … SET statement_timeout = 0.",
 }
 """Remedies by the codes of errors."""

@@ -1,0 +1,130 @@
+"""Databases and roles set up otherwise: what statements rest on is set for each connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres.connection import connect, unreachable
+from interlock.engine.history.postgres.pool import close_idle
+
+from ..support.recording import decided, opening, result
+
+TEXT = "a \\ ' \" \\x41 \N{SNOWMAN} NULL"
+ODD = {
+    "strings": "standard_conforming_strings = off",
+    "arrays": "array_nulls = off",
+    "isolation": "default_transaction_isolation = serializable",
+    "deferrable": "default_transaction_deferrable = on",
+    "bytes": "bytea_output = escape",
+    "dates": "datestyle = 'German, DMY'",
+    "numbers": "extra_float_digits = -10",
+    "zone": "timezone = 'Asia/Kathmandu'",
+    "path": "search_path = nowhere",
+    "nulls": "transform_null_equals = on",
+}
+
+
+@pytest.fixture
+def admin(postgresql: PostgresLocation) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgresql.url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def role(postgresql: PostgresLocation, admin: psycopg.Connection) -> Iterator[PostgresLocation]:
+    """The same place, for an owner of its tables that is set up oddly."""
+    name = f"{postgresql.schema}_odd"
+    admin.execute(f"CREATE ROLE {name} LOGIN SUPERUSER".encode())
+    url = postgresql.url.replace("postgresql://interlock@", f"postgresql://{name}@")
+    place = PostgresLocation(url, postgresql.schema)
+    yield place
+    close_idle(place)
+    admin.execute(f"DROP OWNED BY {name} CASCADE".encode())
+    admin.execute(f"DROP ROLE {name}".encode())
+
+
+def set_up(admin: psycopg.Connection, place: PostgresLocation, setting: str) -> None:
+    admin.execute(f"ALTER ROLE {place.schema}_odd SET {setting}".encode())
+
+
+class TestOddRole:
+    def test_records_and_reads_as_any_other(
+        self, admin: psycopg.Connection, role: PostgresLocation
+    ) -> None:
+        """Whatever a role's settings make of strings, arrays, bytes, numbers and transactions."""
+        for setting in ODD.values():
+            set_up(admin, role, setting)
+        with Journal.open(role) as journal:
+            journal.write("s", opening())
+            journal.write("s", decided("c1", "deploy"), MessageAdded(role="user", text=TEXT))
+            journal.write("s", result("c1", "deploy"))
+            counters = journal.counters
+            assert counters is not None
+            assert counters.read(["one"]).versions.keys() == {"one"}
+        assert [check.fault for check in verify_journal(role)] == [None]
+        reader = open_reader(role)
+        texts = [each.body.text for each in reader.events("s") if isinstance(each.body, MessageAdded)]
+        assert texts == [TEXT]
+        assert [line.id for line in reader.sessions(None)] == ["s"]
+
+    @pytest.mark.slow
+    def test_does_not_end_what_is_idle(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
+        """Connections that listen, or wait for the next batch, are idle for long, and stay."""
+        set_up(admin, role, "idle_session_timeout = '200ms'")
+        with Journal.open(role) as journal:
+            journal.write("s", opening())
+            connection = connect(role)
+            time.sleep(0.6)
+            assert connection.number("SELECT 1") == 1
+            connection.close()
+            journal.write("s", MessageAdded(role="user", text=TEXT))
+
+    @pytest.mark.slow
+    def test_that_reads_only_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
+        """It is not taken for a standby alone."""
+        set_up(admin, role, "default_transaction_read_only = on")
+        with pytest.raises(JournalError, match="default_transaction_read_only is on for the role"):
+            Journal.open(role)
+
+
+class TestRemedies:
+    @pytest.mark.parametrize(
+        ("error", "remedy"),
+        [
+            (psycopg.errors.QueryCanceled("statement timeout"), "statement_timeout = 0"),
+            (psycopg.errors.TooManyConnections("too many"), "max_connections"),
+            (psycopg.errors.DiskFull("no space"), "disk is full"),
+            (psycopg.errors.LockNotAvailable("lock timeout"), "lock_timeout = 0"),
+        ],
+    )
+    def test_name_what_a_role_may_change(
+        self, postgresql: PostgresLocation, error: psycopg.Error, remedy: str
+    ) -> None:
+        """What a limit of the database or the role ends names that limit."""
+        assert remedy in str(unreachable(postgresql, error))
+
+
+class TestEncoding:
+    @pytest.mark.slow
+    def test_has_to_hold_every_text(
+        self, postgresql: PostgresLocation, admin: psycopg.Connection
+    ) -> None:
+        """A database of another encoding is refused at once, not at the first text it cannot hold."""
+        name = f"{postgresql.schema}_latin"
+        admin.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
+        try:
+            place = PostgresLocation(postgresql.url.replace("/postgres", f"/{name}", 1), "journal")
+            with pytest.raises(JournalError, match="the encoding of this database is LATIN1"):
+                Journal.open(place)
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
