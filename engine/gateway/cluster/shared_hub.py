@@ -539,20 +539,38 @@ class SharedHub(Hub):
     async def _ask(
         self, act: str, session: str, method: str, params: str, actor: Mapping[str, object]
     ) -> tuple[str | None, bool]:
-        """Have the owner of a session do something: its answer, if any, and whether it was withdrawn."""
-        await asyncio.to_thread(self._acts.post, act, session, method, params, json.dumps(actor))
+        """Have the owner of a session do something: its answer, if any, and whether it was withdrawn.
+
+        Raises `JournalError` where nothing was asked. What may have been is not told as undone.
+        """
+        try:
+            await asyncio.to_thread(self._acts.post, act, session, method, params, json.dumps(actor))
+        except JournalError:
+            if await self._withdraw(act):
+                raise
+            return None, False
         self._ring()
         if (answer := await self._wait_for(act)) is not None:
             return answer, False
-        withdrawn = await asyncio.to_thread(self._acts.withdraw, act)
-        return await asyncio.to_thread(self._acts.result, act), withdrawn
+        withdrawn = await self._withdraw(act)
+        with suppress(JournalError):
+            answer = await asyncio.to_thread(self._acts.result, act)
+        return answer, withdrawn
+
+    async def _withdraw(self, act: str) -> bool:
+        """Take back what was asked; false where it may have been begun with, or nobody knows."""
+        try:
+            return await asyncio.to_thread(self._acts.withdraw, act)
+        except JournalError:
+            return False
 
     async def _wait_for(self, act: str) -> str | None:
         """The answer to what was asked, `None` where it does not come in time."""
         until = time.monotonic() + ANSWER_SECONDS
         while (left := until - time.monotonic()) > 0:
-            if (answer := await asyncio.to_thread(self._acts.result, act)) is not None:
-                return answer
+            with suppress(JournalError):  # the next look may be answered
+                if (answer := await asyncio.to_thread(self._acts.result, act)) is not None:
+                    return answer
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, EVERY)), self._looked:
                     await self._looked.wait()
@@ -587,13 +605,23 @@ class SharedHub(Hub):
     async def _perform(self, act: Act) -> None:
         """Do what an operator at another server asks, and write down the answer."""
         try:
-            answer = await self._answer(act)
-            await asyncio.to_thread(self._acts.answer, act.id, answer)
+            await self._note_answer(act, await self._answer(act))
         except JournalError as error:
             log.warning("what '%s' asks of '%s' was not answered: %s", act.id, act.session, error)
         finally:
             self._acting.pop(act.id, None)
             self._ring()
+
+    async def _note_answer(self, act: Act, answer: str) -> None:
+        """Write down an answer, for as long as somebody waits for it. Raises `JournalError`."""
+        until = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                return await asyncio.to_thread(self._acts.answer, act.id, answer)
+            except JournalError:
+                if time.monotonic() > until or self._journal.disturbed is not None:
+                    raise
+            await asyncio.sleep(EVERY)
 
     async def _answer(self, act: Act) -> str:
         if act.method == HAND_OVER:

@@ -575,8 +575,9 @@ class Journal:
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:
+            said = visible(" ".join(str(error).split()))
             failure = JournalError(
-                f"Journal '{name_of(self.path)}' could not be written: {visible(str(error))}. "
+                f"Journal '{name_of(self.path)}' could not be written: {said}. "
                 f"{_REMEDY if isinstance(self.path, Path) else _database_remedy(error)}"
             )
             failure.__cause__ = error

@@ -321,6 +321,9 @@ def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
 def remedy(error: Exception) -> str:
     """A sentence on what to do about an error of PostgreSQL."""
     found = _REMEDIES.get(getattr(error, "sqlstate", None) or "")
+    if found is None:  # a refused connection has words only
+        said = str(error)
+        found = next((remedy for words, remedy in _REFUSALS.items() if words in said), None)
     return found or (
         "Check that the database runs, that it is reached from here, and that the role may use the "
         "schema."
@@ -347,3 +350,14 @@ _REMEDIES = {
     "57014": "Give the role more time: ALTER ROLE … SET statement_timeout = 0.",
 }
 """Remedies by the codes of errors."""
+_REFUSALS = {
+    "too many": _REMEDIES["53300"],
+    "remaining connection slots": _REMEDIES["53300"],
+    "password authentication failed": (
+        "Give this server the role's password, in ~/.pgpass or PGPASSFILE: each connection reads it anew."
+    ),
+    "pg_hba.conf": (
+        "The database lets nobody in from here under this role, or only with TLS (sslmode=require)."
+    ),
+}
+"""Remedies by words of refused connections, as PostgreSQL says them in English."""

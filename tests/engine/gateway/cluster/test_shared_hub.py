@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -12,11 +13,13 @@ from interlock.engine.core.approvers import Operator
 from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     JournalEvent,
 )
 from interlock.engine.history.model.records import FreezeRecord
+from interlock.engine.history.postgres.acts import Acts
 from interlock.engine.history.postgres.pool import reading
 
 from ...support.external_agent import opened
@@ -279,6 +282,74 @@ class TestBell:
 
 
 class TestActs:
+    @pytest.mark.slow
+    async def test_are_answered_by_a_database_that_was_away(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither the answer nor the look for it is lost with a connection."""
+        here, there = two
+        task = await asked(here, there)
+        failures = Counter[str]()
+
+        def failing(acts: Acts, name: str) -> None:
+            work = getattr(acts, name)
+
+            def fails(*args: object) -> object:
+                failures[name] += 1
+                if failures[name] <= 2:
+                    raise JournalError("too many connections")
+                return work(*args)
+
+            monkeypatch.setattr(acts, name, fails)
+
+        failing(here._acts, "answer")
+        failing(there._acts, "result")
+        await approve(there, task)
+        assert min(failures["answer"], failures["result"]) > 2
+
+    @pytest.mark.slow
+    async def test_of_which_nothing_is_heard_are_not_told_as_undone(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An answer that may have counted is told so, where a database does not say."""
+        here, there = two
+        monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
+        task = await asked(here, there)
+
+        def away(act: str) -> None:
+            raise JournalError("too many connections")
+
+        monkeypatch.setattr(there._acts, "result", away)
+        monkeypatch.setattr(there._acts, "withdraw", away)
+        [request] = await there.approvals()
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert not outcome.ok
+        assert outcome.message.startswith("Perhaps not decided")
+        task.cancel()
+
+    @pytest.mark.slow
+    async def test_that_were_not_posted_are_not_told_as_perhaps_done(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a row that was written and taken back nothing is done; of one in doubt perhaps."""
+        here, there = two
+        task = await asked(here, there)
+        await stop_following(here)
+        [request] = await there.approvals()
+        post = there._acts.post
+
+        def lost(*args: str) -> None:
+            post(*args)
+            raise JournalError("the connection was lost")
+
+        monkeypatch.setattr(there._acts, "post", lost)
+        with pytest.raises(JournalError, match="the connection was lost"):
+            await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        monkeypatch.setattr(there._acts, "withdraw", lambda act: False)
+        outcome = await there.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert outcome.message.startswith("Perhaps not decided")
+        task.cancel()
+
     @pytest.mark.slow
     async def test_that_count_no_longer_are_forgotten(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation

@@ -105,6 +105,9 @@ class TestRemedies:
             (psycopg.errors.TooManyConnections("too many"), "max_connections"),
             (psycopg.errors.DiskFull("no space"), "disk is full"),
             (psycopg.errors.LockNotAvailable("lock timeout"), "lock_timeout = 0"),
+            (psycopg.OperationalError("FATAL:  sorry, too many clients already"), "max_connections"),
+            (psycopg.OperationalError("FATAL:  password authentication failed for user"), "PGPASSFILE"),
+            (psycopg.OperationalError("FATAL:  no pg_hba.conf entry, no encryption"), "sslmode=require"),
         ],
     )
     def test_name_what_a_role_may_change(
