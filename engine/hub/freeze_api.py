@@ -90,8 +90,8 @@ class FreezeApi:
     async def follow_freeze(self) -> None:
         """Take over what another server's operators froze, or lifted; see `SharedHub`.
 
-        A log that cannot be read now changes nothing. Raises `JournalError`; then what is missing is done
-        by the next look.
+        Raises `JournalError`, also for a log that cannot be read, which changes nothing; what is missing
+        is done by the next look.
         """
         freeze = self._live.freeze
         if freeze.log is None:
@@ -99,7 +99,7 @@ class FreezeApi:
         async with freeze.turn:
             found = await asyncio.to_thread(freeze.log.read)
             if found is not None and found.by == UNREADABLE:
-                return
+                raise JournalError(found.reason)
             if found is None and freeze.unkept is not None and freeze.current is freeze.unkept:
                 try:
                     await asyncio.to_thread(freeze.log.begin, freeze.unkept)

@@ -234,7 +234,11 @@ class SharedHub(Hub):
         """Look at what may be new, what somebody waits for first. Raises `JournalError`."""
         async with self._looked:
             self._looked.notify_all()
-        await self.follow_freeze()
+        blind: JournalError | None = None
+        try:
+            await self.follow_freeze()
+        except JournalError as error:  # whoever may not read that log can still do the rest
+            blind = error
         for act in await asyncio.to_thread(self._acts.take):
             self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
         await self._peers.look(self._tell)
@@ -247,6 +251,8 @@ class SharedHub(Hub):
         if time.monotonic() >= self._tidy_due:
             self._tidy_due = time.monotonic() + TIDY_SECONDS
             await self._tidy()
+        if blind is not None:
+            raise blind
 
     async def _tidy(self) -> None:
         """Remove what counts no longer. Raises `JournalError`."""

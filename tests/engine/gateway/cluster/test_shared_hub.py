@@ -14,6 +14,7 @@ from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.logs.freeze_log import UNREADABLE
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     JournalEvent,
@@ -239,6 +240,25 @@ class TestFreeze:
 
 
 class TestFollowing:
+    @pytest.mark.slow
+    async def test_says_that_freezes_cannot_be_read(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """A server that would see no freeze says so, and does what else others ask of it."""
+        here, there = two
+        freezes = here._live.freeze.log
+        assert freezes is not None
+        reason = "the record of freezes cannot be read: permission denied for table line"
+        blind = FreezeRecord(by=UNREADABLE, at=here._journal.clock(), reason=reason)
+        monkeypatch.setattr(freezes, "read", lambda: blind)
+        task = await asked(here, there)
+        await approve(there, task)
+        said = [each.message for each in caplog.records if "permission denied" in each.message]
+        assert said == [f"the other servers cannot be followed: {reason}"]
+
     @pytest.mark.slow
     async def test_goes_on_after_a_fault(
         self,
