@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def condition_of(text: str) -> Condition | None:
 
     condition, wrong = read_condition(text)
     return None if wrong else condition
+
+
+def forget_grammars() -> None:
+    """Let go of the grammars, 1 MB of a server that has its rules; the next rules build them again."""
+    if f"{__package__}.parse.grammar" in sys.modules:
+        from .parse.grammar import grammar
+
+        grammar.cache_clear()
 
 
 def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:

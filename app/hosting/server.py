@@ -43,6 +43,7 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
+from ...rules.compiler import forget_grammars
 from ..agents.builder import Prepared
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
@@ -254,6 +255,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         await streams.start()
         for state in streams.states:
             _complain(f"audit stream to {state.name}")
+        forget_grammars()
         settle_collector()
         try:
             async with (

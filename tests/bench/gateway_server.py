@@ -23,6 +23,7 @@ from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
+from interlock.rules.compiler import forget_grammars
 
 RULES = """\
 limit work to 1000000 per session
@@ -87,6 +88,7 @@ async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
         address = await gateway.start(Address(port=0))
         hub.name_server(address.url)
         await hub.share()
+        forget_grammars()
         settle_collector()
         await obeying({"port": address.port, "agent": agent, "operator": operator})
     finally:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterable
 from importlib.resources import files
 
@@ -12,6 +14,7 @@ import pytest
 from lark import Lark, Token, Tree
 
 from interlock.rules import RuleError, compile_rules
+from interlock.rules.compiler import forget_grammars
 from interlock.rules.errors.statement_errors import faults
 from interlock.rules.parse.grammar import Grammar, grammar
 from interlock.rules.parse.statements import HUMAN, SESSION
@@ -428,3 +431,15 @@ class TestFirstCompile:
     def test_builds_it_once(self) -> None:
         """Every later compile has the same parser."""
         assert grammar("grammar.lark") is RULES
+
+
+class TestForgottenGrammars:
+    def test_rules_are_read_again(self) -> None:
+        """Nothing holds a grammar that was let go of, and the next rules mean the same."""
+        text = 'require human-approval before deploy when input.env = "prod"\nblock rm'
+        known = compile_rules(text)
+        let_go = weakref.ref(grammar("condition.lark", told_apart=True, starts=("line", "given")))
+        forget_grammars()
+        gc.collect()
+        assert let_go() is None
+        assert compile_rules(text).registry.keys() == known.registry.keys()
