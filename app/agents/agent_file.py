@@ -111,7 +111,9 @@ def _text(path: Path, expected: str) -> str | Problem:
         # Without blocking: a pipe without a writer would never open.
         with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return whole(f"is a pipe or a device, expected {expected}", "copy what it holds into one")
+                return whole(
+                    f"is a pipe or a device, expected {expected}", "copy its content into a file"
+                )
             data = file.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
         return whole(f"is a directory, expected {expected}", "name the file inside it")

@@ -60,7 +60,9 @@ def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
         case SandboxOptions(workdir=workdir):
             for path in (*options.read_only, *options.writable):
                 if not path.exists():
-                    raise RuntimeOptionsError(f"runtime: there is no {path} for the sandbox to let in")
+                    raise RuntimeOptionsError(
+                        f"runtime: the sandbox cannot let in {path}: it does not exist"
+                    )
             return SandboxRuntime(
                 _directory("workdir", workdir),
                 network=options.network,
@@ -257,8 +259,8 @@ def _rules(spec: AgentSpec, agent: object, texts: RuleTexts) -> RuleSet:
         if isinstance(agent, Agent) and agent.gate is not None:
             raise AgentSpecError(
                 [
-                    f"{spec.agent} has a gate of its own, but the console asks through one that it makes "
-                    "from rules files: write the agent's rules to a file and name that with --rules"
+                    f"{spec.agent} has a gate of its own, but the console makes its own from "
+                    "rules files: write the agent's rules to a file and name that with --rules"
                 ]
             )
         raise AgentSpecError([NO_RULES])
@@ -284,7 +286,7 @@ def _model(spec: AgentSpec) -> Model | None:
             raise AgentSpecError([NO_MODEL])
         if spec.api_base is not None:
             raise AgentSpecError(
-                [f"--api-base: {spec.agent} brings its model; name another with --model"]
+                [f"--api-base: {spec.agent} has its own model; name another with --model"]
             )
     return named_model(spec.model, spec.api_base)
 
@@ -356,7 +358,7 @@ def _agent_problems(spec: AgentSpec, agent: Agent) -> list[str]:
         problems += clashes(spec, (tool.name for tool in agent.tools))
     if isinstance(spec.runtime, LocalOptions) and not isinstance(agent.runtime, LocalRuntime):
         problems.append(
-            f"workdir: {spec.agent} brings a {type(agent.runtime).__name__}, and tools would run "
+            f"workdir: {spec.agent} has a {type(agent.runtime).__name__}, and tools would run "
             "on this machine itself instead; change it there, or choose one with --runtime"
         )
     return problems

@@ -199,7 +199,7 @@ def _as_option(keys: Keys, message: str, remedy: str) -> str:
 
 IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PLAIN = re.compile(r"[^\W_][\w-]*")
-NO_TASK = "what is the agent to do? Give a task, in quotes, after the options"
+NO_TASK = "what should the agent do? Give a task, in quotes, after the options"
 
 
 class WordsError(ValueError):

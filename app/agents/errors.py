@@ -22,11 +22,11 @@ _NO_SUBAGENTS_KEYS = {
     **dict.fromkeys(("runtime", *(key for kind in KINDS.values() for key in kind.model_fields)), _SHARED),
     **dict.fromkeys(("rules", "active", "gate", "mode", "explain_blocks"), _SHARED),
     **dict.fromkeys(
-        ("web_fetch", "tell_rules"), "the agent's counts for its subagents, too; leave this out"
+        ("web_fetch", "tell_rules"), "the agent's applies to its subagents, too; leave this out"
     ),
     "subagents": "give the agent all of them, or put a tool made with task_tool into this one's tools",
-    "name": "it has the name of its table, [subagents.NAME]",
-    "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
+    "name": "its name is that of its table, [subagents.NAME]",
+    "agent": "to use an Agent from a module, make it a tool with task_tool, among the agent's tools",
     "task": "it gets its tasks from the agent",
 }
 """Keys that a subagent's table may not have, with the reason or the alternative."""
@@ -48,7 +48,11 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                 shown = describe_value(found["input"])
                 yield keys[:-1], f"{dotted(keys[:-2])}: expected {expected}, found {shown}", ""
             case "missing":
-                yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
+                yield (
+                    keys,
+                    f"{where}: there is none",
+                    "the agent's model reads it to learn what this is for",
+                )
             case "union_tag_invalid":
                 keys = (*keys, "kind")
                 kind: object = found["input"]

@@ -44,7 +44,7 @@ def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleT
         fault = failure_position(error, directories)
         missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module_name == missing or module_name.startswith(f"{missing}.")):
-            fault = f"no module '{missing}' can be found; modules are looked for from {sys.path[0]} on"
+            fault = f"no module '{missing}' was found; the search for modules begins in {sys.path[0]}"
         raise ImportFailedError(f"{name}: {fault}") from error
 
 

@@ -221,7 +221,7 @@ class SubagentSpec(FrozenSpec):
     @classmethod
     def _of_its_own_model(cls, api_base: str | None, info: ValidationInfo) -> str | None:
         if api_base is not None and info.data.get("model", "") is None:
-            raise ValueError("an address is a model's; name the model too")
+            raise ValueError("an address belongs to a model; name the model too")
         return api_base
 
 

@@ -174,7 +174,7 @@ def known_tools(text: str) -> list[str]:
     if is_table(found) and "tools" in found:
         found = found["tools"]
     if not is_list(found):
-        raise ToolsError(f'{text} holds no list of tools; write ["bash", "read"]')
+        raise ToolsError(f'{text} is not a list of tools; write ["bash", "read"]')
     return list(dict.fromkeys(_tool_name(tool, text) for tool in found))
 
 

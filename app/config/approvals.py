@@ -34,7 +34,7 @@ def _expiry(value: object) -> float | None:
     except ValueError as error:
         raise ValueError(f"{error}; or '{NEVER}'") from error
     if seconds <= 0:
-        raise ValueError(f"expected some time, or '{NEVER}', found {value!r}")
+        raise ValueError(f"expected a length of time, or '{NEVER}', found {value!r}")
     return seconds
 
 
@@ -64,7 +64,7 @@ def _late(value: object) -> float:
 
 def _line(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\n" in value:
-        raise ValueError(f"expected texts of one line, found {value!r}")
+        raise ValueError(f"expected texts on one line each, found {value!r}")
     return value.strip()
 
 
@@ -82,20 +82,20 @@ class ApprovalSettings(SettingsTable):
         float | None,
         BeforeValidator(_expiry),
         Key(
-            'how long a request waits where its rule does not say, or `"never"`, the default',
+            'how long a request waits if its rule does not say; or `"never"`, the default',
             "a shorter time",
         ),
     ] = None
     own_approvals: Annotated[
         StrictBool,
-        Key("`true`: who started a session may be one of several who must approve"),
+        Key("`true`: whoever started a session may be one of several people who must approve"),
     ] = False
 
     fuse: Annotated[
         float,
         BeforeValidator(_fuse),
         Key(
-            "how long an approved call of `risk high` waits, during which `u` takes the approval back: "
+            "how long a call of `risk high` waits after its approval, which `u` can take back meanwhile: "
             '`"5s"`; `"none"`, the default'
         ),
     ] = 0.0
@@ -104,7 +104,7 @@ class ApprovalSettings(SettingsTable):
         float,
         BeforeValidator(_late),
         Key(
-            "how long a request stays open whose client has gone, for an answer that the agent gets when "
+            "how long a request whose client has gone stays open, for an answer that the agent gets when "
             'it makes the same call again: `"15m"`, the default; `"off"`'
         ),
     ] = LATE

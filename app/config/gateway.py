@@ -46,11 +46,11 @@ class GatewayTable(SettingsTable):
     agents_may_shadow: Annotated[
         StrictBool, Key("`true`: an agent may open a session in shadow mode")
     ] = False
-    hosts: Annotated[Texts, Key("further names, with port, under which the server is reached")] = ()
+    hosts: Annotated[Texts, Key("further names, with port, by which the server is reached")] = ()
     limits: Annotated[
         Limits,
         Key(
-            f"a table of [limits]({LIMITS_PAGE}) on what one peer may ask for, as "
+            f"a table of [limits]({LIMITS_PAGE}) on what one peer may ask for, such as "
             "`{ requests_per_token = 100 }`"
         ),
     ] = Limits()
@@ -59,21 +59,21 @@ class GatewayTable(SettingsTable):
         str,
         AfterValidator(_page),
         Key(
-            "where the pages for phones of an `interlock web` on this server are, as "
+            "where an `interlock web` on this server has its pages for phones, such as "
             '`"https://laptop.example:8738"`: links lead there, and passkeys are for that page only'
         ),
     ] = ""
     rules: Annotated[
         Mapping[str, Annotated[Texts, AfterValidator(_resolved)]],
         Key(
-            'sets of rules files that agents may add, as `deploy = "deploy.rules"`',
+            'sets of rules files that agents may add, such as `deploy = "deploy.rules"`',
             "further sets, and files in yours",
         ),
     ] = {}
     webhooks: Annotated[
         Mapping[str, WebhookReceiver],
         Key(
-            "receivers of the Agent Approval Protocol by the agent's token, as "
+            "receivers of the Agent Approval Protocol by the agent's token, such as "
             '`bot = { url = "https://…", secret = "whsec_…", registration = "UUID" }`'
         ),
     ] = {}

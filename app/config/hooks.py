@@ -38,13 +38,13 @@ class HookSettings:
     ] = "approved"
     on_wait: Annotated[
         OnWait,
-        Key('answer when nobody decided: `"deny"`, the default, or `"ask"` the agent\'s user'),
+        Key('answer if nobody decided: `"deny"`, the default, or `"ask"` the agent\'s user'),
     ] = "deny"
     on_edit: Annotated[
         OnEdit | None,
         Key(
-            'edited input: `"deny"` and tell the model the input, or `"pass"` it on; without it, what is '
-            "safe with the agent"
+            'edited input: `"deny"` and tell the model the input, or `"pass"` it on; by default, '
+            "whichever is safe with the agent"
         ),
     ] = None
     rules: Annotated[
@@ -52,9 +52,7 @@ class HookSettings:
     ] = ()
     idle_exit: Annotated[
         str,
-        Key(
-            'unused time after which a server that a hook started ends, `"30m"` by default, or `"never"`'
-        ),
+        Key('idle time after which a server that a hook started ends, `"30m"` by default, or `"never"`'),
     ] = "30m"
 
 

@@ -206,8 +206,8 @@ class _Sources:
         if counts is None:
             option = next(each for each in action.option_strings if each.startswith("--"))
             raise SettingsError(
-                f"{found.where}: may stand in {self.own} only, since agents may write in the working "
-                f"directory; move it there, or say it on the line: {option}"
+                f"{found.where}: is allowed in {self.own} only, since agents may write in the working "
+                f"directory; move it there, or give it on the command line: {option}"
             )
         return counts
 
@@ -231,9 +231,9 @@ class _Sources:
         with suppress(RuleError):
             if (rule := find_loosened_rule(texts, users, files)) is not None:
                 raise SettingsError(
-                    f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and "
-                    "agents may write in the working directory; name the tools in rules of your own, or "
-                    "all files on the line: --rules"
+                    f"{found.where}: what they name would no longer be covered by '{rule}' of "
+                    f"{self.own}, and agents may write in the working directory; name the tools in rules "
+                    "of your own, or all files on the command line: --rules"
                 )
         return texts
 
@@ -309,8 +309,8 @@ def _check_directory(found: FoundTable, declaration: type, environ: Mapping[str,
     if refused:
         raise SettingsError(
             "\n".join(
-                f"{each}: may stand in {users_file(environ)} only, since agents may write in the working "
-                f"directory; move [{found.name}] there"
+                f"{each}: is allowed in {users_file(environ)} only, since agents may write in the "
+                f"working directory; move [{found.name}] there"
                 for each in refused
             )
         )
@@ -352,7 +352,7 @@ def settings_files(
             text = _text(path)
         except FileNotFoundError as error:
             if named and path == Path(named):
-                raise SettingsError(f"{path}: there is no such file of settings") from error
+                raise SettingsError(f"{path}: no such settings file") from error
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(_unread(path, error, environ)) from error
@@ -361,25 +361,23 @@ def settings_files(
         except tomllib.TOMLDecodeError as error:
             raise SettingsError(f"{path}: {error}") from error
         except RecursionError as error:
-            raise SettingsError(f"{path}: is nested too deep to be read; write it flatter") from error
+            raise SettingsError(f"{path}: is nested too deeply to be read; flatten it") from error
         yield path, found
 
 
 def _text(path: Path) -> str:
     """Text of a settings file.
 
-    Raises `SettingsError` for one that is no regular file or too large, and `OSError` and
+    Raises `SettingsError` for one that is not a regular file or too large, and `OSError` and
     `UnicodeDecodeError` for one that cannot be read.
     """
     # Without blocking: a pipe without a writer would never open.
     with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SettingsError(f"{path}: is a pipe or a device, expected a file of settings; remove it")
+            raise SettingsError(f"{path}: is a pipe or a device, expected a settings file; remove it")
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise SettingsError(
-            f"{path}: is larger than {MAX_FILE_BYTES:,} bytes; is this a file of settings?"
-        )
+        raise SettingsError(f"{path}: is larger than {MAX_FILE_BYTES:,} bytes; is this a settings file?")
     return data.decode("utf-8")
 
 

@@ -54,7 +54,7 @@ def _words(value: object) -> list[str]:
     items: list[object] = [*value] if is_sequence(value) else []
     words = [word for word in items if isinstance(word, str)]
     if not words or words != items:
-        raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
+        raise ValueError('expected a program and its arguments, like ["notify-me", "--quiet"]')
     if not words[0] or any("\0" in word for word in words):
         raise ValueError("expected the name of a program, without NUL characters")
     return words
@@ -83,8 +83,8 @@ def _service(value: str) -> str:
     # Its parameters are typed in part only.
     if not Apprise.instantiate(value):  # pyright: ignore[reportUnknownMemberType]
         raise ValueError(
-            f"'{scheme}://…' is no address that Apprise can read; "
-            "its forms stand in the documentation, under Notifications"
+            f"'{scheme}://…' is not an address that Apprise can read; "
+            "the documentation has their forms, under Notifications"
         )
     return value
 
@@ -112,7 +112,7 @@ def _slack_webhook(value: str) -> str:
     if not good:  # It is a secret, and not shown.
         raise ValueError(
             f"expected a webhook of your Slack app, https://{SLACK_HOST}/services/T…/B…/…, as its page "
-            "Incoming Webhooks has it"
+            "Incoming Webhooks shows it"
         )
     return value
 
@@ -135,7 +135,7 @@ class SlackSettings(BaseModel):
         found = (os.environ if environ is None else environ).get(SIGNING_SECRET, "").strip()
         if not found:
             raise SettingsError(
-                f"{where}: there is no signing secret, without which nobody decides from Slack: put "
+                f"{where}: there is no signing secret, without which nobody can decide from Slack: put "
                 f"{meaning} (Basic Information) into a file, chmod 600 it, and name it with "
                 f"signing_secret_file; or set {SIGNING_SECRET}"
             )
@@ -163,7 +163,7 @@ class NotifySettings(SettingsTable):
     command: Annotated[
         tuple[str, ...],
         BeforeValidator(_words),
-        Key("a program and its words; JSON on its standard input; this, `url` or `to`"),
+        Key("a program and its arguments; JSON on its standard input; this, `url` or `to`"),
     ] = ()
     url: Annotated[str, AfterValidator(_http), Key("where JSON is posted")] = ""
     to: Annotated[
@@ -178,7 +178,7 @@ class NotifySettings(SettingsTable):
     most: Annotated[
         int,
         Field(strict=True, ge=1, le=MOST_MESSAGES),
-        Key("messages a minute to each of them, 10 by default; what is beyond comes together in one"),
+        Key("messages a minute to each of them, 10 by default; the rest are combined into one"),
     ] = 10
     link: Annotated[
         str | None,
@@ -221,7 +221,7 @@ class NotifySettings(SettingsTable):
         if not given and not self.later and self.chat is None:
             raise ValueError("needs command, url or to; give one of them")
         if self.chat is not None and self.chat.slack.webhook in self.to:
-            raise ValueError("the webhook of [notify.chat.slack] stands in to as well; name it once")
+            raise ValueError("the webhook of [notify.chat.slack] is in to as well; name it once")
         return self
 
 

@@ -87,7 +87,7 @@ class OidcSettings(SettingsTable):
     ] = None
     device_client_id: Annotated[
         Text | None,
-        Key("a public client for consoles, by the device flow; `client_id` where that has no secret"),
+        Key("a public client for consoles, by the device flow; `client_id` if that has no secret"),
     ] = None
     scopes: Annotated[
         tuple[Text, ...],
@@ -114,13 +114,13 @@ class OidcSettings(SettingsTable):
         Rights | None, Key("the role of people without one; by default they do not get in")
     ] = None
     session: Annotated[
-        float, BeforeValidator(_session), Key('how long a login holds; `"8h"` by default')
+        float, BeforeValidator(_session), Key('how long a login lasts; `"8h"` by default')
     ] = SESSION
     recheck: Annotated[
         float | None,
         BeforeValidator(_recheck),
         Key(
-            "how long a login holds without role and groups being read again at the provider, "
+            "how long a login lasts until role and groups are read again at the provider, "
             '`"1h"`; by default as long as `session`'
         ),
     ] = None

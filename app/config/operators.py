@@ -49,8 +49,8 @@ def _group(name: str) -> str:
 def _account(text: str) -> str:
     if not ACCOUNT.fullmatch(text):
         raise ValueError(
-            "expected the ids of a team and of a user in Slack, as T012AB3C4/U012AB3C4 (a name may be "
-            f"anybody's), found {text!r:.60}"
+            "expected the ids of a team and of a user in Slack, such as T012AB3C4/U012AB3C4 (a name may "
+            f"be anybody's), found {text!r:.60}"
         )
     return text
 
@@ -67,7 +67,7 @@ class OperatorSettings(BaseModel):
     groups: Annotated[
         tuple[Annotated[str, AfterValidator(_group)], ...],
         BeforeValidator(one_or_more),
-        Key('the groups the operator is in, as `["security"]`: rules say `of security`'),
+        Key('the groups the operator is in, such as `["security"]`: rules say `of security`'),
     ] = ()
     subject: Annotated[
         Annotated[str, Field(pattern=r"\S")] | None,
@@ -191,7 +191,9 @@ def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Map
             continue
         where = f"{found.where}: {dotted((name, 'subject'))}"
         if issuer is None:
-            raise SettingsError(f"{where}: is of the provider in [oidc], and there is no [oidc]: add it")
+            raise SettingsError(
+                f"{where}: belongs to the provider in [oidc], and there is no [oidc]: add it"
+            )
         login = login_id(issuer, each.subject)
         other = next((known for known, its in logins.items() if its == login), None)
         if other is not None:
@@ -209,7 +211,7 @@ def _accounts(found: FoundTable, table: OperatorsTable) -> Mapping[str, str]:
         where = f"{found.where}: {dotted((name, 'slack'))}"
         if each.subject is not None:
             raise SettingsError(
-                f"{where}: the role of who logs in at a provider is the provider's to say, and a click "
+                f"{where}: the provider says the role of people who log in there, and a click "
                 "in Slack cannot ask it: leave out slack or subject"
             )
         other = accounts.setdefault(each.slack, name)
@@ -229,5 +231,5 @@ def _check_names(found: FoundTable) -> None:
         other = shapes.setdefault(name_shape(name), name)
         if other != name:
             same = person_key(other) == person_key(name)
-            why = "are one person's" if same else "are easily taken for each other"
+            why = "are one person's" if same else "are easily confused"
             raise SettingsError(f"{found.where}: '{other}' and '{name}' {why}: list each person once")

@@ -44,7 +44,7 @@ def describe_unusable_path(text: str, *, expand: bool = True) -> str | None:
         user = Path(text).parts[0]
         return f"expected a path, found {_quote(text)}: nobody's home is {_quote(user)}; write it out"
     except UnicodeEncodeError:
-        return f"a path cannot hold all the characters of {_quote(text)}; choose another name"
+        return f"a path cannot hold some of the characters in {_quote(text)}; choose another name"
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return (

@@ -53,13 +53,15 @@ def target(edit: RuleEdit, environ: Mapping[str, str] | None = None) -> Path:
     named = Path(edit.file)
     path = Path(os.path.realpath(named))
     if path.parent == Path(os.path.realpath(LIBRARY)) or edit.file.startswith("library/"):
-        raise RuleEditError(f"{edit.file} is the library's: copy it, and begin sessions with the copy")
+        raise RuleEditError(
+            f"{edit.file} belongs to the library: copy it, and start sessions with the copy"
+        )
     try:
         found = path.stat()
     except OSError as error:
         raise RuleEditError(f"{edit.file} is not on this machine ({error.strerror})") from error
     if not stat.S_ISREG(found.st_mode):
-        raise RuleEditError(f"{path} is no regular file")
+        raise RuleEditError(f"{path} is not a regular file")
     if found.st_uid != os.geteuid():
         raise RuleEditError(f"{path} belongs to another user")
     if path in _named_by_directory(Path.cwd(), os.environ if environ is None else environ):
@@ -79,7 +81,7 @@ def save(edit: RuleEdit, path: Path, *, by: str, reason: str, day: date) -> None
     the one that `target` gave.
     """
     if target(edit) != path:
-        raise RuleEditError(f"{edit.file} is another file now")
+        raise RuleEditError(f"{edit.file} has been replaced by another file")
     text = _with_rule(edit, comment(by, reason, day))
     try:
         with _alone(path):
@@ -136,7 +138,7 @@ def _check(edit: RuleEdit, path: Path) -> None:
     if text.replace("\r\n", "\n") != edit.text.replace("\r\n", "\n") or not has_line:
         raise RuleEditError(f"{path} has changed since it was judged")
     if "\r\n" in text:
-        raise RuleEditError(f"{path} has line ends of Windows")
+        raise RuleEditError(f"{path} has Windows line endings")
 
 
 def _check_rule(edit: RuleEdit) -> None:
@@ -144,19 +146,19 @@ def _check_rule(edit: RuleEdit) -> None:
     from ...engine.backtest.suggestions import loosenable
 
     if "\n" in edit.after or "\r" in edit.after:
-        raise RuleEditError("What is proposed has more than one line")
+        raise RuleEditError("The proposed rule has more than one line")
     text = _with_rule(edit, "#")
     if edit.line is None:
         now = _rule_at(edit.file, text, text.count("\n"))
         if not isinstance(now, SequenceRule | LimitRule):
-            raise RuleEditError("What is proposed is no order and no limit")
+            raise RuleEditError("The proposed rule is neither an order nor a limit")
         return
     before, now = _rule_at(edit.file, edit.text, edit.line), _rule_at(edit.file, text, edit.line + 1)
     same = before is not None and now is not None and _unconditional(before) == _unconditional(now)
     if not loosenable(before) or not same:
         raise RuleEditError(
-            f"{edit.file}:{edit.line} would change in more than its condition, or is no approval rule "
-            "that may be loosened"
+            f"{edit.file}:{edit.line} would change in more than its condition, or is not an approval "
+            "rule that may be loosened"
         )
 
 
@@ -193,7 +195,7 @@ def _named_by_directory(directory: Path, environ: Mapping[str, str]) -> set[Path
             for name in _rules(table)
         }
     except SettingsError as error:
-        raise RuleEditError(f"Whose rules these are cannot be told: {error}") from error
+        raise RuleEditError(f"Cannot tell whose rules these are: {error}") from error
 
 
 def _rules(table: Mapping[str, object]) -> Iterator[str]:

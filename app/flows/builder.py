@@ -80,7 +80,7 @@ def flow_graph(
     except BuildError as error:
         raise FlowSpecError([f"{name}: {problem}" for problem in error.problems]) from error
     except (Exception, SystemExit) as error:
-        raise FlowSpecError([f"{name}: build broke: {failure_position(error, directories)}"]) from error
+        raise FlowSpecError([f"{name}: build failed: {failure_position(error, directories)}"]) from error
     return graph
 
 
@@ -91,9 +91,9 @@ def flow_deps(
     try:
         deps = cast("object", flow.deps())
     except (Exception, SystemExit) as error:
-        raise FlowSpecError([f"{name}: deps broke: {failure_position(error, directories)}"]) from error
+        raise FlowSpecError([f"{name}: deps failed: {failure_position(error, directories)}"]) from error
     if not isinstance(deps, Mapping):
-        raise FlowSpecError([f"{name}: deps gave {type(deps).__name__}, expected {DEPS}"])
+        raise FlowSpecError([f"{name}: deps returned {type(deps).__name__}, expected {DEPS}"])
     found = cast("Mapping[object, object]", deps)
     wrong = [key for key in found if not isinstance(key, type)]
     if wrong:

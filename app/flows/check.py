@@ -38,7 +38,7 @@ def check_flow(name: str, *, out: TextIO) -> int:
         for line in _finding_lines(finding):
             print(line, file=out)
     if not graph.complete:
-        print("\nIt can stand in too many ways to look at all of them; there may be more.", file=out)
+        print("\nIt has too many possible states to check them all; there may be more.", file=out)
     elif not graph.findings:
         print("Every run ends, and no value is lost on the way.", file=out)
     return FAULTY if graph.findings else 0
@@ -49,7 +49,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if finding.kind == "overwrite":
         yield visible(f"overwrite: {finding.node} would overwrite state {states}, whose value is lost")
     else:
-        yield visible(f"deadlock: no join can fire, and for ever there wait: {states}")
+        yield visible(f"deadlock: no join can fire, and these wait forever: {states}")
     yield "  the shortest way there:" if finding.path else "  from the start"
     yield from _way(finding.path)
 

@@ -33,7 +33,7 @@ def draw_flow(
     suffix = ".mmd" if out_file is None else out_file.suffix.lower()
     if suffix not in FORMATS:
         raise FlowSpecError(
-            [f"--out: '{out_file}' ends in no format that can be drawn: {', '.join(FORMATS)}"]
+            [f"--out: '{out_file}' does not end in a format that can be drawn: {', '.join(FORMATS)}"]
         )
     here = (Path.cwd(),)
     graph = flow_graph(name, flow_class(name, here), here)
@@ -55,7 +55,7 @@ def _live(run: str, name: str, graph: FlowGraph[Any, Any], database: Location) -
     reader = open_reader(database)
     state = fold(reader.events(reader.session(run).id))
     if state.flow is None:
-        raise FlowSpecError([f"--live: session '{state.id}' is no run of a flow"])
+        raise FlowSpecError([f"--live: session '{state.id}' is not a run of a flow"])
     if state.flow.flow.net.places != flow_record("", graph).net.places:
         raise FlowSpecError(
             [

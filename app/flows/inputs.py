@@ -55,7 +55,7 @@ def fills(pairs: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, J
         try:
             value = cast("object", json.loads(text)) if equals else None
         except ValueError as error:
-            problems.append(f"{FILL} {key}: no JSON: {error}")
+            problems.append(f"{FILL} {key}: not JSON: {error}")
             continue
         if not isinstance(value, dict):
             problems.append(f"{FILL}: expected KEY='{{…}}', found {each!r:.80}")

@@ -17,8 +17,8 @@ WIDTHS = (7, 9, 8, 7, 7, 7)
 NUMBERS = sum(WIDTHS)
 ALWAYS = "always"
 WARNING = (
-    "That nobody said no does not make these calls harmless: read them before you ask less, and try new "
-    "rules with: interlock backtest"
+    "That nobody denied these calls does not make them harmless: read them before you ask less, and try "
+    "new rules with: interlock backtest"
 )
 
 
@@ -70,7 +70,7 @@ def seconds(value: float | None) -> str:
 def rule_text(rule: RuleFatigue) -> str:
     """Location and text of a rule; if there is no rule, say that the tool itself needs approval."""
     if rule.rule is None:
-        return "no rule: its tool wants to be approved"
+        return "no rule: its tool needs approval"
     return f"{place(rule.rule)}  {shown(' '.join(rule.rule.text.split()))}"
 
 
@@ -110,10 +110,10 @@ def saved_lines(rule: RuleFatigue, saved: Saved) -> Iterator[str]:
     """Sentences on changes that would have saved approval requests of a rule."""
     tally = rule.tally
     yield (
-        f"In this history all {count(tally.approved, 'answer')} were yes, unchanged, half of them within "
-        f"{seconds(tally.seconds)} (by {clip(', '.join(map(shown, rule.by)), 60)})."
+        f"In this history all {count(tally.approved, 'answer')} were unchanged approvals, half of them "
+        f"within {seconds(tally.seconds)} (by {clip(', '.join(map(shown, rule.by)), 60)})."
     )
-    of = f"{saved.asked:,} questions in {_session_count(rule, saved)}"
+    of = f"{saved.asked:,} requests in {_session_count(rule, saved)}"
     if saved.by_grant:
         uses = count(saved.uses or 0, "use")
         yield (

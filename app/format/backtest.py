@@ -128,7 +128,7 @@ def total_lines(totals: Totals) -> Iterator[str]:
         where = count(totals.following, "session")
         yield from row(
             "",
-            f"In {where} nets of these names were switched on or off as operators had them; "
+            f"In {where} nets of these names were on or off as operators had set them; "
             "--active NET fixes which are active.",
         )
     if totals.rules:

@@ -91,7 +91,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 said = "may wait" if body.proposed is None else "wanted to wait"
                 rows.append(("person", f"{said} {until}, by {by}"))
             case ApprovalRevealed() as body:
-                rows.append(("person", f"masked text looked at by {body.by}"))
+                rows.append(("person", f"masked text viewed by {body.by}"))
             case ApprovalEscalated() as body:
                 rows.append(("person", f"escalated to {body.group}"))
             case ApprovalExpired() as body:
@@ -186,7 +186,7 @@ def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[
     if body.reason:
         rows.append(("reason", body.reason))
     if body.uninspectable is not None:
-        rows.append(("unclear", f"cannot be read to its end: {body.uninspectable}"))
+        rows.append(("unclear", f"cannot be fully analysed: {body.uninspectable}"))
     if body.judged_as:
         rows.append(("judged as", ", ".join(body.judged_as)))
     return rows[::-1]

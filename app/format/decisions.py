@@ -365,7 +365,7 @@ def _enforce_effect(
 
 EMPTY = (
     "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here, and "
-    "whatever people change of rules, modes, limits and grants."
+    "every change by people to rules, modes, limits and grants."
 )
 
 
@@ -381,7 +381,7 @@ def yesterday_words(
         then = at.astimezone(zone)
         if then.date() < now.astimezone(zone).date():
             found.append(
-                f"{key}:{clock[1]} is yesterday's, {then:%Y-%m-%d %H:%M}: it is still to come today"
+                f"{key}:{clock[1]} means yesterday, {then:%Y-%m-%d %H:%M}: it is still to come today"
             )
     return "; ".join(found)
 
@@ -394,12 +394,12 @@ def nothing_found(decision_filter: DecisionFilter, back: str, again: str) -> str
         return f"{EMPTY}\n\n{HOW_TO_RECORD}, then press {again}."
     hint = f"No decision matches. Press {back} to see all of them."
     if decision_filter.words:
-        hint += "\nWords look at the first 200 characters of an input; input:WORD looks at all of it."
+        hint += "\nWords search the first 200 characters of an input; input:WORD searches all of it."
     for key, values in decision_filter.named.items():
         for value in values:
             if "," in value:
                 several = " ".join(f"{key}:{quoted(each.strip())}" for each in value.split(",") if each)
-                hint += f"\nSeveral are named one by one: {several}"
+                hint += f"\nName several one by one: {several}"
     return hint
 
 

@@ -84,12 +84,12 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Explana
     if len(view.names) > 1:
         yield ExplanationLine("counts", f"as {', '.join(view.names)}")
     if view.unclear is not None:
-        yield ExplanationLine("unclear", f"cannot be read to its end: {view.unclear}", "ask")
+        yield ExplanationLine("unclear", f"cannot be fully analysed: {view.unclear}", "ask")
     if view.off is not None:
         yield ExplanationLine("was off", view.off, "ask")
     if view.judged_as:
         those = ", ".join(view.judged_as)
-        yield ExplanationLine("taken", f"for {those}, too: {view.tool!r} differs from it only in looks")
+        yield ExplanationLine("taken", f"for {those}, too: {view.tool!r} only looks different")
     label = "rules"
     concerned = [net for net in view.nets if net.verdict != "abstain" or net.note is not None]
     for net in concerned:

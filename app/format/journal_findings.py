@@ -120,14 +120,14 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
             whose = "the trusted key" if known else "a key this machine does not know:"
             yield f"    signed by {whose} {fingerprint(stub.key)}"
     if found.unknown:
-        yield "? Whoever signed by an unknown key can tell you its number. Where it is the"
+        yield "? Whoever signed with an unknown key can tell you its fingerprint. If it is the"
         yield "    same, trust the key's public half: interlock history verify --trust FILE"
     if found.masked:
-        yield "  Of masked events the inputs and texts cannot be checked here, all else is."
+        yield "  Inputs and texts of masked events cannot be checked here; all else is."
     if found.unsalted:
         requests = count(found.unsalted, "request")
         yield f"  {requests} of an older version: the digest has no salt, so a short secret"
-        yield "  in the input can be found by trying, also in an export that masks it. See"
+        yield "  in the input can be guessed by trying, also in an export that masks it. See"
         yield "  'Digests of older journals' in the documentation (how-to/audit)."
     for fault in found.keys[:MOST_LISTED]:
         yield f"✗ {visible(fault)}"
@@ -140,12 +140,12 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
     elif missing < 0:
         yield f"✗ the file holds {count(-missing, 'event')} more than it ever numbered"
     if found.otherwise:
-        yield f"✗ {count(len(found.otherwise), 'session')} listed otherwise than the events say:"
+        yield f"✗ {count(len(found.otherwise), 'session')} listed differently from what the events say:"
         for session in found.otherwise[:MOST_LISTED]:
             yield f"    {visible(session)}"
         if len(found.otherwise) > MOST_LISTED:
             yield f"    and {len(found.otherwise) - MOST_LISTED} more"
-        yield "    The events count. To make the lists anew: interlock history rebuild"
+        yield "    The events are right. To rebuild the lists: interlock history rebuild"
     for compared in found.compared:
         yield _compared(compared)
     total = sum(check.events for check in found.checks)
@@ -165,7 +165,7 @@ def _unsure(check: ChainCheck) -> str:
     if check.unvouched:
         return (
             f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "
-            "or it was changed or marked since. Import its export anew: --db JOURNAL"
+            "or it was changed or marked since. Import its export again: --db JOURNAL"
         )
     keys = ", ".join(map(fingerprint, sorted(check.keys)))
     return f"imported with a key this machine does not know: {keys}"
@@ -178,18 +178,18 @@ def _verdict(found: JournalFindings) -> str:
     elif unproved := sum(bool(check.unproved) for check in found.checks):
         verdict = f"{count(unproved, 'session')} with approvals that no passkey proves"
     elif found.keys:
-        verdict = "the log of passkeys is not whole"
+        verdict = "the log of passkeys is not intact"
     elif found.file.missing or any(not stub.good for stub in found.stubs):
-        verdict = "the file is not whole"
+        verdict = "the file is not intact"
     elif found.otherwise:
-        verdict = "the lists are not right"
+        verdict = "the lists are wrong"
     elif found.broken:
-        verdict = "not all that was exported"
+        verdict = "not everything that was exported"
     else:
-        verdict = "all whole"
+        verdict = "all intact"
     if found.unsure:
         verdict = f"{verdict}, {count(found.unsure, 'import')} unproven"
-    return f"{verdict}, {count(found.unknown, 'stub')} by unknown keys" if found.unknown else verdict
+    return f"{verdict}, {count(found.unknown, 'stub')} with unknown keys" if found.unknown else verdict
 
 
 def _compared(compared: ExportComparison) -> str:
@@ -282,16 +282,16 @@ def stream_lines(found: StreamCheck) -> Iterator[str]:
     for fault in found.faults:
         yield f"✗ {visible(fault.file)}:{fault.line}: {fault.message}"
     if not found.lines:
-        yield "✗ there is no event in it"
+        yield "✗ it contains no events"
         return
     for cursor in found.begins.values():
         yield f"- begins after the journal's event {cursor}, which is not in these files"
     if found.masked:
-        yield f"- {count(found.masked, 'event')} without all content: facts and place were checked"
+        yield f"- {count(found.masked, 'event')} without all content: facts and position were checked"
     if found.bare:
-        yield f"- {count(found.bare, 'event')} of which only the place was sent, and could be checked"
+        yield f"- {count(found.bare, 'event')} of which only the position was sent, and was checked"
     if found.repeated:
-        yield f"- {count(found.repeated, 'event')} that came again"
+        yield f"- {count(found.repeated, 'event')} that came twice"
     if found.last is not None:
         yield f"- the last is the journal's event {found.last[0]}, {visible(found.last[1])}"
     if found.waiting:
@@ -335,7 +335,7 @@ def receipt_lines(found: ReceiptCheck) -> Iterator[str]:
     why = f", by {visible(decided.rule.text)}" if decided.rule is not None else ""
     yield f"{visible(decided.tool)}: {verb}{mode}{who}{why}"
     if found.imported:
-        yield "The session was imported: whoever made its export wrote all of it."
+        yield "The session was imported: the author of its export wrote all of it."
     if found.masked:
         yield "Its input is masked: the record has its hash."
     yield f"✓ the events are as they were recorded, up to event {found.seq}: {found.head}"

@@ -20,10 +20,10 @@ FIELDS = frozenset({"title", "steps"})
 ANY_INPUT = ", with any input"
 """Said of a step without a condition: nothing about its calls is fixed."""
 AS_BEFORE = (
-    "Blocks, orders and limits count for each call as before; whatever is not in the plan asks as before."
+    "Blocks, orders and limits apply to each call as before; whatever is not in the plan asks as before."
 )
-PARTS = "'matches' and 'contains' are met by texts with anything else before and behind."
-UNKNOWN = "What becomes of these calls could not be told: read the steps with care."
+PARTS = "'matches' and 'contains' are met by texts with anything before and after."
+UNKNOWN = "The outcome of these calls could not be computed: read the steps with care."
 
 
 _PART = re.compile(r"\b(?:matches|contains)\b")

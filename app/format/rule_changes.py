@@ -66,7 +66,7 @@ def change_lines(changes: RuleChanges) -> Iterator[str]:
         yield visible(f"+ {key}: {_text(net)}")
     for key, (before, now) in changes.changed.items():
         same = _text(before) == _text(now)
-        words = "by other maps or rules beside it" if same else f"now {_text(now)}"
+        words = "under other maps or rules beside it" if same else f"now {_text(now)}"
         yield visible(f"~ {key}: {_text(before)}{_people(before)}, {words}")
     if changes.maps:
         yield "~ maps: calls may have other effects"

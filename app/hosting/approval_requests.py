@@ -126,7 +126,10 @@ class ApprovalRequests:
         wait = _wait(request)
         if self._waits[identity.token] >= WAITS_PER_TOKEN:
             raise _HttpError(
-                HTTPStatus.TOO_MANY_REQUESTS, "too_many_waits", "Too many questions wait already", 1.0
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too_many_waits",
+                "Too many requests are waiting already",
+                1.0,
             )
         self._waits[identity.token] += 1
         try:

@@ -101,7 +101,7 @@ def _names(file: Path, own: x509.Certificate) -> tuple[str, ...]:
         raise ValueError(f"--certificate {file}: cannot be read: {error}") from error
     if not names and not addresses:
         raise ValueError(
-            f"--certificate {file}: has no subject alternative names, and clients go by nothing else; "
+            f"--certificate {file}: has no subject alternative names, and clients check nothing else; "
             "have one made with the server's names, as `openssl req -addext subjectAltName=DNS:HOST` does"
         )
     return (*(name.lower() for name in names if "*" not in name), *addresses)

@@ -86,7 +86,7 @@ def resume_run(args: argparse.Namespace) -> int:
     session = open_reader(database(args)).session(args.session)
     if session.kind != "flow":
         command = f"interlock resume {session.id}{same_journal(args)}"
-        raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
+        raise FlowSpecError([f"session '{session.id}' is not a run of a flow; {command} goes on with it"])
     if session.imported:
         origin = Origin(session=session.id, source=session.source, imported=True)
         raise FlowSpecError(refusal(origin, None, database(args)))

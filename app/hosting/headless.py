@@ -27,10 +27,10 @@ def machine_answer(request: ApprovalRequested, answer: Answer) -> tuple[bool, st
     An option counts as no person: where several people must approve it denies (G-77).
     """
     if answer == "approve" and request.people > 1:
-        return False, f"{request.people} people must approve, and --answer approve is none of them"
+        return False, f"{request.people} people must approve, and --answer approve counts as none"
     if answer == "approve" and request.approvers is not None and request.approvers.guards:
         who = request.approvers.words
-        return False, f"a person must approve ({who}), and --answer approve is none"
+        return False, f"a person must approve ({who}), and --answer approve is not one"
     return answer == "approve", None if answer == "approve" else f"answered by --answer {answer}"
 
 
@@ -82,7 +82,7 @@ async def answer_request(
         state = next((each for each in await hub.approvals() if each.id == request.approval_id), None)
         if state is not None and state.hidden:
             places = ", ".join(dict.fromkeys(each.place for each in state.hidden))
-            approved, reason = False, f"to look at what is masked in {places} takes a screen"
+            approved, reason = False, f"viewing what is masked in {places} needs a screen"
         elif state is not None:
             for line in request_lines(state, await hub.session(state.session)):
                 print(f"          {line}".rstrip(), file=out, flush=True)

@@ -229,10 +229,10 @@ class ReplaceableRules:
                 "them back first"
             )
         if proposal is not None and proposal.to != change.to:
-            theirs = "live sessions, too" if proposal.to == "all" else "the sessions to come only"
+            theirs = "live sessions, too" if proposal.to == "all" else "future sessions only"
             return _refused(f"{proposal.names[0]} has proposed these for {theirs}. Agree to that instead")
         if change.keyed:
-            return _refused(f"this may loosen {KEYED_RULE}: start the server anew under other rules")
+            return _refused(f"this may loosen {KEYED_RULE}: restart the server under other rules")
         outside = [group for group in change.groups if group not in self._groups_of(terms)]
         if outside:
             return _refused(
@@ -247,7 +247,7 @@ class ReplaceableRules:
         lapsed = next((name for name, token in proposal.given if not terms.counts(token)), None)
         if lapsed is not None:
             self._proposal = None
-            return _refused(f"{lapsed} no longer counts. Propose it anew")
+            return _refused(f"{lapsed} no longer counts. Propose it again")
         if is_among(terms.by, proposal.names):
             return _refused(f"{terms.by} has agreed to these already: somebody else must, too")
         proposal = replace(proposal, given=(*proposal.given, (terms.by, terms.token)))
@@ -275,7 +275,7 @@ def _refused(reason: str) -> Outcome:
 def _needs_reason(change: _Change) -> str:
     keys = list(change.loosened)
     shown = ", ".join(map(visible, keys[:SHOWN_RULES])) + (", …" if len(keys) > SHOWN_RULES else "")
-    return f"Not applied: this may loosen {shown}. Say why, the reason is recorded with it"
+    return f"Not applied: this may loosen {shown}. Give a reason: it is recorded with the change"
 
 
 def _still_missing(people: int) -> str:
@@ -287,7 +287,7 @@ def _still_missing(people: int) -> str:
 
 
 def _success(change: _Change, live: Sequence[str]) -> str:
-    lines = [*change_lines(change.changes)] or ["the rules are the same, their texts differ"]
+    lines = [*change_lines(change.changes)] or ["the rules are the same; only their texts differ"]
     texts = change.rules.sources()
     stale = [
         path

@@ -146,8 +146,8 @@ def rule_sets(
         for others in ((), *users):
             if (rule := find_loosened_rule(read, (*files, *others), of_directory)) is not None:
                 raise SettingsError(
-                    f"[gateway]: rules: {name}: what this set of the working directory names would be "
-                    f"taken out of '{rule}'; name the tools in rules of your own"
+                    f"[gateway]: rules: {name}: what this set of the working directory names would no "
+                    f"longer be covered by '{rule}'; name the tools in rules of your own"
                 )
     return RuleSets(compiled, named)
 
@@ -476,9 +476,7 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
         found = tokens.find(read_secret(path))
         if found is not None and found.kind == kind:
             return
-        raise TokenError(
-            f"{path}: the token in it is not in force; delete the file to have a new one made"
-        )
+        raise TokenError(f"{path}: the token in it is not valid; delete the file to have a new one made")
     kinds = {each.name: each.kind for each in tokens.tokens() if each.login is None}
     if kinds.get(name, kind) != kind:
         raise TokenError(
@@ -600,9 +598,9 @@ class _Successor:
         try:
             await self._starter.resume(session, by=SUCCESSOR)
         except Exception as error:
-            _complain(f"session '{session}' of a server that ended does not go on here: {error}")
+            _complain(f"session '{session}' of a server that ended does not continue here: {error}")
         else:
-            _complain(f"session '{session}' of a server that ended goes on here")
+            _complain(f"session '{session}' of a server that ended continues here")
 
 
 class _GatewayRules:

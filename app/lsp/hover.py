@@ -57,7 +57,7 @@ def _about_statement(statement: Statement, analysis: Analysis) -> Iterator[str]:
         case Let():
             yield from _about_let(statement)
         case Allowance(tool=tool):
-            yield f"calls of {tool} that cannot be read need no approval for that"
+            yield f"calls of {tool} that cannot be fully analysed need no approval for that"
         case rule:
             yield from _about_rule(rule, analysis)
 

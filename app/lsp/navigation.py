@@ -78,7 +78,7 @@ def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
     if here.role not in VALUE_ROLES and any(each.role == "own" for each in found):
         raise RenameError(f"{visible(quote(here.name))} is also a tool's own name")
     if analysis.rules is None:
-        raise RenameError("the file has errors, behind which names are not found: correct them first")
+        raise RenameError("the file has errors, after which names are not found: fix them first")
     return here
 
 

@@ -43,7 +43,7 @@ def record_lines(origin: Origin) -> list[str]:
     """Lines with the recorded source of a session, one value each: `api_base: http://192.0.2.7/v1`."""
     values = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
     heading = (
-        f"session '{visible(origin.session)}' was imported: only its conversation and its nets go on."
+        f"session '{visible(origin.session)}' was imported: only its conversation and its nets continue."
     )
     if not values:
         return [f"{heading} Its record does not say how it ran"]
@@ -66,10 +66,10 @@ def refusal(origin: Origin, at: int | None, database: Location | None) -> list[s
 def remedy(origin: Origin, at: int | None, database: Location | None) -> str:
     """Sentence that says what to do instead."""
     if is_flow(origin.source):
-        return "A run of a flow does not go on from an import: begin one with interlock flow run FLOW"
+        return "A run of a flow cannot continue from an import: start one with interlock flow run FLOW"
     if is_acp(origin.source):
-        return "An agent that speaks ACP does not go on from an import: begin with interlock acp"
-    return f"Name its agent on the line: {resume_command(origin, at, database)}"
+        return "An agent that speaks ACP cannot continue from an import: start it with interlock acp"
+    return f"Name its agent on the command line: {resume_command(origin, at, database)}"
 
 
 def is_resumable(origin: Origin) -> bool:

@@ -139,7 +139,7 @@ class ServerRules:
             raise AgentSpecError(
                 [
                     f"mode: nothing is blocked in shadow mode, and {', '.join(guarded)} of this server "
-                    "takes several people. Start in enforce mode; others can confirm shadow mode there"
+                    "needs several people. Start in enforce mode; others can confirm shadow mode there"
                 ]
             )
 

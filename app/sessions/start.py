@@ -27,7 +27,7 @@ from .acp_resume import acp_command, is_acp
 from .imported_session import is_resumable, refusal
 from .server_rules import ServerRules
 
-NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
+NO_TASK = "Task: what should the agent do? An agent file may have a task of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,10 @@ async def resume_or_branch(
     if is_flow(started_from):
         if at is not None or task is not None:
             raise AgentSpecError(
-                [f"session '{found}' is a run of a flow: it goes on after its last step, without a task"]
+                [
+                    f"session '{found}' is a run of a flow: it continues after its last step, "
+                    "without a task"
+                ]
             )
         from ...engine.flows import FlowError
         from .flow_start import resume_recorded_flow
@@ -155,7 +158,7 @@ async def resume_or_branch(
     if is_acp(started_from):
         command = acp_command(found, await hub.recorded(found), hub.database)
         raise AgentSpecError(
-            [f"session '{found}' goes on with the command that its agent was started with: {command}"]
+            [f"session '{found}' continues with the command that started its agent: {command}"]
         )
     own = prepared or await _recorded_agent(hub, origin, server, at, max_cost)
     agent = await own.agent()
@@ -208,8 +211,8 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
         raise AgentSpecError(
             [
                 f"session '{session_id}' was not started by `interlock run` or the console's form, so "
-                "nothing says how to make its agent again; its program can use Hub.resume_session, and "
-                "an external agent comes back by itself"
+                "it is not known how to make its agent again; its program can use Hub.resume_session, "
+                "and an external agent comes back by itself"
             ]
         )
     try:

@@ -34,8 +34,8 @@ def not_told(state: SessionState) -> str:
     match state.kind:
         case "flow":
             return (
-                f"Session '{visible(state.id)}' runs flow '{visible(state.agent)}', which goes by its "
-                "graph: it cannot be told anything. What it asks is answered in the queue."
+                f"Session '{visible(state.id)}' runs flow '{visible(state.agent)}', which follows its "
+                "graph: it takes no messages. What it asks is answered in the queue."
             )
         case "outside":
             return str(ExternalSessionError(state.id))

@@ -51,7 +51,7 @@ def _theme(name: str | None) -> str | None:
 
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean '{close[0]}'? Known" if close else "known"
-    raise SettingsError(f"theme: there is no theme '{name}'; {hint}: {', '.join(known)}")
+    raise SettingsError(f"theme: unknown theme '{name}'; {hint}: {', '.join(known)}")
 
 
 def _keys(settings: list[KeySetting]) -> Mapping[str, str]:

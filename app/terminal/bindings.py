@@ -78,7 +78,7 @@ FOCUS_KEYS = (
         "app.focus_previous",
         "previous part",
         "focus.previous",
-        "Go to the part before",
+        "Go to the previous part",
         show=False,
         priority=True,
     ),

@@ -61,7 +61,7 @@ def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
         raise EditorError(f"{name} is '{environ[name]}', which no shell could read: {error}") from error
     program = words[0] if words else ""
     if which(program, path=environ.get("PATH")) is None:
-        raise EditorError(f"'{program}' was not found: set {name} to an editor that is there")
+        raise EditorError(f"'{program}' was not found: set {name} to an installed editor")
     # Not every editor knows `--`; no whole path looks like an option, a command or an address.
     return [*words, os.path.abspath(path)]
 

@@ -118,7 +118,7 @@ def _problems(setting: KeySetting, ids: Iterable[str]) -> Iterator[str]:
         yield f"[keys] there is no action '{binding}'; {hint}the console's help shows every name"
         return
     if not setting.keys:
-        yield f"[keys] '{binding}' needs a key; remove the line to have its usual one"
+        yield f"[keys] '{binding}' needs a key; remove the line to get the default"
     for key in setting.keys:
         if not is_key(key):
             close = get_close_matches(key, sorted(_NAMED | set(KEY_TO_UNICODE_NAME)), n=1)
@@ -127,7 +127,7 @@ def _problems(setting: KeySetting, ids: Iterable[str]) -> Iterator[str]:
         elif setting.project and (decides(binding) or rights_for(binding) != "look"):
             does = "decides" if decides(binding) else "changes something"
             yield (
-                f"[keys] '{binding}' {does}, so its key may stand in the user's own file only: agents "
+                f"[keys] '{binding}' {does}, so its key is allowed in the user's own file only: agents "
                 "may write in the working directory; move the line there"
             )
         elif decides(binding) and normalize_key(key) in ACCIDENTAL:

@@ -43,7 +43,7 @@ PLANNED = {
     "runs": Look("●", "runs without approval", MUTED),
     "planned": Look("✓", "approved with the plan", "$text-success"),
     "may_ask": Look("?", "may need approval", "$text-warning"),
-    "asks": Look("◐", "needs approval all the same", "$text-warning"),
+    "asks": Look("◐", "still needs approval", "$text-warning"),
     "blocked": Look("■", "blocked", "$text-error"),
     "open": Look("?", "may be blocked", "$text-warning"),
 }

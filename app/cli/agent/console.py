@@ -27,7 +27,7 @@ from ..options import (
 
 FAILED = 1
 OWN_HUB_OPTIONS = {
-    "operator": ("--as", "the server knows by your token who decides"),
+    "operator": ("--as", "the server knows who decides by your token"),
     "db": ("--db", "the server has the journal"),
     "redact": ("--redact", "the server masks what it sends; name the fields where it is started"),
 }
@@ -61,7 +61,7 @@ def _on_journal(args: argparse.Namespace) -> int:
     from ...hosting.host import show, watch
 
     for name in {"session", "approval"} & args.typed:
-        return refuse("console", f"--{name} goes with --connect: a server has it")
+        return refuse("console", f"--{name} needs --connect: a server has it")
     try:
         if args.read_only:
             return watch(database(args), args.operator, redaction(args), args.appearance)
@@ -87,7 +87,7 @@ def connect(args: argparse.Namespace) -> int:
 
     for name, (option, reason) in OWN_HUB_OPTIONS.items():
         if name in args.typed:
-            return refuse("console", f"{option} does not go with --connect: {reason}. Leave it out")
+            return refuse("console", f"{option} cannot be used with --connect: {reason}. Leave it out")
     try:
         return attach(
             *_operator_connection(args),

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     if is_action(command):
         used = any(value is not None for value in typed.values())
         if used or (command[0] == "logout" and client != ClientOptions()):
-            return refuse("mcp", f"{command[0]} takes the URL of the server, and no such option")
+            return refuse("mcp", f"{command[0]} takes the URL of the server, but none of these options")
         return run_action(command[0], command[1], client)
     try:
         if client != ClientOptions():
@@ -230,6 +230,8 @@ def _headers(lines: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
             )
         filled = re.sub(r"\$\{(\w+)\}", variable, value.strip())
         if not re.fullmatch(r"[\x20-\x7e\t]*", filled):
-            raise ValueError(f"--header: the value of {name.strip()} holds what HTTP cannot send")
+            raise ValueError(
+                f"--header: the value of {name.strip()} contains characters that HTTP cannot send"
+            )
         headers[name.strip()] = filled
     return headers

@@ -89,7 +89,7 @@ async def _log_in(file: LoginFile, client: ClientOptions) -> int:
 
     login = await log_in(file, _show, _lines(), client.registered(os.environ))
     if login is None:
-        print(f"{visible(file.url)} answers without a login.")
+        print(f"{visible(file.url)} does not require a login.")
         return 0
     issuer = "" if login.issuer is None else f" by {visible(login.issuer)}"
     print(f"Logged in at {visible(login.url)}{issuer}: {file.path}")

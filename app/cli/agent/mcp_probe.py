@@ -17,7 +17,7 @@ LONGEST: Final = 8 << 20
 VERSION: Final = "2025-06-18"
 UNSEEN: Final = (
     "resources, prompts and what the server does on its own pass without a decision",
-    "a client that starts the server without `interlock mcp` passes no gate",
+    "a client that starts the server without `interlock mcp` bypasses the gate",
 )
 
 

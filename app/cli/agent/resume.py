@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if args.headless and args.task is None and args.at is not None:
         return refuse(
             "resume",
-            "a new session has nothing open to go on with, so without a screen it needs a task: what is "
-            "it to do?",
+            "a new session has nothing open to continue, so without a screen it needs a task: what "
+            "should it do?",
         )
     from ....engine.history.errors import JournalError, SessionNotFound
     from ....engine.history.journal.reader import open_reader
@@ -117,8 +117,8 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
             options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
             raise AgentSpecError(
                 [
-                    f"{options}: only for a session that was imported; '{session.id}' goes on "
-                    "as its record says. Leave it out, or start a new session: interlock run"
+                    f"{options}: only for a session that was imported; '{session.id}' "
+                    "continues as its record says. Leave it out, or start a new session: interlock run"
                 ]
             )
         return None

@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         task = args.task or ""
         if NO_MODEL in error.problems and IMPORTED.fullmatch(task):
             print(
-                f"interlock run: '{task}' was taken for the task, as there is no module "
-                f"'{task.partition('.')[0].partition(':')[0]}' to find from here",
+                f"interlock run: '{task}' was taken as the task, because no module "
+                f"'{task.partition('.')[0].partition(':')[0]}' was found from here",
                 file=sys.stderr,
             )
         if os.environ.get("INTERLOCK_DEBUG"):

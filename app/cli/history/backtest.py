@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ....engine.history.journal.reader import HistoryReader
     from ....rules import RuleSet
 
-NOTHING = "Nothing was judged: what was chosen holds no call."
+NOTHING = "Nothing was judged: the selection contains no calls."
 LOGGED = (
-    "In message logs no gate decided: a call that has a result counts as allowed, and as a success "
-    "unless the log says that it failed, for which OpenAI's messages have no place."
+    "Message logs hold no decisions of a gate: a call that has a result counts as allowed, and as a "
+    "success unless the log says that it failed, which OpenAI's messages cannot say."
 )
 
 

@@ -104,7 +104,7 @@ def _compared(path: Path, journal: Location) -> ExportComparison:
     if export.check.fault is not None:
         raise ValueError(
             f"'{path}' is not as it was exported: {export.check.fault.message}. "
-            "Compare with an export that is whole."
+            "Compare with an intact export."
         )
     return ExportComparison(path.name, compare(journal, export))
 
@@ -307,8 +307,8 @@ def _import(args: argparse.Namespace, journal: Location) -> int:
     import_session(export, journal, _key(args))
     masked = f", {export.check.masked} masked" if export.check.masked else ""
     events = count(export.check.events, "event")
-    print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.")
-    print("Whoever made the file wrote all that is in it: a whole chain says only that it fits.")
+    print(f"Imported {visible(export.session)}: {events}{masked}, its chain intact.")
+    print("The file's author wrote all of it: an intact chain shows only that it is consistent.")
     return 0
 
 
@@ -336,7 +336,7 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
             what += f", {count(questions, 'question')} still open"
         print(f"  {visible(stub.session)}  {what}")
     for session in done.held:
-        print(f"  {visible(session)}  stays: it did not end, and a server has it")
+        print(f"  {visible(session)}  stays: it has not ended, and a server has it")
     for session, streams in done.unsent.items():
         print(f"  {visible(session)}  stays: not sent yet by {visible(', '.join(streams))}")
     for check in done.kept:
@@ -352,11 +352,11 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
         print(
             f"  Audit streams have still to send {count(len(done.unsent), 'session')}: prune after that."
         )
-        print(f"  Of a stream that is used no more remove its {where}.")
+        print(f"  For a stream that is no longer used, remove its {where}.")
         print("  With --even-unsent they go, and are never sent.")
     if done.lingers:
-        print("  Somebody reads the journal: what was removed is overwritten when they stop")
-        print("  and a console or another prune opens it again.")
+        print("  Another program reads the journal: what was removed is overwritten when")
+        print("  it stops and a console or another prune opens it again.")
     for copy in _copies(journal) if done.pruned else []:
         print(f"  A copy from before an upgrade may still have them:\n  {visible(str(copy))}")
     return BROKEN if done.kept else 0
@@ -380,12 +380,12 @@ def _old_enough(text: str) -> timedelta:
 def _rebuild(_: argparse.Namespace, journal: Location) -> int:
     done = rebuild(journal)
     for session in done.mended:
-        print(f"  {visible(session)}  had a line that its events do not make")
+        print(f"  {visible(session)}  had a line that did not match its events")
     if done.decisions:
-        print("  the list of decisions was not what the events make")
+        print("  the list of decisions did not match the events")
     if done.held:
-        print(f"  {count(len(done.held), 'session')} that a server has: not looked at")
-    were = f"{len(done.mended)} mended" if done.mended else "all were right"
+        print(f"  {count(len(done.held), 'session')} that a server has: not checked")
+    were = f"{len(done.mended)} corrected" if done.mended else "all were correct"
     print(f"Rebuilt the lines of {count(done.sessions, 'session')}: {were}.")
     return 0
 

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         parts.append(count(copied.stubs, "stub"))
     parts += [f"{count(n, 'line')} of {LOGS[name]}" for name, n in copied.lines.items() if n]
     print(f"Copied {', '.join(parts)} to {visible(str(target))}.")
-    print("Every chain was checked there, and ends as it did.")
+    print("Every chain was checked there, and ends as in the source.")
     return 0
 
 
@@ -95,7 +95,7 @@ def _upgrade(args: argparse.Namespace) -> int:
     print(f"Upgraded the journal from schema {visible(done.before)} to {visible(done.found.number)}.")
     older = ", ".join(done.found.compatible)
     print(
-        f"Servers of schema {visible(older)} may go on beside it."
+        f"Servers of schema {visible(older)} may keep using it."
         if older
         else "No older version can use it any more."
     )

@@ -21,8 +21,8 @@ NO_CALLS = (
     "--db."
 )
 WARNING = (
-    "What held in this history says nothing of calls that are not in it. Read each rule, then write it "
-    "into your file and run `interlock check` and `interlock test`."
+    "What held in this history says nothing about calls that are not in it. Read each rule, then write "
+    "it into your file and run `interlock check` and `interlock test`."
 )
 
 

@@ -42,7 +42,7 @@ NO_SERVER_RULES = (
 )
 
 OUTDATED_HOOKS = (
-    "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
+    "These hooks are from an older Interlock: what a project sets in an agent's environment can switch "
     "them off. Install them again: interlock hook install {agent}"
 )
 NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
@@ -322,7 +322,7 @@ def _edited_call(hook: _Hook, event: PreToolUse, client: HookClient, judged: Hoo
             "allow",
             judged.reason or "approved in Interlock with another input",
             updatedInput=judged.input,
-            additionalContext="An operator changed the input of this call. What it was made with is: "
+            additionalContext="An operator changed the input of this call. It was made with: "
             + json.dumps(judged.input, ensure_ascii=False),
         )
     with suppress(HookError):

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from .command_line import HookLine
 
 TRUST = (
-    "Codex passes over hooks without a word until you have trusted them: open /hooks in it now, and\n"
-    "again after every change of them."
+    "Codex silently skips hooks until you have trusted them: open /hooks in it now, and\n"
+    "again after every change to them."
 )
 NO_RULES = (
-    "{} names no rules, so hooks start no server, and every call is blocked where none runs. Name some, "
-    'as in [serve] rules = ["FILE"], and install the hooks again.'
+    "{} names no rules, so hooks start no server, and every call is blocked when none is running. Name "
+    'some, as in [serve] rules = ["FILE"], and install the hooks again.'
 )
 IN_PROJECT = (
     "Hooks run {}, which is in the project: an agent that may write there can replace it. Install "
-    "Interlock elsewhere, as pipx and uv tool do, and install the hooks again with that one."
+    "Interlock elsewhere, as pipx and uv tool do, and install the hooks again from there."
 )
-TRUST_PROJECT = "It reads those of a project only where it trusts the project."
+TRUST_PROJECT = "It reads a project's hooks only if it trusts the project."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +104,7 @@ def _stop() -> int:
     for path in sockets:
         print(f"Ended the server at {path}")
     if not sockets:
-        print("No server runs that a hook has started")
+        print("No server that a hook started is running")
     return 0
 
 
@@ -121,9 +121,9 @@ def _change_settings(args: argparse.Namespace) -> int:
         if args.part == "install":
             _install(args, path, project)
         elif uninstall(args.agent, path):
-            print(f"Took the hooks out of {path}")
+            print(f"Removed the hooks from {path}")
         else:
-            print(f"There are no hooks of Interlock in {path}")
+            print(f"There are no Interlock hooks in {path}")
     except ValueError as error:  # HookInstallError and SettingsError, too
         return refuse("hook", error)
     return 0
@@ -144,7 +144,7 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
     changed = install(args.agent, path, own_command(), wait, line)
     print(f"{'Wrote the hooks into' if changed else 'The hooks are in'} {path}")
     if any_outdated(before):
-        print("Those that stood there could be switched off by a project's environment.")
+        print("The previous ones could be switched off by a project's environment.")
     print(f"A call waits for an operator for {wait:.0f} s; then it is denied.")
     if args.agent == "codex":
         print(TRUST)
@@ -158,7 +158,7 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
     doubled = installed_commands(args.agent, elsewhere) if project is not None else []
     if doubled:
         print(
-            f"Interlock's hooks are in {elsewhere} too, so each call is asked about twice; take one out.",
+            f"Interlock's hooks are in {elsewhere} too, so each call is asked about twice; remove one.",
             file=sys.stderr,
         )
     if any_outdated(doubled):

@@ -204,7 +204,7 @@ def _read(path: Path) -> tuple[str | None, JsonObject]:
         found: object = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise HookInstallError(
-            f"{path}: is not JSON ({error}); mend it first, nothing was changed"
+            f"{path}: is not JSON ({error}); fix it first, nothing was changed"
         ) from error
     if not isinstance(found, dict):
         raise HookInstallError(f"{path}: expected an object of settings; nothing was changed")
@@ -215,7 +215,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
     """Object with unique keys: writing one with repeated keys would lose values."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key appears twice in one object")
     return found
 
 
@@ -266,7 +266,7 @@ def weak_points(hook: InstalledHook) -> Iterator[str]:
     if own is not None and isinstance(timeout, int | float) and timeout < int(own[1]):
         yield f"is cut off after {timeout:g} s, and its answer may take {own[1]} s"
     if not hook.command.rstrip().endswith("; exit 2; }"):
-        yield "does not end with code 2 where its command fails, so a failure may let calls run"
+        yield "does not exit with code 2 when its command fails, so a failure may let calls run"
 
 
 def _table(value: object) -> JsonObject:

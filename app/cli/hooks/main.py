@@ -19,7 +19,7 @@ from .command_line import HookLine
 FAILED = 2
 LATE = "Interlock could not answer in time, so this is blocked."
 RESUME = (
-    "No tool runs until this is mended. Start a server with `interlock serve`, or take the hook out with "
+    "No tool runs until this is fixed. Start a server with `interlock serve`, or take the hook out with "
     "`interlock hook uninstall {agent}`."
 )
 

@@ -30,11 +30,11 @@ from .install import (
 
 LIMITS: Final = {
     "claude-code": (
-        "commands that its user runs with `!` and what an allowed command does itself pass no hook",
+        "commands that its user runs with `!` and what an allowed command itself does go through no hook",
     ),
     "codex": (
-        "hooks that were not trusted in `/hooks` are passed over, which no command can see",
-        "what an allowed command does itself passes no hook",
+        "hooks that were not trusted in `/hooks` are skipped, which no command can detect",
+        "what an allowed command itself does goes through no hook",
     ),
 }
 
@@ -68,7 +68,7 @@ def findings(agent: str, project: Path, *, timeout: float = 120.0) -> Iterator[F
     if not before:
         where = ", ".join(map(str, paths))
         yield Finding(
-            f"No hook of Interlock is in {where}: no call is asked about. "
+            f"No Interlock hook is in {where}: no call is asked about. "
             f"Install them: interlock hook install {agent}",
             fault=True,
         )

@@ -38,7 +38,7 @@ START_TIMEOUT = 20.0
 """Seconds that a server may take to begin."""
 CONNECT_TIMEOUT = 5.0
 """Seconds that one may take to greet."""
-STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
+STILL_STARTING = "its server is still starting; make the call again in a moment (its output is in {})"
 NOT_WITH_PROJECT = (
     "a server could not be started with the rules that the project adds: they do not compile, or take "
     "calls from yours; {} says why"
@@ -187,7 +187,7 @@ def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return rules_to_start(line.rules, environ)
     except SettingsError as error:
-        raise HookError(f"no server runs, and none was started: {error}") from error
+        raise HookError(f"no server is running, and none was started: {error}") from error
 
 
 @contextmanager
@@ -262,7 +262,7 @@ def _spawned(
     try:
         config.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise HookError(f"{config}: cannot be made: {error.strerror}") from error
+        raise HookError(f"{config}: cannot be created: {error.strerror}") from error
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         try:
             # Its paths are relative to its start: with the user's settings, not where an agent writes.

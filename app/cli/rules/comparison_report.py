@@ -50,7 +50,7 @@ def as_lines(comparison: Comparison, old: str) -> Iterator[str]:
     for text in comparison.unknown:
         yield from _indented(f"not known: {visible(text)}", 2)
     if not comparison.differences:
-        yield "  No difference was found beside that."
+        yield "  No other difference was found."
 
 
 def _way(each: Difference) -> str:

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     out: Path | None = args.out
     suffix = ".mmd" if out is None else out.suffix.lower()
     if suffix not in formats:
-        text = f"'{out}' ends in no format that can be drawn: {', '.join(formats)}"
+        text = f"'{out}' does not end in a format that can be drawn: {', '.join(formats)}"
         return refuse("draw", visible(text))
     try:
         nets = load_rules(args.file).registry

@@ -54,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
     except FileExistsError:
         return refuse(COMMAND, f"'{args.out}' is there already; --force replaces it", BAD_INPUT)
     except UnicodeDecodeError as error:
-        return refuse(COMMAND, f"a file is no UTF-8 text: {error}", BAD_INPUT)
+        return refuse(COMMAND, f"a file is not UTF-8 text: {error}", BAD_INPUT)
     except (OSError, PermissionsError, RuleError) as error:
         return refuse(COMMAND, error, BAD_INPUT)
     skipped = len(draft.skipped)
     print(
-        f"{draft.carried:,} of the entries carried over, {skipped:,} not, or not wholly"
+        f"{draft.carried:,} of the entries carried over, {skipped:,} not, or only in part"
         f"{': see the end of the rules' if skipped else ''}.",
         file=sys.stderr,
     )

@@ -310,7 +310,7 @@ class _Run:
         ongoing = self._last_call()
         decision = await ongoing.settle()
         if decision is not None:
-            raise _DivergedError(step.spot, f"expected a question to answer, got {_got(decision)}")
+            raise _DivergedError(step.spot, f"expected a request to answer, got {_got(decision)}")
         self._refused = ongoing.answer(step.approved, step.reason, step.by)
         await ongoing.settle()
 
@@ -322,7 +322,7 @@ class _Run:
         decision = await ongoing.settle()
         if not ongoing.expected and (decision is None or decision.block):
             outcome = "ask" if decision is None else "block"
-            remedy = f"write below it, if that is meant: expect {outcome}"
+            remedy = f"if that is intended, write below it: expect {outcome}"
             if self._refused is not None:
                 remedy = f"{self._refused}; {remedy}"
             raise _DivergedError(

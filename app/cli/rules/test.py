@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\n{scenarios}, {failed} failed." if failed else f"\n{scenarios}, all as expected.")
     if errors:
         found = f"{errors} {'error' if errors == 1 else 'errors'}"
-        print(f"\n{found} in what was to be tested.", file=sys.stderr)
+        print(f"\n{found} in the files to be tested.", file=sys.stderr)
     if args.junit is not None:
         from .junit import as_junit
 

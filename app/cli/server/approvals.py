@@ -191,11 +191,11 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
     request = await _find(client, args.request)
     approved = args.part == "approve"
     if approved and request.wants is not None:
-        raise RequestError(f"{request.id} wants an answer that is filled in: use a console")
+        raise RequestError(f"{request.id} has a form to fill in: use a console")
     claim = request.claim
     # Who overrides a person does so each time: no setting can have said it.
     if claim is not None and "claimed" not in args.typed and not same_person(claim.by, args.operator):
-        raise RequestError(f"{claim.by} has {request.id}: to decide it all the same, add --claimed")
+        raise RequestError(f"{claim.by} has {request.id}: to decide it anyway, add --claimed")
     outcome: Outcome = await client.decide(
         request.id,
         approved=approved,

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     lift = "lift" in args.typed
     try:
         if lift and not (args.reason or "").strip():
-            raise ValueError('to lift a freeze takes a reason: interlock freeze --lift "REASON"')
+            raise ValueError('lifting a freeze needs a reason: interlock freeze --lift "REASON"')
         return asyncio.run(_freeze(*operator_connection(args), args, lift=lift))
     except GatewayError as error:
         return refuse("freeze", error, FAILED)

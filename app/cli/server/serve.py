@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...config.rule_texts import RuleTexts
 
 IN_CLEAR = (
-    "{} can be reached from elsewhere, and what is sent there can be read on the way, tokens too. "
+    "{} can be reached from elsewhere, and what is sent there can be read on the way, including tokens. "
     "Serve TLS with --certificate and --key, or listen on 127.0.0.1"
 )
 
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
             idle = (
                 ""
                 if serving.idle_exit is None
-                else f", or {args.idle_exit} without a session and a connection"
+                else f", or {args.idle_exit} without sessions and connections"
             )
             print(f"Listening on {where}", flush=True)
             print(f"agents connect with the token in {agent}")
@@ -172,8 +172,8 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
     texts = texts.with_files([*rules, *added_rules])
     if (rule := find_loosened_rule(texts, rules, added_rules)) is not None:
         raise SettingsError(
-            f"--added-rules: what {', '.join(added_rules)} names would be taken out of '{rule}', and "
-            "agents may write there; name the tools in rules of your own"
+            f"--added-rules: what {', '.join(added_rules)} names would no longer be covered by "
+            f"'{rule}', and agents may write there; name the tools in rules of your own"
         )
     return texts
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([each._asdict() for each in servers], indent=2))
     elif not servers:
-        print(f"No server writes {visible(str(journal))}. Start one with: interlock serve --db URL")
+        print(f"No server writes to {visible(str(journal))}. Start one with: interlock serve --db URL")
     else:
         _print(servers)
     if not args.json:

@@ -89,11 +89,11 @@ def run(args: argparse.Namespace) -> int:
             case "revoke":
                 operator = tokens.revoke(args.name)
                 keys = (
-                    " Nor does any passkey that was enrolled under that name until now count, at any "
-                    "journal of this user's servers: who has the name next enrolls their own."
+                    " Passkeys enrolled under that name until now no longer count either, at any journal "
+                    "of this user's servers: whoever has the name next enrolls their own."
                 )
                 _print_note(
-                    f"No token of '{visible(args.name)}' is valid any more.{keys if operator else ''}"
+                    f"'{visible(args.name)}' no longer has a valid token.{keys if operator else ''}"
                 )
             case _:
                 _list(tokens, as_json=bool(args.json))
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 def _rotate(args: argparse.Namespace, tokens: TokenFile) -> str:
     labels = _labels(args)
     if args.no_labels and labels:
-        raise ValueError("--no-labels: leave it out, or --label")
+        raise ValueError("--no-labels cannot be used with --label; leave out one of them")
     return tokens.rotate(
         args.name,
         overlap=age(args.overlap).total_seconds() if args.overlap else 0.0,
@@ -139,7 +139,7 @@ def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
         _save(args.out.expanduser(), issue)
     note = "" if owner is None else f" Its owner is {visible(owner)}."
     if rights is not None:
-        note += f" Of kind {rights}: {ABOUT[rights]}."
+        note += f" Its kind is {rights}: {ABOUT[rights]}."
     operators = [each.name for each in tokens.tokens() if each.kind == "operator"]
     if owner is not None and not is_among(owner, operators):
         note += " No operator has a token under that name yet."

@@ -76,7 +76,7 @@ def _run_part(args: argparse.Namespace) -> int:
             return _list_keys(database(args))
         if args.part == "revoke":
             login = revoke_login(args.id)
-            print(f"Login {login.id} is ended: {login.browser or 'a browser'}", file=sys.stderr)
+            print(f"Login {login.id} was revoked: {login.browser or 'a browser'}", file=sys.stderr)
             return 0
         found = kept_logins()
     except TokenError as error:

@@ -23,7 +23,7 @@ from .target import TargetError
 BLOCK = 1 << 16
 BEGINNINGS = (b'{"after":', b'{"action":', b'{"activity_id":')
 """Beginnings of lines, whose members stand in the order of their names."""
-OTHER = "has lines that no stream wrote; name a file of its own"
+OTHER = "has lines that no stream wrote; name a separate file"
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class FileTarget:
             raise self._error("cannot be opened", error) from error
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise TargetError(f"'{self._shown}' is no plain file; name one")
+                raise TargetError(f"'{self._shown}' is not a regular file; name one")
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._repair(handle)
             self._sync_directory()

@@ -83,7 +83,7 @@ class PostingTarget:
             reason = visible(str(error) or type(error).__name__)
             raise TargetError(f"{self._address.name} cannot be reached: {reason:.200}") from error
         if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and self._shrink(len(lines), len(body)):
-            raise TooLargeError(f"{self._address.name} takes no {len(body)} bytes at a time")
+            raise TooLargeError(f"{self._address.name} does not take {len(body)} bytes at a time")
         if 200 <= status < 300:
             self.most, self.largest = MOST, None
             return

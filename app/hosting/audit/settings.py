@@ -78,7 +78,7 @@ def stream_address(text: str, base: Path | None = None) -> StreamAddress:
 def _path(text: str, base: Path | None) -> Path:
     path = Path(text).expanduser() if base is None else Path(resolve_in(base, text))
     if not path.is_absolute():
-        raise ValueError(f"expected a whole path, as /var/log/interlock.jsonl, found '{text:.60}'")
+        raise ValueError(f"expected an absolute path like /var/log/interlock.jsonl, found '{text:.60}'")
     return path
 
 
@@ -126,10 +126,10 @@ def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
     """Headers that can be sent; the error of a client that cannot would have the value, a secret."""
     for name, value in given.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise ValueError(f"expected names of headers, as Authorization, found '{visible(name):.60}'")
+            raise ValueError(f"expected names of headers like Authorization, found '{visible(name):.60}'")
         if not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?", value):
             raise ValueError(
-                f"the value of {name} cannot be sent; expected printable ASCII, and no blank or line "
+                f"the value of {name} cannot be sent; expected printable ASCII, and no space or line "
                 "break at its ends"
             )
     return given
@@ -163,13 +163,13 @@ class AuditSettings(SettingsTable):
         str | None,
         AfterValidator(_signing),
         Field(repr=False),
-        Key("`whsec_` and 32 bytes in base64, with which what is posted is signed"),
+        Key("`whsec_` and 32 bytes in base64: the key that signs what is posted"),
     ] = None
     headers: Annotated[
         Mapping[str, str],
         AfterValidator(_headers),
         Field(repr=False),
-        Key('headers of what is posted, `{ Authorization = "Bearer …" }`'),
+        Key('headers of each post, `{ Authorization = "Bearer …" }`'),
     ] = {}
     ca: Annotated[
         str | None,
@@ -187,8 +187,8 @@ class AuditSettings(SettingsTable):
         int,
         Field(strict=True, ge=LEAST_BYTES, le=MOST_BYTES),
         Key(
-            f"bytes of a message of syslog, {SYSLOG_BYTES} by default; of larger events the content is "
-            "left out, and its hash stays"
+            f"largest syslog message in bytes, {SYSLOG_BYTES} by default; a larger event is sent without "
+            "its content, but with the content's hash"
         ),
     ] = SYSLOG_BYTES
 

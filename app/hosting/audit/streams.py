@@ -155,7 +155,7 @@ class AuditStream:
             log.warning("the audit stream to %s does not work: %s", self.state.name, problem)
             self._tell(
                 f"The audit stream to {visible(self.state.name)} does not work: {problem}. Nothing is "
-                "lost: it goes on from there, as soon as it works again."
+                "lost: it continues from there as soon as it works again."
             )
         self.state.problem = problem
         if self._attempts % LET_GO_AFTER == 0:
@@ -323,8 +323,8 @@ def _tls(settings: AuditSettings) -> ssl.SSLContext:
             context.load_cert_chain(settings.certificate, password=lambda: b"")
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"[audit]: ca or certificate cannot be used: {error}; each is a file in PEM, and the "
-            "second has its key, without a password, in it"
+            f"[audit]: ca or certificate cannot be used: {error}; each is a PEM file, and the "
+            "second also has its key, without a password"
         ) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -293,7 +293,9 @@ class _Streams(Collector):
 
     def collect(self) -> Iterable[Metric]:
         now = to_ms(utc_now())
-        sending = self._gauges("sending", "1 where this server sends the stream, else another one.")
+        sending = self._gauges(
+            "sending", "1 if this server sends the stream; otherwise another one does."
+        )
         backlog = self._gauges("backlog_events", "About how many events wait to be sent.")
         oldest = self._gauges("oldest_seconds", "Age of the oldest of them.")
         sent = CounterMetricFamily(f"{STREAM}_sent_events", "Events that were sent.", labels=["stream"])

@@ -99,7 +99,7 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
     service = Apprise()
     # Its parameters are typed in part only, and so is what it captures.
     if not service.add(address):  # pyright: ignore[reportUnknownMemberType]
-        raise SendError(f"{name}://… is no address that Apprise can read")
+        raise SendError(f"{name}://… is not an address that Apprise can read")
     said: list[str] = []
 
     def note(entry: NotifyLogEntry, service: object) -> None:

@@ -104,7 +104,7 @@ def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | N
     if request.hidden or any(map(holds_mask, (*names, *texts))):
         return "its input has masked text"
     if any(visible_words(each) != each for each in names) or not all(map(_is_plain, (*names, *texts))):
-        return "it has characters that are not seen, look like others, or change the direction"
+        return "it has characters that are invisible, look like others, or change the direction"
     if request.uninspectable is not None:
         return "it cannot be fully analysed"
     if request.preview is not None:

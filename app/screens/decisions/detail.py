@@ -143,7 +143,7 @@ def decision_blocks(
         ("mode", decision.mode, ""),
     ]
     if isinstance(body, CallDecided):
-        unclear = f"cannot be read to its end: {body.uninspectable}"
+        unclear = f"cannot be fully analysed: {body.uninspectable}"
         steps = (f"{s.net}: {s.transition}{' later' if s.deferred else ''}" for s in body.steps)
         edited = edited_words(body.edited_by, original, body.input) if body.edited else ""
         facts += [

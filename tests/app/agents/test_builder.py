@@ -123,7 +123,7 @@ class TestPrepared:
         assert "active: unknown net blok-rm; known: block-rm, limit-deploy-1" in said[0]
         assert "ANTHROPIC_API_KEY" in said[1]
         assert said[2].startswith("tools: unknown ssh; known: bash, ")
-        assert said[3].startswith("tools: absent_tools:x: no module 'absent_tools' can be found")
+        assert said[3].startswith("tools: absent_tools:x: no module 'absent_tools' was found")
         assert said[4] == f"workdir: {here}/nope is not a directory"
         assert len(said) == 5
 
@@ -205,7 +205,7 @@ class TestPrepared:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"read_only": ["absent"]}, "there is no {here}/absent for the sandbox to let in"),
+            ({"read_only": ["absent"]}, "the sandbox cannot let in {here}/absent: it does not exist"),
             ({"env": ["ABSENT_ONE", "HOME"]}, "runtime.env: not set in the environment: ABSENT_ONE"),
             ({"workdir": "/"}, "whole file system"),
         ],
@@ -392,10 +392,10 @@ class TestImportedAgent:
     def test_no_way_out_of_a_sandbox(self, here: Path) -> None:
         """A directory alone never moves an agent from the runtime it brings onto this machine."""
         runtime = {"kind": "local", "workdir": here}
-        assert "brings a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
+        assert "has a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
 
     def test_address_without_a_model(self, here: Path) -> None:
         """An address is a model's; the agent's own model is not redirected."""
-        assert "--api-base: my_agents:plain brings its model" in self.refused(
+        assert "--api-base: my_agents:plain has its own model" in self.refused(
             self.spec(here, "plain", api_base="http://127.0.0.1:1")
         )

@@ -86,7 +86,7 @@ class TestWords:
 
     def test_a_misspelt_rules_file_is_not_the_task(self) -> None:
         """A rules file that is not there stays one, so that it is named as missing."""
-        with pytest.raises(WordsError, match="what is the agent to do"):
+        with pytest.raises(WordsError, match="what should the agent do"):
             parsed("--rules", "a.rules", "deplyo.rules")
 
     @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ class TestWords:
             (["Ship", "it"], "found 'Ship' and 'it'; expected a task in quotes"),
             (["a.toml", "Ship", "it"], "found 'Ship' and 'it'; expected a task in quotes"),
             (["Ship", "--nonsense"], "unrecognized arguments: --nonsense"),
-            ([], "what is the agent to do"),
+            ([], "what should the agent do"),
         ],
     )
     def test_words_that_make_no_sense(self, line: list[str], message: str) -> None:

@@ -79,7 +79,10 @@ class TestTables:
                 "subagents.r.limits.max_steps: expected a number from 1, found 0",
             ),
             ("model = 'gpt-4o'", "subagents.r.model: 'gpt-4o': missing scheme"),
-            ("api_base = 'http://h/v1'", "subagents.r.api_base: an address is a model's; name the model"),
+            (
+                "api_base = 'http://h/v1'",
+                "subagents.r.api_base: an address belongs to a model; name the model",
+            ),
             ("api_key = 'x'", "unknown key 'subagents.r.api_key'|put it into the environment"),
             (
                 "runtime = 'sandbox'",
@@ -87,7 +90,7 @@ class TestTables:
             ),
             ("workdir = '.'", "r.workdir: a subagent has no 'workdir'|works in the agent's runtime"),
             ("rules = ['a']", "r.rules: a subagent has no 'rules'|under the session's rules"),
-            ("web_fetch = {}", "r.web_fetch: a subagent has no 'web_fetch'|the agent's counts"),
+            ("web_fetch = {}", "r.web_fetch: a subagent has no 'web_fetch'|the agent's applies"),
             ("mode = 'shadow'", "r.mode: a subagent has no 'mode'|in its mode"),
             ("gate = 'x'", "r.gate: a subagent has no 'gate'|under the session's rules"),
             ("task = 'x'", "r.task: a subagent has no 'task'|it gets its tasks from the agent"),

@@ -40,7 +40,7 @@ class TestPolicy:
         """What loosens a rule is not taken from where agents may write."""
         (tmp_path / "interlock.toml").write_text("[approvals]\nown_approvals = true\n", "utf-8")
         with pytest.raises(
-            SettingsError, match=r"own_approvals: may stand in .*config/interlock.toml only"
+            SettingsError, match=r"own_approvals: is allowed in .*config/interlock.toml only"
         ):
             approval_settings(
                 environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}, directory=tmp_path
@@ -50,7 +50,7 @@ class TestPolicy:
         ("line", "problem"),
         [
             ('expire = "soon"', "expire: expected a length of time such as 90d, 12w or 36h"),
-            ('expire = "0s"', "expire: expected some time, or 'never'"),
+            ('expire = "0s"', "expire: expected a length of time, or 'never'"),
             ("expire = 15", "expire: expected a length of time"),
             ('fuse = "soon"', "fuse: expected a length of time such as 90d, 12w or 36h"),
             ('fuse = "1h"', "fuse: expected at most 10 minutes, or 'none', found '1h'"),

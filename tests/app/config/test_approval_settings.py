@@ -30,8 +30,8 @@ class TestReasons:
         ("value", "problem"),
         [
             ('"no"', "expected a list"),
-            ("[1]", "texts of one line, found 1"),
-            ('["a\\nb"]', "texts of one line"),
+            ("[1]", "texts on one line each, found 1"),
+            ('["a\\nb"]', "texts on one line each"),
             ('["a","b","c","d","e","f","g","h","i","j"]', "at most 9, found 10"),
         ],
     )

@@ -75,7 +75,7 @@ class TestSlack:
             ("[notify.chat.teams]\n", r"chat: unknown setting 'teams'; known: slack"),
             (f'{LEAST}secret = "x"\n', r"chat\.slack: unknown setting 'secret'; known: webhook, sign"),
             ('[notify]\nchat = "slack"\n', r"chat: expected a table, found 'slack'"),
-            (f'[notify]\nto = "{WEBHOOK}"\n{LEAST}', "stands in to as well; name it once"),
+            (f'[notify]\nto = "{WEBHOOK}"\n{LEAST}', "is in to as well; name it once"),
             *(
                 (
                     f'[notify.chat.slack]\nwebhook = "{url}"\n',
@@ -103,7 +103,7 @@ class TestSlack:
         """An agent may write there, and would decide for itself."""
         (tmp_path / "interlock.toml").write_text(LEAST, "utf-8")
         with pytest.raises(
-            SettingsError, match=r"\[notify\]: chat: may stand in .*config/interlock.toml"
+            SettingsError, match=r"\[notify\]: chat: is allowed in .*config/interlock.toml"
         ):
             notify_settings(environ=environment(tmp_path, ""), directory=tmp_path)
 
@@ -132,7 +132,7 @@ class TestAccounts:
             (
                 '[operators.maria]\nslack = "T012/U034"\nsubject = "42"\n'
                 '[oidc]\nissuer = "https://id.example.com"\nclient_id = "x"',
-                r"maria\.slack: the role of who logs in at a provider .*: leave out slack or subject",
+                r"maria\.slack: the provider says the role of people .*: leave out slack or subject",
             ),
             ("[operators.maria]\nslack = 1", r"maria\.slack: expected text in quotes, found 1"),
         ],
@@ -147,7 +147,7 @@ class TestAccounts:
         """An agent may write there, and would name one that it can use."""
         (tmp_path / "interlock.toml").write_text('[operators.maria]\nslack = "T012/U034"\n', "utf-8")
         with pytest.raises(
-            SettingsError, match=r"operators\].*may stand in .*config/interlock.toml only"
+            SettingsError, match=r"operators\].*is allowed in .*config/interlock.toml only"
         ):
             slack_accounts(environ=environment(tmp_path, ""), directory=tmp_path)
 

@@ -116,7 +116,7 @@ class TestSubjects:
 
     def test_a_subject_without_a_provider(self, tmp_path: Path) -> None:
         """It is nobody's, and so is one that two have."""
-        with pytest.raises(SettingsError, match=r"ada\.subject: is of the provider in \[oidc\]"):
+        with pytest.raises(SettingsError, match=r"ada\.subject: belongs to the provider in \[oidc\]"):
             operators(environ=written(tmp_path, '[operators.ada]\nsubject = "42"\n'), directory=tmp_path)
         two = LEAST + '[operators.ada]\nsubject = "42"\n[operators.ben]\nsubject = "42"\n'
         with pytest.raises(SettingsError, match=r"ben\.subject: is that of 'ada', too"):

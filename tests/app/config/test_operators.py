@@ -81,7 +81,7 @@ class TestOperators:
                 "[operators.ada]\n[operators.Ada]",
                 "'ada' and 'Ada' are one person's: list each person onc",
             ),
-            ("[operators.al]\n[operators.a1]", "'al' and 'a1' are easily taken for each other"),
+            ("[operators.al]\n[operators.a1]", "'al' and 'a1' are easily confused"),
             ('[operators." "]', "an operator's name is one line"),
             ('operators = "ada"', "expected a table of settings"),
         ],
@@ -95,6 +95,6 @@ class TestOperators:
         """An agent may write there, and would make itself a friend."""
         (tmp_path / "interlock.toml").write_text(TWO, "utf-8")
         with pytest.raises(
-            SettingsError, match=r"operators\].*may stand in .*config/interlock.toml only"
+            SettingsError, match=r"operators\].*is allowed in .*config/interlock.toml only"
         ):
             read(tmp_path, "")

@@ -164,7 +164,7 @@ class TestNames:
         swapped.write_text(EVIL)
         done = command(project, "run", *LINES["run"](), "--headless", env=environment(project))
         assert done.returncode == 2
-        assert "would be taken out of 'block anything-else'" in done.stderr
+        assert "would no longer be covered by 'block anything-else'" in done.stderr
 
 
 class TestHookServer:
@@ -191,7 +191,9 @@ class TestHookServer:
                     environ=line.environment(hook.environment),
                 )
             [log] = hook.home.rglob("*.log")
-            assert "added.rules names would be taken out of 'block anything-else'" in log.read_text()
+            assert (
+                "added.rules names would no longer be covered by 'block anything-else'" in log.read_text()
+            )
             assert servers(hook) == []
 
 

@@ -164,7 +164,7 @@ class TestOddFiles:
         ("text", "message"),
         [
             ("#" * (MAX_FILE_BYTES + 1), "is larger than 1,048,576 bytes"),
-            ("a = " + "[" * 100_000, "is nested too deep"),
+            ("a = " + "[" * 100_000, "is nested too deeply"),
         ],
         ids=["long", "deep"],
     )

@@ -96,7 +96,7 @@ class TestTogether:
             notify_settings(
                 environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}, directory=tmp_path
             )
-        assert str(caught.value).count(": may stand in ") == 2
+        assert str(caught.value).count(": is allowed in ") == 2
 
 
 class TestDeclared:

@@ -35,7 +35,7 @@ RUN = ["run", "--model", "openai/x", "go"]
 ACP = ["acp", "--", "agent"]
 FLOW = ["flow", "run", "m:F"]
 SAID = (
-    r"interlock\.toml: {}: may stand in .*config\S*/interlock.toml only, since agents may write in the "
+    r"interlock\.toml: {}: is allowed in .*config\S*/interlock.toml only, since agents may write in the "
 )
 
 HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
@@ -191,7 +191,7 @@ class TestWalk:
             for value in may_not:
                 with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
                     said(tmp_path, words, table, name, value)
-                assert f"say it on the line: --{name.replace('_', '-')}" in str(caught.value)
+                assert f"give it on the command line: --{name.replace('_', '-')}" in str(caught.value)
 
     @pytest.mark.parametrize(
         ("table", "read", "declaration", "may"),
@@ -220,7 +220,7 @@ class TestWalk:
             if key in may:
                 read(**where, environ=environ)
                 continue
-            with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: may stand in .*config"):
+            with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: is allowed in .*config"):
                 read(**where, environ=environ)
 
     def test_no_option_is_called_like_one(self) -> None:
@@ -244,7 +244,7 @@ class TestWalk:
     def test_an_empty_table_hides_none_of_the_users(self, tmp_path: Path) -> None:
         """Where a directory may say nothing it may not say that nobody is told either."""
         (tmp_path / "interlock.toml").write_text("[notify]\n")
-        with pytest.raises(SettingsError, match=r"\[notify\]: may stand in"):
+        with pytest.raises(SettingsError, match=r"\[notify\]: is allowed in"):
             notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "c")}, directory=tmp_path)
 
 
@@ -277,9 +277,9 @@ class TestLooser:
 
     def test_out_of_the_users_sandbox(self, tmp_path: Path) -> None:
         """Tools run where the user has them run; who chose nothing may be given a sandbox."""
-        with pytest.raises(SettingsError, match="runtime: may stand in"):
+        with pytest.raises(SettingsError, match="runtime: is allowed in"):
             settled(tmp_path, RUN, here="runtime = 'local'", user="runtime = 'sandbox'")
-        with pytest.raises(SettingsError, match="workdir: may stand in"):
+        with pytest.raises(SettingsError, match="workdir: is allowed in"):
             settled(tmp_path, RUN, here="workdir = '.'", user="workdir = '/srv/agent'")
         assert settled(tmp_path, RUN, here="runtime = 'sandbox'", user="").runtime == "sandbox"
 
@@ -362,7 +362,7 @@ class TestRules:
         (tmp_path / "project" / "a.rules").write_text(added + "\n")
         here, user = "rules = ['a.rules']", "rules = ['mine.rules']"
         if refused:
-            with pytest.raises(SettingsError, match="taken out of 'block anything-else'"):
+            with pytest.raises(SettingsError, match="covered by 'block anything-else'"):
                 settled(tmp_path, ["serve"], here=here, user=user)
         else:
             assert len(settled(tmp_path, ["serve"], here=here, user=user).rules) == 2
@@ -434,7 +434,7 @@ class TestGateway:
         more.write_text(added + "\n")
         of_user = GatewaySettings(rules={"more": (str(more),)})
         assert rule_sets((str(mine),), of_user).names == {"more"}
-        with pytest.raises(SettingsError, match=r"rules: more: .* out of 'block anything-else'"):
+        with pytest.raises(SettingsError, match=r"rules: more: .* covered by 'block anything-else'"):
             rule_sets((str(mine),), of_user.model_copy(update={"added": of_user.rules}))
 
     def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
@@ -443,7 +443,9 @@ class TestGateway:
         (tmp_path / "more.rules").write_text("limit fetch to 9 per session\n")
         every, more = str(tmp_path / "all.rules"), str(tmp_path / "more.rules")
         for sets, name in (({"strict": (every,), "more": (more,)}, "more"), ({"x": (every, more)}, "x")):
-            with pytest.raises(SettingsError, match=rf"rules: {name}: .* out of 'block anything-else'"):
+            with pytest.raises(
+                SettingsError, match=rf"rules: {name}: .* covered by 'block anything-else'"
+            ):
                 rule_sets((), GatewaySettings(rules=sets, added={name: (more,)}))
 
     async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:

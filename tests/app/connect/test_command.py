@@ -100,9 +100,9 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("line", "said"),
         [
-            (["--as", "eve"], "--as does not go with --connect"),
-            (["--db", "x.db"], "--db does not go with --connect"),
-            (["--redact", "a"], "--redact does not go with --connect"),
+            (["--as", "eve"], "--as cannot be used with --connect"),
+            (["--db", "x.db"], "--db cannot be used with --connect"),
+            (["--redact", "a"], "--redact cannot be used with --connect"),
         ],
     )
     def test_options_that_are_the_server_s(

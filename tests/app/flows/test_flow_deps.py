@@ -34,9 +34,9 @@ class TestDeps:
     @pytest.mark.parametrize(
         ("name", "problem"),
         [
-            ("Dated", "ship:Dated: deps broke: "),
+            ("Dated", "ship:Dated: deps failed: "),
             ("BadDeps", "ship:BadDeps: deps has the key 'Stamps', expected a mapping from types"),
-            ("NoDeps", "ship:NoDeps: deps gave list, expected a mapping from types"),
+            ("NoDeps", "ship:NoDeps: deps returned list, expected a mapping from types"),
         ],
     )
     def test_told_before_anything_starts(self, here: Path, name: str, problem: str) -> None:

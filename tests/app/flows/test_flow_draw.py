@@ -49,7 +49,7 @@ class TestDraw:
     @pytest.mark.parametrize(
         ("line", "problem"),
         [
-            (("ship:Ship", "-o", "a.png"), "ends in no format that can be drawn: .mmd, .svg"),
+            (("ship:Ship", "-o", "a.png"), "does not end in a format that can be drawn: .mmd, .svg"),
             (("ship:Ship", "-o", "no/a.svg"), "cannot write 'no/a.svg'"),
             (("ship:Wrong",), "work 'Commit': duplicate node key"),
             (("ship:Ship", "--live", "nobody"), "nobody"),
@@ -79,7 +79,7 @@ class TestCheck:
         done = flow(here, "check", "ship:Stuck")
         assert done.returncode == 1
         assert done.stdout.splitlines()[2:] == [
-            "deadlock: no join can fire, and for ever there wait: 'Right'",
+            "deadlock: no join can fire, and these wait forever: 'Right'",
             "  the shortest way there:",
             "    1. fork 'Commit'",
             "    2. either 'Left' to 'Notes'",

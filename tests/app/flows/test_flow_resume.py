@@ -113,7 +113,7 @@ class TestResume:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
         done = command(here, "resume", session, "do more", "--headless", env=env)
         assert done.returncode == 2
-        assert "is a run of a flow: it goes on after its last step, without a task" in done.stderr
+        assert "is a run of a flow: it continues after its last step, without a task" in done.stderr
         done = command(here, "resume", session, "--headless", env=env)
         assert (done.returncode, "Notes was denied by headless" in done.stdout) == (1, True)
 

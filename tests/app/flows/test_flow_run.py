@@ -72,7 +72,7 @@ class TestRefused:
         [
             ("Nothing", "has no 'Nothing'"),
             ("Commit", "ship:Commit: expected a flow, found Commit; write class Commit(Flow["),
-            ("Breaks", "ship:Breaks: build broke: "),
+            ("Breaks", "ship:Breaks: build failed: "),
             ("Ship", "no rules were given; name at least one file with --rules"),
         ],
     )
@@ -102,7 +102,7 @@ class TestRefused:
         ("fill", "problem"),
         [
             ('Notes={"severity": 2}', "--fill Notes: by: Field required"),
-            ("Notes={", "--fill Notes: no JSON"),
+            ("Notes={", "--fill Notes: not JSON"),
             ("Notes", "--fill: expected KEY='{…}', found 'Notes'"),
             ("Notes=1", "--fill: expected KEY='{…}', found 'Notes=1'"),
         ],
@@ -126,7 +126,7 @@ class TestRefused:
         """P-81: a file that agents may write answers for nobody."""
         (here / "interlock.toml").write_text("""fill = ['Notes={"by": "me"}']""")
         done = run(here, "Ship", *RULES)
-        assert (done.returncode, "fill: may stand in" in done.stderr) == (2, True)
+        assert (done.returncode, "fill: is allowed in" in done.stderr) == (2, True)
 
     def test_both_inputs(self, here: Path) -> None:
         """Two inputs are one too many."""

@@ -76,7 +76,7 @@ def taken_in(here: Path, source: dict[str, object] | None, **fields: object) -> 
     file = saved(here / "forged.jsonl", exported(here / "forger.db", SESSION, mask=None))
     done = interlock(here, "history", "import", str(file))
     assert done.returncode == 0, done.stderr
-    assert "all whole" in interlock(here, "history", "verify").stdout
+    assert "all intact" in interlock(here, "history", "verify").stdout
 
 
 def untouched(here: Path, catcher: OpenAIServer) -> bool:
@@ -95,12 +95,12 @@ class TestResume:
             done = interlock(here, "resume", SESSION, "go on", "--headless", *at)
             assert done.returncode == 2
             assert untouched(here, catcher)
-        assert "was imported: only its conversation and its nets go on" in done.stderr
+        assert "was imported: only its conversation and its nets continue" in done.stderr
         for key in ("model", "api_base", "tools", "rules", "runtime", "mode"):
             assert f"  {key}: " in done.stderr
         assert f"api_base: {said['api_base']}\n" in done.stderr
         assert '["bash", "evil:tool"]' in done.stderr
-        assert f"Name its agent on the line: interlock resume {SESSION} " in done.stderr
+        assert f"Name its agent on the command line: interlock resume {SESSION} " in done.stderr
         assert "--agent FILE --rules FILES" in done.stderr
 
     @pytest.mark.slow
@@ -185,7 +185,7 @@ class TestResume:
         recorded_at(here / "run.db", NOW, "own-1", opening(block("bash"), source={"model": "openai/m"}))
         done = interlock(here, "resume", "own-1", "Go", "--headless", "--model", "openai/x")
         assert done.returncode == 2
-        assert "--model: only for a session that was imported; 'own-1' goes on" in done.stderr
+        assert "--model: only for a session that was imported; 'own-1' continues" in done.stderr
 
 
 class TestOtherWays:
@@ -198,7 +198,7 @@ class TestOtherWays:
         done = interlock(here, *line, SESSION, "--headless")
         assert done.returncode == 2
         assert "  flow: evil:Evil\n" in done.stderr
-        assert "begin one with interlock flow run" in done.stderr
+        assert "start one with interlock flow run" in done.stderr
         assert not (here / "imported").exists()
 
     @pytest.mark.slow

@@ -85,7 +85,7 @@ class TestFile:
 
     def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
         """Where an agent may write nobody changes what approves and what denies."""
-        with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key may stand"):
+        with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key is allowed"):
             keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
 
     @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ class TestFile:
     )
     def test_keys_that_change_something_are_the_users(self, tmp_path: Path, binding: str) -> None:
         """Nor what switches modes and nets, raises limits or goes on with a session."""
-        with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key may stand"):
+        with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key is allowed"):
             keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
 
     def test_where_the_users_file_is(self, tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ class TestCommandLine:
     def test_a_theme_that_is_not_there(self, tmp_path: Path) -> None:
         """The message has the near one and all others."""
         with pytest.raises(
-            SettingsError, match=r"no theme 'interlok'; did you mean 'interlock'\?"
+            SettingsError, match=r"unknown theme 'interlok'; did you mean 'interlock'\?"
         ) as told:
             appearance(tmp_path, "", "", "--theme", "interlok")
         assert "interlock-contrast" in str(told.value)

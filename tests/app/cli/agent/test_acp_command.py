@@ -125,7 +125,7 @@ class TestHeadless:
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')
         ran = headless(here)
         assert ran.returncode == 2
-        assert "interlock.toml: unasked: may stand in" in ran.stderr
+        assert "interlock.toml: unasked: is allowed in" in ran.stderr
         assert not (here / "stolen").exists()
 
 

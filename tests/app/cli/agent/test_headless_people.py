@@ -39,4 +39,4 @@ class TestAnswerApprove:
         finally:
             await hub.close()
         if people > 1:
-            assert "2 people must approve, and --answer approve is none of them" in out.getvalue()
+            assert "2 people must approve, and --answer approve counts as none" in out.getvalue()

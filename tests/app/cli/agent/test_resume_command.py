@@ -158,7 +158,7 @@ class TestResume:
         for line, message in (
             (("resume", "nobody", "x", "--headless"), "nobody"),
             (("resume", session, "--headless"), "nothing open to go on with"),
-            (("resume", session, "--at", "1", "--headless"), "what is it to do?"),
+            (("resume", session, "--at", "1", "--headless"), "what should it do?"),
             (("resume", session, "x", "--at", "999", "--headless"), "999"),
             (("resume", session), "--headless"),
         ):
@@ -174,7 +174,7 @@ class TestResume:
         [session] = recorded(here)
         done = interlock(here, "resume", session, "Go on", "--headless")
         assert done.returncode == 2
-        assert "nothing says how to make its agent again" in done.stderr
+        assert "it is not known how to make its agent again" in done.stderr
 
 
 HOST = """

@@ -152,7 +152,7 @@ class TestTask:
         """A rules file is never taken for the task."""
         done = run(tmp_path, "--model", "openai/m", "--rules", str(rules))
         assert done.returncode == 2
-        assert "what is the agent to do?" in done.stderr
+        assert "what should the agent do?" in done.stderr
 
 
 class TestBadInput:
@@ -283,5 +283,5 @@ class TestUnseen:
         async with asyncio.timeout(20):
             assert await follow(hub, start, answer="approve", out=out) == 0
         assert not (tmp_path / "a.yaml").exists()
-        assert "denied by headless: to look at what is masked in content takes a screen" in out.getvalue()
+        assert "denied by headless: viewing what is masked in content needs a screen" in out.getvalue()
         assert "scp" not in out.getvalue()

@@ -152,12 +152,15 @@ class TestAgentFile:
         ("line", "message"),
         [
             (["no.toml"], "no.toml: no such file, expected an agent file"),
-            (["agent.toml"], "what is the agent to do?"),
+            (["agent.toml"], "what should the agent do?"),
             (["agent.toml", "x", "--network"], "--network: not an option of this runtime"),
             (["agent.toml", "x", "--max-steps", "0"], "a number from 1, not '0'"),
             (["agent.toml", "x", "--runtime", "moon"], "'sandbox'"),
             (["agent.toml", "x", "--runtime", "sandbox", "--workdir", "no"], "no is not a directory"),
-            (["agnets:mine"], "'agnets:mine' was taken for the task, as there is no module 'agnets'"),
+            (
+                ["agnets:mine"],
+                "'agnets:mine' was taken as the task, because no module 'agnets' was found",
+            ),
         ],
     )
     def test_refused(self, tmp_path: Path, line: list[str], message: str) -> None:

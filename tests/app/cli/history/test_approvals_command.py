@@ -50,9 +50,9 @@ class TestPrinted:
         """Only for the rule that is always approved and of no high risk, and in honest words."""
         out, _ = shell.run()
         said = " ".join(out.split())
-        assert "In this history all 30 answers were yes" in said
+        assert "In this history all 30 answers were unchanged approvals" in said
         assert 'With `when input.env != "staging"` it would not have asked' in said
-        assert "That nobody said no does not make these calls harmless" in said
+        assert "That nobody denied these calls does not make them harmless" in said
         assert said.count("In this history") == 1
 
     def test_since(self, shell: Shell) -> None:

@@ -139,7 +139,7 @@ class TestPrinted:
         assert backtest(empty) == (
             0,
             "new.rules: 3 nets\n\n0 calls in 0 sessions\n"
-            "Nothing was judged: what was chosen holds no call.\n",
+            "Nothing was judged: the selection contains no calls.\n",
             "",
         )
 
@@ -152,7 +152,7 @@ class TestPrinted:
             journal.write("bot-3", *recorder.bodies)
         _, out, _ = backtest(database, session=["bot-3"])
         assert "          0  newly blocked" in out
-        assert "In 1 session nets of these names were switched on or off" in out
+        assert "In 1 session nets of these names were on or off" in out
         _, out, _ = backtest(database, session=["bot-3"], active=["block-rm"])
         assert "          1  newly blocked\n" in out
         assert "switched" not in out
@@ -213,9 +213,9 @@ class TestChosen:
         assert (code, "\n1 call in 1 session\n" in out) == (0, True)
         assert "\nlog.json\n        1 call: 1 newly blocked\n  first message 1\n" in out
         assert out.endswith(
-            "\nIn message logs no gate decided: a call that has a result counts as allowed, and\n"
-            "as a success unless the log says that it failed, for which OpenAI's messages\n"
-            "have no place.\n"
+            "\nMessage logs hold no decisions of a gate: a call that has a result counts as\n"
+            "allowed, and as a success unless the log says that it failed, which OpenAI's\n"
+            "messages cannot say.\n"
         )
         assert "message logs" not in backtest(database)[1]
         Path("more.json").write_text(json.dumps([messages, messages]))

@@ -68,9 +68,9 @@ class TestPrinted:
             '      call deploy env "prod"\n'
             "      expect ask\n"
             "\n"
-            "What held in this history says nothing of calls that are not in it. Read each\n"
-            "rule, then write it into your file and run `interlock check` and `interlock\n"
-            "test`.\n"
+            "What held in this history says nothing about calls that are not in it. Read\n"
+            "each rule, then write it into your file and run `interlock check` and\n"
+            "`interlock test`.\n"
         )
         assert rest.count("bot-0 event ") == 19
 

@@ -239,7 +239,7 @@ class TestConfigured:
             (project / "interlock.toml").write_text(f"[hook]\n{setting}\n")
             ran = await hook.run(call("Bash", "t1", command="ls"), "--project", str(project))
             assert ran.code == 2
-            assert "may stand in" in ran.err
+            assert "is allowed in" in ran.err
 
     async def test_projects_table_keeps_the_users(self, tmp_path: Path) -> None:
         """A project's waiting time takes nothing out of what the user chose."""

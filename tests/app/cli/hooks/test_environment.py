@@ -209,7 +209,7 @@ class TestOlder:
         ran = await hook.command("install", "claude-code", "--project", str(tmp_path))
         assert f"Those in {path} can be switched off" in ran.err
         ran = await hook.command("install", "claude-code")
-        assert "Those that stood there could be switched off" in ran.out
+        assert "The previous ones could be switched off" in ran.out
         assert "switched off" not in (await hook.command("install", "claude-code")).out
 
 

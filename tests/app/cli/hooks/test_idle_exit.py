@@ -123,7 +123,7 @@ class TestCommand:
         )
         out, _ = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 0
-        assert b"Ctrl+C ends it, or 1s without a session and a connection." in out
+        assert b"Ctrl+C ends it, or 1s without sessions and connections." in out
 
     @pytest.mark.parametrize("text", ["soon", "0s", "-1s", ""])
     def test_no_time(self, text: str) -> None:
@@ -194,7 +194,7 @@ class TestSettings:
             (tmp_path / folder / "interlock.toml").write_text(f'[hook]\nidle_exit = "{time}"\n')
         assert hook_settings(environ=environ).idle_exit == "2h"
         with pytest.raises(
-            SettingsError, match=r"work/interlock.toml: \[hook\]: idle_exit: may stand in"
+            SettingsError, match=r"work/interlock.toml: \[hook\]: idle_exit: is allowed in"
         ):
             hook_settings(tmp_path / "work", environ=environ)
         (tmp_path / "config" / "interlock.toml").write_text('[hook]\nidle_exit = "never"\n')

@@ -130,7 +130,7 @@ class TestProbe:
             change(installed(hook), weaken)
             ran = await probe(hook)
         assert ran.code == 1
-        assert "PreToolUse does not end with code 2 where its command fails" in ran.out
+        assert "PreToolUse does not exit with code 2 when its command fails" in ran.out
 
     async def test_without_hooks(self, tmp_path: Path) -> None:
         """Where nothing is installed it says how to install it."""

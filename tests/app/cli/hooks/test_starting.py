@@ -137,7 +137,7 @@ class TestStop:
         async with started() as hook:
             ended = await hook.command("stop")
             assert (ended.code, ended.err) == (0, "")
-            assert "No server runs" in ended.out
+            assert "No server that a hook started is running" in ended.out
 
 
 @pytest.mark.slow

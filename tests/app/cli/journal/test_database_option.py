@@ -32,7 +32,7 @@ class TestDatabase:
             (["history", "verify"], "4 sessions"),
             (["history", "export", "docs-writer-77c0"], '"format":"interlock-session"'),
             (["history", "approvals"], "deploy"),
-            (["history", "rebuild"], "all were right"),
+            (["history", "rebuild"], "all were correct"),
             (["flow", "list"], "No runs of flows"),
             (["backtest", "new.rules"], "deploy"),
             (["suggest", "new.rules"], ""),

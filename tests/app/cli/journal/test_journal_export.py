@@ -170,8 +170,8 @@ class TestImport:
         shell.run("export", ID, "-o", "a.jsonl")
         said = shell.run("--db", "other.db", "import", "a.jsonl")
         assert said == (
-            f"Imported {ID}: 10 events, 2 masked, its chain whole.\n"
-            "Whoever made the file wrote all that is in it: a whole chain says only that it fits.\n"
+            f"Imported {ID}: 10 events, 2 masked, its chain intact.\n"
+            "The file's author wrote all of it: an intact chain shows only that it is consistent.\n"
         )
         assert shell.run("--db", "other.db", "export", ID) == Path("a.jsonl").read_text()
         assert ", imported, 2 masked, hash " in shell.run("--db", "other.db", "verify")

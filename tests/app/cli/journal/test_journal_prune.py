@@ -70,7 +70,7 @@ class TestPrune:
         assert lines[1].endswith(" by ben")
         assert lines[2] == f"    signed by a key this machine does not know: {fingerprint(known)}"
         assert lines[4].endswith("interlock history verify --trust FILE")
-        assert lines[5] == "1 session, 2 events: all whole, 1 stub by unknown keys."
+        assert lines[5] == "1 session, 2 events: all intact, 1 stub with unknown keys."
         narrow(shell.out)
         assert "signed here" in shell.run("verify", "--key", "other.pem")
 
@@ -87,7 +87,7 @@ class TestPrune:
             lines = shell.run("verify", "--trust", file).splitlines()
             assert lines[1].startswith(f"- {ID}  10 events, pruned ")
             assert lines[2] == f"    signed by the trusted key {fingerprint(known)}"
-            assert lines[-1] == "1 session, 2 events: all whole."
+            assert lines[-1] == "1 session, 2 events: all intact."
         narrow(shell.out)
         Signer.open(Path("third.pem"))
         assert "does not know" in shell.run("verify", "--trust", "third.pem", code=1)
@@ -165,7 +165,7 @@ class TestPrune:
         assert shell.run("verify", code=1).splitlines()[1:] == [
             "✗ 10 events that the file has numbered were removed from it",
             f"    numbers {number(1)} to {number(10)}, at its beginning",
-            "1 session, 2 events: the file is not whole.",
+            "1 session, 2 events: the file is not intact.",
         ]
 
     def test_open_questions(self, shell: Shell) -> None:
@@ -196,7 +196,9 @@ class TestPrune:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM event").fetchall()
             said = shell.run("prune", "--older-than", "90d").splitlines()
-        assert said[2].startswith("  Somebody reads the journal: what was removed is overwritten when")
+        assert said[2].startswith(
+            "  Another program reads the journal: what was removed is overwritten when"
+        )
         narrow(shell.out)
 
     @pytest.mark.sqlite("a copy of its file")
@@ -247,9 +249,9 @@ class TestRebuild:
         """It names what was wrong; the second time nothing is."""
         tamper(shell.database, f"UPDATE session SET calls = 99 WHERE id = '{ID}'", "DELETE FROM decision")
         assert shell.run("rebuild").splitlines() == [
-            f"  {ID}  had a line that its events do not make",
-            "  the list of decisions was not what the events make",
-            "Rebuilt the lines of 2 sessions: 1 mended.",
+            f"  {ID}  had a line that did not match its events",
+            "  the list of decisions did not match the events",
+            "Rebuilt the lines of 2 sessions: 1 corrected.",
         ]
         narrow(shell.out)
-        assert shell.run("rebuild") == "Rebuilt the lines of 2 sessions: all were right.\n"
+        assert shell.run("rebuild") == "Rebuilt the lines of 2 sessions: all were correct.\n"

@@ -44,7 +44,7 @@ class TestUpgrade:
             assert main(["journal", "upgrade"]) == 0
             assert capsys.readouterr().out.splitlines() == [
                 f"Upgraded the journal from schema {NOW} to {NEXT}.",
-                f"Servers of schema {NOW} may go on beside it.",
+                f"Servers of schema {NOW} may keep using it.",
             ]
             assert main(["journal", "upgrade"]) == 0
             assert f"schema {NEXT}; nothing was changed" in capsys.readouterr().out

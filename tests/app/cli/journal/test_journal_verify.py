@@ -29,7 +29,7 @@ class TestVerify:
         assert lines == [
             f"✓ {ID}  10 events, hash {heads[0]}",
             f"✓ {OTHER}  2 events, hash {heads[1]}",
-            "2 sessions, 12 events: all whole.",
+            "2 sessions, 12 events: all intact.",
         ]
         narrow(shell.out)
 
@@ -62,8 +62,8 @@ class TestVerify:
         lines = shell.run("verify", "rel", "a.jsonl").splitlines()
         assert "2 masked" in lines[1]
         assert lines[2:] == [
-            "  Of masked events the inputs and texts cannot be checked here, all else is.",
-            "2 sessions, 20 events: all whole.",
+            "  Inputs and texts of masked events cannot be checked here; all else is.",
+            "2 sessions, 20 events: all intact.",
         ]
         narrow(shell.out)
         assert "2 events at the end were removed" in shell.run("verify", "docs", code=1)
@@ -81,7 +81,7 @@ class TestVerify:
             journal.write("other", opening(), older)
         lines = shell.run("verify").splitlines()
         assert lines[4] == "  2 requests of an older version: the digest has no salt, so a short secret"
-        assert lines[-1].endswith("all whole.")
+        assert lines[-1].endswith("all intact.")
         narrow(shell.out)
         found = json.loads(shell.run("verify", "--json"))
         assert {each["session"]: each["unsalted_digests"] for each in found["sessions"]} == {
@@ -126,10 +126,10 @@ class TestVerify:
             "✗ 4 events that the file has numbered were removed from it",
             f"    numbers {number(8)} to {number(10)}, after event 7 of {ID}",
             f"    number {number(13)}, after event 2 of {OTHER}",
-            "✗ 1 session listed otherwise than the events say:",
+            "✗ 1 session listed differently from what the events say:",
             f"    {ID}",
-            "    The events count. To make the lists anew: interlock history rebuild",
-            "2 sessions, 9 events: the file is not whole.",
+            "    The events are right. To rebuild the lists: interlock history rebuild",
+            "2 sessions, 9 events: the file is not intact.",
         ]
         narrow(shell.out)
         found = json.loads(shell.run("verify", "--json", code=1))
@@ -248,10 +248,10 @@ class TestVerify:
         """What screens list follows from the events; where it was changed that is told, and mended."""
         tamper(shell.database, change)
         assert shell.run("verify", code=1).splitlines()[2:] == [
-            "✗ 1 session listed otherwise than the events say:",
+            "✗ 1 session listed differently from what the events say:",
             f"    {ID}",
-            "    The events count. To make the lists anew: interlock history rebuild",
-            "2 sessions, 12 events: the lists are not right.",
+            "    The events are right. To rebuild the lists: interlock history rebuild",
+            "2 sessions, 12 events: the lists are wrong.",
         ]
         narrow(shell.out)
         found = json.loads(shell.run("verify", "--json", code=1))
@@ -275,7 +275,7 @@ class TestVerify:
         """One from before the first release is refused with a way out, one of a release is not."""
         with closing(sqlite3.connect("old.db")) as connection:
             connection.executescript(DUMP.read_text())
-        assert "all whole" in shell.run("--db", "old.db", "verify")
+        assert "all intact" in shell.run("--db", "old.db", "verify")
         with closing(sqlite3.connect("old.db")) as connection:
             connection.execute("UPDATE alembic_version SET version_num = '0002'")
             connection.commit()
@@ -303,7 +303,7 @@ class TestAgainst:
         assert shell.run(*line).splitlines()[2:] == [
             "✓ a.jsonl  its 10 events are in the journal",
             "✓ b.jsonl  its 2 events are in the journal, 1 more since",
-            "2 sessions, 13 events: all whole.",
+            "2 sessions, 13 events: all intact.",
         ]
         shell.run("prune", "--older-than", "90d")
         assert "- a.jsonl  its 10 events are among those of a stub" in shell.run(*line)
@@ -322,7 +322,7 @@ class TestAgainst:
         shell.run("verify")
         assert shell.run("verify", "--against", "b.jsonl", code=1).splitlines()[2:] == [
             "✗ b.jsonl  event 2 is not in the journal any more",
-            "2 sessions, 11 events: not all that was exported.",
+            "2 sessions, 11 events: not everything that was exported.",
         ]
         (found,) = json.loads(shell.run("verify", "--against", "b.jsonl", "--json", code=1))["compared"]
         assert found == {
@@ -368,5 +368,5 @@ class TestAgainst:
         shell.run("export", ID, "-o", "a.jsonl")
         Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
         said = shell.refused("verify", "--against", "a.jsonl")
-        assert "event 3 (message) was changed. Compare with an export that is whole." in said
+        assert "event 3 (message) was changed. Compare with an intact export." in said
         assert "Cannot read 'none.jsonl'" in shell.refused("verify", "--against", "none.jsonl")

@@ -17,11 +17,11 @@ __all__ = ["recorded"]
 
 class TestVerify:
     def test_counts_the_proofs_that_hold(self, recorded: Path) -> None:
-        """Two approvals, two signatures, and all whole (G-104)."""
+        """Two approvals, two signatures, and all intact (G-104)."""
         done = command(recorded.parent, "history", "verify", "--db", str(recorded), env={})
         assert done.returncode == 0
         assert "2 passkey proofs" in done.stdout
-        assert "all whole" in done.stdout
+        assert "all intact" in done.stdout
 
     @pytest.mark.slow
     def test_names_a_forged_one(self, recorded: Path) -> None:

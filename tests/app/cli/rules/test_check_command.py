@@ -377,7 +377,7 @@ class TestTools:
         [
             ("{", "cannot read the tools in"),
             ("[" * 100_000, "cannot read the tools in"),
-            ('"a"', "holds no list of tools"),
+            ('"a"', "is not a list of tools"),
             ("[1]", "lists 1, expected a tool's name"),
             ("[{}]", "lists {}, expected a tool's name"),
         ],

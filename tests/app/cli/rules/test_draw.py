@@ -361,8 +361,12 @@ class TestCommand:
         [
             ("block-r", None, "has no net 'block-r'; did you mean 'block-rm'? Available: require-lint"),
             ("\x1b[2J", None, "has no net '\\x1b[2J'"),
-            (None, "nets.png", "'nets.png' ends in no format that can be drawn: .svg, .dot, .gv, .mmd"),
-            (None, "nets", "'nets' ends in no format"),
+            (
+                None,
+                "nets.png",
+                "'nets.png' does not end in a format that can be drawn: .svg, .dot, .gv, .mmd",
+            ),
+            (None, "nets", "'nets' does not end in a format"),
             (None, "missing/nets.svg", "cannot write 'missing/nets.svg': No such file"),
         ],
     )

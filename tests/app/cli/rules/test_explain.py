@@ -113,13 +113,13 @@ class TestCommand:
         _, out, _ = explain("r.rules", call='bash command "eval $x"')
         assert "rule    r.rules:1  require human-approval before unclear (implied by the map of" in out
         assert "counts  as unclear, bash\n" in out
-        assert "unclear cannot be read to its end: command: what 'eval' runs is known only when" in out
+        assert "unclear cannot be fully analysed: command: what 'eval' runs is known only when" in out
         _, out, _ = explain("r.rules", call="mystery")
         assert "counts  as anything-else, mystery\n" in out
         assert "◐ approve-before-anything-else  needs approval" in out
         _, out, _ = explain("r.rules", call='Bash command "rm x"')
         assert "counts  as delete, bash, Bash\n" in out
-        assert "taken   for bash, too: 'Bash' differs from it only in looks\n" in out
+        assert "taken   for bash, too: 'Bash' only looks different\n" in out
 
     def test_what_can_never_be(self, rules: str) -> None:
         """A block, and a budget that is spent, are named as what forbids the call."""

@@ -124,7 +124,7 @@ class TestRuns:
         assert diverges(rules, "mode shadow\ncall a\nexpect ask\ncall b\nexpect block\ncall c") is None
         assert diverges(rules, "mode shadow\ncall b fails\ncall c\nexpect block") is None
         assert message(rules, "mode shadow\ncall a\napprove").startswith(
-            "5: expected a question to answer"
+            "5: expected a request to answer"
         )
         assert diverges(rules, "mode shadow\ncall b\nmode enforce\ncall b\nexpect block") is None
 
@@ -186,9 +186,9 @@ class TestTimeAndPeople:
         [
             (HOURLY, "call a\ncall a\nwait 59m\ncall a", "6: expected the call to run, got block"),
             (TWO, "call a\napprove\nexpect allow", "5: expected allow, got ask"),
-            (TWO, "call a\napprove\napprove\napprove", "6: expected a question to answer, got allow"),
+            (TWO, "call a\napprove\napprove\napprove", "6: expected a request to answer, got allow"),
             (TWO, "call a\nwait 15m", "3: expected the call to run, got block"),
-            (TWO, "call a\nwait 15m\napprove", "5: expected a question to answer, got block"),
+            (TWO, "call a\nwait 15m\napprove", "5: expected a request to answer, got block"),
             (PROD, "call a env prod", "3: expected the call to run, got block"),
         ],
     )
@@ -221,8 +221,8 @@ class TestDivergence:
                 "switch block-a off\ncall a\nswitch block-a on\napprove",
                 "4: expected the call",
             ),
-            ("", "call a\napprove", "4: expected a question to answer, got allow"),
-            (ASK, "call a\napprove\ndeny", "5: expected a question to answer, got allow"),
+            ("", "call a\napprove", "4: expected a request to answer, got allow"),
+            (ASK, "call a\napprove\ndeny", "5: expected a request to answer, got allow"),
             (ASK, "call a\ndeny\nexpect allow", "5: expected allow, got block"),
             (
                 "block a",
@@ -317,7 +317,7 @@ class TestFiles:
         assert f"{tmp_path}/1_test.rules:1:10: expected a text in double quotes" in err
         assert f"{tmp_path}/2_test.rules:1:1: no such rules file: {tmp_path}/none.rules" in err
         assert f"{tmp_path}/bad.rules:1:1: unknown keyword 'blok'" in err
-        assert "3 errors in what was to be tested." in err
+        assert "3 errors in the files to be tested." in err
 
     def test_must_be_there(self, tmp_path: Path) -> None:
         """A path that is not there, or a folder without scenarios, is an error: nothing was tested."""

@@ -160,7 +160,7 @@ class TestGuards:
             digest = await operator.digest(request)
             for part in ("approve", "deny"):
                 refused = await operator.run(part, request, "--digest", digest, code=1)
-                assert f"ben has {request}: to decide it all the same, add --claimed" in refused.stderr
+                assert f"ben has {request}: to decide it anyway, add --claimed" in refused.stderr
             await operator.run("approve", request, "--digest", digest, "--claimed")
             assert (await waits).outcome == "allow"
 

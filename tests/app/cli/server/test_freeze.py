@@ -12,7 +12,7 @@ from .test_approvals import shell
 
 class TestFreeze:
     async def test_holds_and_lifts(self, tmp_path: Path) -> None:
-        """The server says who froze it and why, in the list of requests too; lifting takes a reason."""
+        """The server says who froze it and why, in the list of requests too; lifting needs a reason."""
         async with shell(tmp_path) as operator:
             done = await operator.command("freeze", "the deploys look wrong")
             assert "frozen by ada: the deploys look wrong" in done.stdout
@@ -21,7 +21,7 @@ class TestFreeze:
             again = await operator.command("freeze", code=1)
             assert "frozen by ada" in again.stderr
             no_reason = await operator.command("freeze", "--lift", code=2)
-            assert "takes a reason" in no_reason.stderr
+            assert "needs a reason" in no_reason.stderr
             lifted = await operator.command("freeze", "--lift", "looked at", "--json")
             assert json.loads(lifted.stdout)["ok"]
             assert operator.server.hub.current_freeze() is None

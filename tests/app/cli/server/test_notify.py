@@ -490,8 +490,8 @@ class TestSettings:
         [
             ('after = "2m"', "needs command, url or to"),
             ('command = ["x"]\nurl = "https://a.example"', "has command and url"),
-            ('command = "rm -rf /"', "command: expected a program and its words"),
-            ("command = []", "command: expected a program and its words"),
+            ('command = "rm -rf /"', "command: expected a program and its arguments"),
+            ("command = []", "command: expected a program and its arguments"),
             ('command = [""]', "command: expected the name of a program"),
             ('url = "file:///etc/passwd"', "url: expected an address that begins with https://"),
             ('url = "https://"', "url: expected an address"),
@@ -544,7 +544,7 @@ class TestCommandLine:
         """Where an agent may write nobody finds a command to run, and the error says where it belongs."""
         (tmp_path / "interlock.toml").write_text('[notify]\ncommand = ["true"]')
         assert main(["notify", "--test"]) == 2
-        assert "command: may stand in" in capsys.readouterr().err
+        assert "command: is allowed in" in capsys.readouterr().err
 
     def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Without `--test` nothing is run; of an address only the host is shown."""

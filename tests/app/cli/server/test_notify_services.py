@@ -341,7 +341,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ('to = "s3cr3t://x"', "'s3cr3t://…' is no address that Apprise can read"),
+            ('to = "s3cr3t://x"', "'s3cr3t://…' is not an address that Apprise can read"),
             ('to = "ntfys://a"\nurl = "https://b.example"', "has url and to"),
             ('later = { "soon" = "ntfys://a" }', "soon"),
             ('to = "ntfys://a"\nlink = "desk"', "begins with https://"),

@@ -48,7 +48,7 @@ class TestApply:
                 live = await client.open("bot", session="s-1")
                 here.write("block push\n")
                 refused = await rules(here, "apply", "--no-backtest", "--yes", code=1)
-                assert "may loosen block-rm. Say why" in refused.stderr
+                assert "may loosen block-rm. Give a reason" in refused.stderr
                 done = await rules(here, "apply", "--no-backtest", "--yes", "--reason", "push\x1bes")
                 assert "+block push" in done.stdout
                 assert "Applied to sessions that begin from now on" in done.stdout
@@ -83,7 +83,7 @@ class TestApply:
             here.write("limit push to 2 per session\nblock mkfs\n")
             all_of_them = ("apply", "--no-backtest", "--yes", "--to", "all")
             refused = await rules(here, *all_of_them, code=1)
-            assert "may loosen block-rm. Say why" in refused.stderr
+            assert "may loosen block-rm. Give a reason" in refused.stderr
             done = await rules(here, *all_of_them, "--reason", "rm with password=hunter2secret")
             assert "1 live session is under them." in done.stdout
             tools = ["rm", "mkfs", "push", "push"]

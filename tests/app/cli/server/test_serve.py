@@ -327,7 +327,7 @@ class TestToken:
         """An operator's token is for deciding unless another kind is named; the list shows it."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "operator", "mia", env=env)
-        assert "Of kind decide: answers requests" in made.stderr
+        assert "Its kind is decide: answers requests" in made.stderr
         command(tmp_path, "token", "new", "operator", "ben", "--kind", "look", env=env)
         command(tmp_path, "token", "rotate", "mia", "--kind", "administer", env=env)
         entries = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
@@ -356,7 +356,10 @@ class TestToken:
             (("rotate", "nobody"), "there are: 'bot'"),
             (("rotate", "bot", "--overlap", "soon"), "soon"),
             (("new", "operator", "mia", "--label", "ci"), "an operator's token has no labels"),
-            (("rotate", "bot", "--label", "ci", "--no-labels"), "--no-labels: leave it out"),
+            (
+                ("rotate", "bot", "--label", "ci", "--no-labels"),
+                "--no-labels cannot be used with --label",
+            ),
             (("new", "agent", "bob", "--label", "c i"), "a label has 1 to 64 letters a-z"),
         ],
     )

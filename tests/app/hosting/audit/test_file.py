@@ -181,7 +181,7 @@ class TestRefusals:
         file = tmp_path / "notes.txt"
         for text in ("my notes", "my notes\n", '{"other": 1}\n'):
             file.write_text(text)
-            with pytest.raises(TargetError, match="lines that no stream wrote; name a file of its own"):
+            with pytest.raises(TargetError, match="lines that no stream wrote; name a separate file"):
                 FileTarget(file).check()
             assert file.read_text() == text
 

@@ -224,7 +224,7 @@ class TestOpening:
             rows = on.rows()
             assert [("unclear" in row) for row in rows if "bash" in row] == [False, True]
             await on.press("down", "enter")
-            await on.until("▸ allow, unclear", f"cannot be read to its end: {why}")
+            await on.until("▸ allow, unclear", f"cannot be fully analysed: {why}")
             await on.until("judged as", "deploy")
 
     @pytest.mark.slow

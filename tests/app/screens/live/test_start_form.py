@@ -82,7 +82,7 @@ class TestForm:
             await on.pilot.press("enter")
             await on.type("missing.rules")
             await on.pilot.press("ctrl+s")
-            await on.until("what is the agent to do?")
+            await on.until("what should the agent do?")
             await on.pilot.press("enter", "enter")
             await on.type("Go")
             await on.pilot.press("enter")

@@ -76,7 +76,7 @@ class TestTold:
         events = recording([*BODIES[:25], unread])
         assert call_timeline(events, 26) == [
             ("decided", "allowed"),
-            ("unclear", f"cannot be read to its end: {why}"),
+            ("unclear", f"cannot be fully analysed: {why}"),
             ("judged as", "deploy"),
         ]
         found = decision_at(events, 26)

@@ -256,7 +256,10 @@ class TestOptions:
             (["--header", "A: b", "--", "x"], "--header is for --url"),
             (["--url", "http://h/", "--header", "A"], "expected 'NAME: VALUE'"),
             (["--url", "http://h/", "--header", "A: ${NOT_SET}"], "NOT_SET is not set"),
-            (["--url", "http://h/", "--header", "A: ${TWO_LINES}"], "holds what HTTP cannot send"),
+            (
+                ["--url", "http://h/", "--header", "A: ${TWO_LINES}"],
+                "contains characters that HTTP cannot send",
+            ),
             (["--", "/no/such/server", "--flag"], "/no/such/server cannot be started"),
         ],
     )

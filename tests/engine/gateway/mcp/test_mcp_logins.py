@@ -439,8 +439,8 @@ class TestCommand:
         ("line", "said"),
         [
             (["login", "http://shop.example/mcp"], "expected https"),
-            (["--prefix", "x_", "login", "https://shop.example/mcp"], "and no such option"),
-            (["--client-id", "x", "logout", "https://shop.example/mcp"], "and no such option"),
+            (["--prefix", "x_", "login", "https://shop.example/mcp"], "but none of these options"),
+            (["--client-id", "x", "logout", "https://shop.example/mcp"], "but none of these options"),
             (["--client-id", "x", "--url", "https://shop.example/mcp"], "are for login URL"),
             (["--callback-port", "1", "login", "https://shop.example/mcp"], "are for --client-id"),
             (
