@@ -46,6 +46,8 @@ class Memory:
     answers: list[Answer] = field(default_factory=list[Answer])
     freezes: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     taken_back: dict[str, float] = field(default_factory=dict[str, float])
+    acts: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    """What was acknowledged to an operator: the act, of which request or session, and by whom."""
     done: Counter[str] = field(default_factory=Counter[str])
     frozen_at: float | None = None
 
@@ -133,7 +135,7 @@ class People:
         while not self._stopping.is_set():
             await asyncio.sleep(random.uniform(0.02, 0.15))
             with suppress(GatewayError, UnknownSessionError, JournalError, LookupError):
-                await self._act(console, random)
+                await self._act(console, random, name)
         await console.close()
 
     async def _console(self, name: str, first: int) -> ConsoleClient:
@@ -146,13 +148,14 @@ class People:
             else:
                 return console
 
-    async def _act(self, console: ConsoleClient, random: Random) -> None:
+    async def _act(self, console: ConsoleClient, random: Random, name: str) -> None:
         waiting = await console.approvals()
         if random.random() < 0.05 and (sessions := await console.sessions()):
             state = random.choice(sessions)
             on = "block-rm" not in state.active
             if (await console.toggle_net(state.id, "block-rm", on, by="it", reason="a test")).ok:
                 self.memory.done["toggle"] += 1
+                self.memory.acts.add(("on" if on else "off", state.id, name))
         if random.random() < 0.02 and (sessions := await console.sessions()):
             await console.abort(random.choice(sessions).id)
             self.memory.done["abort"] += 1
@@ -163,9 +166,11 @@ class People:
             if random.random() < 0.1 and (await console.take_back(request.id, by="it")).ok:
                 self.memory.taken_back[request.id] = time.time()
                 self.memory.done["take_back"] += 1
+                self.memory.acts.add(("taken back", request.id, name))
             return
-        if random.random() < 0.1:
-            self.memory.done["claim"] += (await console.claim(request.id, by="it")).ok
+        if random.random() < 0.1 and (await console.claim(request.id, by="it")).ok:
+            self.memory.done["claim"] += 1
+            self.memory.acts.add(("claimed", request.id, name))
         approved = random.random() < 0.8
         terms, edited = self._terms(request, random) if approved else (None, None)
         outcome = await console.decide(
@@ -181,6 +186,9 @@ class People:
         if outcome.ok:
             kind = "grant" if terms else "edited" if edited else "approved" if approved else "denied"
             self.memory.done[kind] += 1
+            if edited is None:  # an edit may first be asked about anew
+                act = "approved" if approved else "denied"
+                self.memory.acts.add((act, request.id, name))
 
     @staticmethod
     def _terms(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import (
+    ApprovalClaimed,
     ApprovalDecided,
     ApprovalFused,
     ApprovalGiven,
@@ -21,6 +22,7 @@ from interlock.engine.history.model.events import (
     FreezeLifted,
     GrantGiven,
     JournalEvent,
+    NetToggled,
     SessionResumed,
 )
 
@@ -39,6 +41,7 @@ class Record:
         self.problems: list[str] = []
         self.tally: Counter[str] = Counter()
         self._spent: set[tuple[str, str]] = set()
+        self._acts: set[tuple[str, str, str]] = set()
         self._decided: dict[tuple[str, str], list[CallDecided]] = {}
         reader = open_reader(location)
         for line in reader.sessions(None):
@@ -47,6 +50,9 @@ class Record:
             self.problems.append(f"{len(self._spent)} of {MOST_SPENT} uses of a limit were taken")
         self.tally["spent"] = len(self._spent)
         self._answers()
+        self.tally["acts"] = len(memory.acts)
+        lost = memory.acts - self._acts
+        self.problems += [f"{act} is not recorded, of {of} by {by}" for act, of, by in sorted(lost)]
         self.problems += [f"{c.session}: {c.fault}" for c in verify_journal(location) if c.fault]
         if missing := check_file(location).missing:
             self.problems.append(f"{missing} events that were numbered are missing")
@@ -62,6 +68,7 @@ class Record:
         frozen = False
         for event in events:
             at, body = event.at.timestamp(), event.body
+            self._acts.update(_acts_of(event))
             where = f"{session} {event.seq}"
             match body:
                 case FreezeBegan() | FreezeLifted() | SessionResumed():
@@ -179,3 +186,20 @@ class Record:
             for begun, lifted in self._memory.freezes:
                 if begun < told.asked and told.heard < lifted:
                     self.problems.append(f"{told.call} was asked and allowed while all were frozen")
+
+
+def _acts_of(event: JournalEvent) -> Iterator[tuple[str, str, str]]:
+    """What an event says that an operator did: the act, of which request or session, and by whom."""
+    match event.body:
+        case ApprovalGiven() | ApprovalFused() as body:
+            yield "approved", body.approval_id, body.by
+        case ApprovalDecided() as body:
+            yield "approved" if body.approved else "denied", body.approval_id, body.by
+        case ApprovalTakenBack() as body:
+            yield "taken back", body.approval_id, body.by
+        case ApprovalClaimed() as body:
+            yield "claimed", body.approval_id, body.by
+        case NetToggled() as body:
+            yield "on" if body.active else "off", event.session, body.by
+        case _:
+            pass
