@@ -61,7 +61,7 @@ def all_killed(team: Team, random: Random) -> None:
 
 @pytest.mark.timeout(3600)
 class TestWhatOperatorsSaidHolds:
-    @pytest.mark.variants
+    @pytest.mark.slow
     @pytest.mark.parametrize("way", [killed, paused, paused_shortly, cut_off, restarted, all_killed])
     async def test_whatever_ends(
         self,
@@ -70,7 +70,7 @@ class TestWhatOperatorsSaidHolds:
         record_property: Callable[[str, object], None],
     ) -> None:
         """However servers end, no call is allowed that nobody allowed, and none more often than that."""
-        every = seeds()
+        every = seeds(usual=1)
         people = People(team, f"{way.__name__} {every[-1]}")
         async with people.at_work():
             for seed in every:

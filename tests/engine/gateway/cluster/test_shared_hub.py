@@ -172,6 +172,25 @@ class TestFreeze:
             await becomes(goes_on)
 
     @pytest.mark.slow
+    async def test_at_two_servers_at_once_is_one(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Two operators who freeze in one moment wait for each other's server, and one lift ends both."""
+        here, there = two
+        await opened(here, RULES)
+        await asyncio.to_thread(there._lease.name_server, "ws://there.example:8737")
+        frozen = await asyncio.gather(
+            here.freeze(by="ada", reason="wrong"), there.freeze(by="ben", reason="wrong, too")
+        )
+        assert all(each.message.startswith("All agents are frozen") for each in frozen)
+        assert any(each.ok for each in frozen)
+        assert not any("not yet at" in each.message for each in frozen)
+        assert (await here.lift_freeze(by="cyd", reason="looked at")).ok
+
+        async def goes_on() -> bool:
+            return here.current_freeze() is None and there.current_freeze() is None
+
+        await becomes(goes_on)
+
+    @pytest.mark.slow
     async def test_names_a_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
