@@ -221,6 +221,8 @@ def connect(
         if location.pooler == "transaction" or location not in _looked_into:
             _require_unicode(connection, location)
             _require_schema(connection, location)
+            if location.pooler == "transaction":
+                _require_settings(connection, location)
             _looked_into.add(location)
     except BaseException:
         connection.close()
@@ -256,6 +258,23 @@ def _require_schema(connection: Any, location: PostgresLocation) -> None:
         f"ALTER ROLE {visible(row[1])} SET search_path = {location.schema}; then have the pooler connect "
         "again (RECONNECT in its console): connections that it has go on as they were."
     )
+
+
+def _require_settings(connection: Any, location: PostgresLocation) -> None:
+    """Look whether a role behind a pooler, for which nothing can be set, has what statements rest on."""
+    names = [*_SETTINGS]
+    row = connection.execute(
+        "SELECT current_user, " + ", ".join(f"current_setting('{name}')" for name in names)
+    ).fetchone()
+    for name, found in zip(names, row[1:], strict=True):
+        if found != _SETTINGS[name]:
+            role = visible(row[0])
+            raise JournalError(
+                f"Journal '{location}': behind a pooler the role's own settings count, and {name} of role "
+                f"'{role}' is '{visible(found)}'. Say it once in the database: ALTER ROLE {role} SET "
+                f"{name} = '{_SETTINGS[name]}'; then have the pooler connect again (RECONNECT in its "
+                "console)."
+            )
 
 
 def _unnamed_pooler(location: PostgresLocation) -> JournalError:

@@ -187,6 +187,18 @@ class TestPooler:
         ):
             Journal.open(location)
 
+    @pytest.mark.slow
+    def test_another_setting_is_an_error(self, postgresql: PostgresLocation, role: str) -> None:
+        """What cannot be set for a connection there has to be so for the role."""
+        Journal.open(postgresql).close()
+        granted(postgresql, role)
+        rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
+        rows(postgresql, f"ALTER ROLE {role} SET default_transaction_isolation = serializable")
+        location = of(postgresql, role, "&pooler=transaction")
+        wanted = f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed'"
+        with pytest.raises(JournalError, match=wanted):
+            Journal.open(location)
+
     def test_another_kind_is_an_error(self) -> None:
         """Only what is known of poolers can be said."""
         with pytest.raises(JournalError, match="write pooler=transaction"):
