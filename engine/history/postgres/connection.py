@@ -270,7 +270,7 @@ def _require_settings(connection: Any, location: PostgresLocation) -> None:
         if found != _SETTINGS[name]:
             role = visible(row[0])
             raise JournalError(
-                f"Journal '{location}': behind a pooler the role's own settings count, and {name} of role "
+                f"Journal '{location}': behind a pooler the role's own settings count, and {name} of "
                 f"'{role}' is '{visible(found)}'. Say it once in the database: ALTER ROLE {role} SET "
                 f"{name} = '{_SETTINGS[name]}'; then have the pooler connect again (RECONNECT in its "
                 "console)."
