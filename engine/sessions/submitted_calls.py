@@ -23,6 +23,7 @@ from ..gate.state.recorder import RecordedDecision
 from ..gate.types import GateDecision, ResultRecord, ToolResult
 from ..history.errors import JournalError
 from ..history.fold.transcript import UNDECIDED
+from ..history.journal.journal import Journal
 from ..history.model.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -106,6 +107,7 @@ class CallHost(EventRecorder, Protocol):
 
     renews_ids: ClassVar[bool]
     questions: ApprovalRequests
+    journal: Journal
 
     @property
     def now(self) -> datetime: ...
@@ -437,6 +439,7 @@ class SubmittedCalls:
             await self._record_ending(call, *open_call.ending)
             decided = self.index.decided.get(call.call_id)
         if decided is None:
+            self._host.journal.check_takes()  # else its agent asks another server
             raise JournalError(
                 f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem

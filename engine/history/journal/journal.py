@@ -213,6 +213,11 @@ class Journal:
         """Reason why nothing more is taken: files were touched, or another server ended this one."""
         return None if self._disturbed is None else str(self._disturbed)
 
+    def check_takes(self) -> None:
+        """Raise `JournalDisturbed` if nothing more is taken."""
+        if self._disturbed is not None:
+            raise _again(self._disturbed)
+
     @property
     def lock(self) -> JournalLock:
         """The right of this process to write: a lock on the file, or a server's place in a database."""

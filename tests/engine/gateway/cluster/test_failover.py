@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from pydantic import BaseModel
 
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.errors import JournalError
+from interlock.engine.history.errors import JournalError, ServerEnded
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.flow_steps import HANDED_OVER
 from interlock.engine.history.fold.fold import fold
@@ -26,6 +28,7 @@ from interlock.engine.history.model.events import (
     JournalEvent,
     SessionStatus,
 )
+from interlock.engine.history.postgres import outage
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.hub import ExternalAgent, Hub, UnknownSessionError
 from interlock.engine.recording.session_end import end_session_left_open
@@ -494,6 +497,30 @@ class TestServerThatWasEnded:
         with pytest.raises(JournalError, match="start it again"):
             await asyncio.wait_for(here.lost(), 20)
 
+    async def test_has_its_agents_ask_elsewhere(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A call that it has begun with, and can record no more, fails as one that comes too late."""
+        here, _ = two
+        await opened(here, "limit refund to 1 per 1d across everyone")
+        counters = here._journal.counters
+        assert counters is not None
+        reserve = counters.reserve
+
+        def ended_meanwhile(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            found = reserve(wanted, versions)
+            with reading(postgresql) as connection:
+                connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
+                connection.execute("UPDATE lane SET server = NULL WHERE server = ?", (here._lease.id,))
+            return found
+
+        monkeypatch.setattr(counters, "reserve", ended_meanwhile)
+        with pytest.raises(ServerEnded):
+            await here.call("robin-1", "r1", "refund", {})
+
 
 class TestServerWithoutItsDatabase:
     @pytest.mark.slow
@@ -505,6 +532,7 @@ class TestServerWithoutItsDatabase:
     ) -> None:
         """However long the database is away, one line says so, and one that it is there again."""
         here, _ = two
+        monkeypatch.setattr(outage, "STEADY_SECONDS", 0.0)
         look, tries = here._look, list[int]()
 
         async def fail() -> None:
