@@ -91,7 +91,7 @@ class UseCounters:
         """Wait no more for a database that is away: the journal is to be closed."""
         self._is_closing = True
 
-    def _asked(self, question: Callable[[PostgresConnection], T]) -> T:
+    def _ask(self, question: Callable[[PostgresConnection], T]) -> T:
         """The answer to a question, asked again while the database is away. Raises `JournalError`.
 
         It may have been asked before, and its answer be lost.
@@ -124,7 +124,7 @@ class UseCounters:
             connection.execute(_DROP_ENDED, ([*counters],))
             return connection.execute(_READ, (self._lease.id, [*counters])).fetchall()
 
-        rows = self._asked(question)
+        rows = self._ask(question)
         uses: dict[str, list[Use]] = {}
         for counter, _, at, session, call_id, net in rows:
             if at is not None:
@@ -155,7 +155,7 @@ class UseCounters:
             # One that was sent before and had no answer has moved the versions itself.
             return moved or connection.number(_RESERVED, (ids,))
 
-        if moved := self._asked(question):
+        if moved := self._ask(question):
             self._standing.update({(each.session, each.call_id): each.id for each in wanted})
         return bool(moved)
 
