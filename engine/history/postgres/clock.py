@@ -56,10 +56,10 @@ class DatabaseClock:
         jump, self._offset = offset - self._offset, offset
         if abs(jump) >= JUMP_SECONDS:
             log.warning(
-                "the database's clock was set %s by %s: limits per time, grants, deadlines and the times "
-                "of events go by it",
-                "forward" if jump > 0 else "back",
+                "the database's clock is %s %s what this server had counted on: limits per time, grants, "
+                "deadlines and the times of events go by it from now on",
                 format_duration(round(abs(jump))),
+                "ahead of" if jump > 0 else "behind",
             )
 
     def __call__(self) -> datetime:

@@ -52,7 +52,7 @@ class TestClock:
             clock.set(5_000_000 + jump, 99.9, 100.1)
         assert abs(clock() - from_ms(5_000_000 + jump)) <= timedelta(seconds=0.11)
         [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
-        assert f"was set {'forward' if jump > 0 else 'back'} by 1 h:" in said
+        assert f"clock is 1 h {'ahead of' if jump > 0 else 'behind'} what" in said
 
 
 class TestServers:
