@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -103,16 +103,15 @@ class OpenRequests:
             "Wait until some of them are decided, or go on with what needs no approval"
         )
 
-    @contextmanager
-    def counted(self, opener: str | None) -> Generator[None, None, None]:
-        """Count a request as open inside the block."""
+    def begin(self, opener: str | None) -> None:
+        """Count a request of an opener as open until its `end`."""
         self._waiting[opener] += 1
-        try:
-            yield
-        finally:
-            self._waiting[opener] -= 1
-            if not self._waiting[opener]:
-                del self._waiting[opener]
+
+    def end(self, opener: str | None) -> None:
+        """Count a request of an opener as open no longer."""
+        self._waiting[opener] -= 1
+        if not self._waiting[opener]:
+            del self._waiting[opener]
 
 
 class RequestHost(WithdrawalHost, Protocol):

@@ -118,7 +118,9 @@ class ApprovalRequests:
             files_unchanged,
         )
         try:
-            with self._requests.counted(opener):
+            # A generator of a `with` would be held for the whole wait, here and where this is awaited.
+            self._requests.begin(opener)
+            try:
                 await self._host.record(asked, on_written=waits.note)
                 del asked  # as large as all that is shown of it, and the wait may last for days
                 self.deadlines.arm(waits)
@@ -126,6 +128,8 @@ class ApprovalRequests:
                 if about in table.claims:
                     table.tasks.start(self.claims.renew(waits))
                 return await waits.answered
+            finally:
+                self._requests.end(opener)
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on no answer is
             # taken: one must not follow the withdrawal.

@@ -11,13 +11,11 @@ from collections.abc import (
     Awaitable,
     Callable,
     Container,
-    Generator,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -314,8 +312,11 @@ class HostedSession:
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
         await self.catch_up()
-        with self._as_made(call):
+        self._originals[call.tool_call_id] = call.input
+        try:
             return await self.manager.handle_tool_call(call, self._answerers)
+        finally:
+            self._originals.pop(call.tool_call_id, None)
 
     def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
         """Decide a call without waiting, or give the question that it needs an answer to: `ask`.
@@ -330,15 +331,9 @@ class HostedSession:
 
     async def ask(self, call: ToolCall, question: PendingQuestion) -> GateDecision:
         """Have people answer what `try_decide` found, and decide the call."""
-        with self._as_made(call):
-            return await self.manager.ask(call, question, self._waits)
-
-    @contextmanager
-    def _as_made(self, call: ToolCall) -> Generator[None, None, None]:
-        """Remember the input with which a call was made while people may edit it."""
         self._originals[call.tool_call_id] = call.input
         try:
-            yield
+            return await self.manager.ask(call, question, self._waits)
         finally:
             self._originals.pop(call.tool_call_id, None)
 

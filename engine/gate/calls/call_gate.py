@@ -50,7 +50,7 @@ from ..types import (
     ToolResult,
     Waits,
 )
-from .contention import asking_about
+from .contention import begin_asking, end_asking
 
 log = logging.getLogger(__name__)
 
@@ -478,8 +478,11 @@ class CallGate(Composition):
     async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion | PendingUses:
         """Ask one question, then see how far the call goes."""
         try:
-            with asking_about(self._claims.of(asked.progress.call.tool_call_id)):
+            began = begin_asking(self._claims.of(asked.progress.call.tool_call_id))
+            try:
                 answer = await ask(asked.confirm, asked.request)
+            finally:
+                end_asking(began)
         except Exception as problem:
             return refusal_by_person(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
         if not answer.asked:

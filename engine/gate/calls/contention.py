@@ -8,8 +8,8 @@ and only where they would block it, so some call can always be asked about: the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from threading import Event, RLock
 from typing import TypeAlias
@@ -46,22 +46,20 @@ class Claim:
 _asking: ContextVar[tuple[Claim, ...]] = ContextVar("calls that are being asked about", default=())
 
 
-@contextmanager
-def asking_about(claim: Claim | None) -> Generator[None]:
-    """Mark `claim`'s call as asked about: calls made inside this context wait for no other.
+def begin_asking(claim: Claim | None) -> Token[tuple[Claim, ...]] | None:
+    """Mark `claim`'s call as asked about: calls of this context wait for no other until `end_asking`.
 
     The code that asks may need their results, and then the calls would wait for each other for ever.
     """
-    if claim is None:
-        yield
-        return
-    token = _asking.set((*(c for c in _asking.get() if c.is_open), claim))
-    try:
-        yield
-    finally:
-        # A coroutine that is dropped may be closed in another context, which has nothing to forget.
-        with suppress(ValueError):
-            _asking.reset(token)
+    return None if claim is None else _asking.set((*(c for c in _asking.get() if c.is_open), claim))
+
+
+def end_asking(began: Token[tuple[Claim, ...]] | None) -> None:
+    """Mark a call as asked about no longer; `began` is what `begin_asking` gave."""
+    # A coroutine that is dropped may be closed in another context, which has nothing to forget.
+    with suppress(ValueError):
+        if began is not None:
+            _asking.reset(began)
 
 
 class Claims:

@@ -17,6 +17,8 @@ from pydantic_core import from_json
 from ...core.json_values import RepeatedKeyError, check_unique
 from ...history.model.fast_models import construct_model
 
+VERSION = 1
+"""Version of the protocol."""
 LONGEST_ID = 128
 """Characters of a message's id."""
 LONGEST_METHOD = 100

@@ -32,6 +32,7 @@ from ..protocol.address import Address
 from ..protocol.agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
 from ..protocol.console_methods import CONSOLE_METHODS
 from ..protocol.framing import (
+    VERSION,
     Code,
     WireError,
     error_frame,
@@ -41,7 +42,6 @@ from ..protocol.framing import (
     result_frame,
 )
 from ..protocol.log import socket_log
-from ..protocol.schema import VERSION
 from ..protocol.tokens import Identity, TokenError, TokenFile
 from .admission import SUBPROTOCOL, Guard, Refused
 from .agent_handlers import AgentHandlers
