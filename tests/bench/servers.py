@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from interlock.engine.gateway.client.agent import AgentClient, AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
-from interlock.engine.gateway.cluster.shared_hub import EVERY
+from interlock.engine.gateway.cluster.forwarding_hub import EVERY
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
-from interlock.engine.gateway.cluster import shared_hub
+from interlock.engine.gateway.cluster import forwarding_hub, shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
@@ -352,7 +352,7 @@ class TestActs:
     ) -> None:
         """An answer that may have counted is told so, where a database does not say."""
         here, there = two
-        monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
+        monkeypatch.setattr(forwarding_hub, "ANSWER_SECONDS", 0.5)
         task = await asked(here, there)
 
         def away(act: str) -> None:
